@@ -1,0 +1,103 @@
+"""Every error this package raises on purpose, and the exit code each gives the command line.
+
+A message is one line: `place: what is wrong (got, expected); what to do`. The builtin class that a caller would
+expect is a second base, so `except FileExistsError` works. Text from outside (file names, cells) goes
+through `escape`, so that a newline in a file name cannot forge a line of a log.
+"""
+
+import os
+from typing import Any
+
+
+def escape(text: object) -> str:
+    r"""`text` on one printable line: control characters, surrogates and other unprintables as `\n`, `\x07`, `\udc80`.
+
+    A backslash is doubled, so two different names never look the same.
+    """
+    if isinstance(text, os.PathLike):
+        text = os.fspath(text)
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    return "".join(
+        c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in str(text)
+    )
+
+
+class ShardfeedError(Exception):
+    """Base of all. `place` is a path, a shard and record, a line and column, or an argument's name.
+
+    Pickles: the three parts are `args`, so an error crosses processes whole.
+    """
+
+    exit_code = 1
+
+    def __init__(self, place: object, problem: str, remedy: str = "") -> None:
+        super().__init__(str(place) if not isinstance(place, bytes) else os.fsdecode(place), problem, remedy)
+        self.place, self.problem, self.remedy = self.args
+
+    def __str__(self) -> str:
+        line = f"{escape(self.place)}: {self.problem}"
+        return f"{line}; {self.remedy}" if self.remedy else line
+
+
+class UsageError(ShardfeedError, ValueError):
+    """An argument, an option or a class list that cannot be meant (exit 2). Nothing was touched."""
+
+    exit_code = 2
+
+
+class LabelFileError(UsageError):
+    """A label file that does not say what its rows mean (exit 2); `place` is `file:line:column`, both from 1."""
+
+
+class OutputExistsError(UsageError, FileExistsError):
+    """The output directory is there already (exit 2). Nothing was touched."""
+
+
+class PlanMismatchError(UsageError):
+    """A half-built output was planned with other inputs or options (exit 2). Nothing was touched."""
+
+
+class SplitError(ShardfeedError, KeyError):
+    """A split that the dataset does not have; the message lists those it has (exit 2)."""
+
+    exit_code = 2
+
+
+class TooManyRejectedError(ShardfeedError):
+    """More inputs were rejected than allowed: converted, kept in staging, not committed (exit 3).
+
+    `report` is the conversion's `shardfeed.converters.Report`.
+    """
+
+    exit_code = 3
+    report: Any = None
+
+
+class IntegrityError(ShardfeedError, ValueError):
+    """Bytes on disk are not what the manifest, the index or a checksum says (exit 4)."""
+
+    exit_code = 4
+
+
+class RecordError(IntegrityError):
+    """One record is damaged; `place` is `shard, record r, offset o` with r from 0 and o in bytes."""
+
+
+class StorageError(ShardfeedError, OSError):
+    """The disk or the machine refused: full, no permission, I/O error (exit 5). Staging is resumable."""
+
+    exit_code = 5
+
+
+class WorkerLostError(ShardfeedError, RuntimeError):
+    """Workers died more often than is worth retrying (exit 5). Staging is resumable."""
+
+    exit_code = 5
+
+
+class BusyError(ShardfeedError):
+    """Another run is writing this output (exit 6). Nothing was touched."""
+
+    exit_code = 6

@@ -1,0 +1,225 @@
+"""The one place that writes to disk. Nothing half-written is ever visible under a final name.
+
+Every file is written under a temporary name, fsynced, renamed, and its directory fsynced; a finished directory is
+published by one rename. A failed fsync is never retried: the kernel may have dropped the pages and report success
+the second time. The checksum of a file on disk, which readers compare with what was written, is here too.
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TypeVar
+
+from shardfeed.errors import BusyError, StorageError
+from shardfeed.framing import extend_crc32c
+
+TEMPORARY = ".partial"  # suffix of a file that is being written
+
+_RENAME_EXCHANGE = 2  # linux/fs.h
+_AT_FDCWD = -100
+_IOV_MAX = 1024  # limits.h: buffers in one writev
+_CHUNK = 1 << 20
+_T = TypeVar("_T")
+
+
+def _guard(path: str | bytes, verb: str, action: Callable[[], _T]) -> _T:
+    """Run a system call; an OSError becomes a StorageError that says what could not be done, where, and why."""
+    try:
+        return action()
+    except OSError as error:
+        raise storage_error(path, verb, error) from error
+
+
+def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
+    """The StorageError for an `error` met while doing `verb` ("write", "rename") at `path`; keeps its errno."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    remedy = "run the same command again to resume"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        with suppress(OSError):
+            where = os.path.dirname(os.path.abspath(os.fsdecode(path)))
+            free = shutil.disk_usage(where).free
+            remedy = f"{free:,} bytes are free: make room, then {remedy}"
+    wrapped = StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy)
+    wrapped.errno = error.errno
+    return wrapped
+
+
+def fsync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+
+    def sync() -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    _guard(path, "fsync", sync)
+
+
+class NewFile:
+    """A file that appears under `path` only when it is whole: `with NewFile(path) as f: f.write([...])`.
+
+    Leaving the block normally makes it durable and renames it; leaving it by an exception removes it.
+    `size` and `crc32c` are those of everything written so far.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = 0
+        self.crc32c = 0
+        self._temporary = path + TEMPORARY
+        self._fd = _guard(
+            path, "create", lambda: os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        )
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Append the buffers in order, whatever number of system calls that takes."""
+        wanted = sum(map(len, parts))
+        written = _guard(self.path, "write", lambda: os.writev(self._fd, parts)) if len(parts) <= _IOV_MAX else 0
+        if written != wanted:  # a short write: disk nearly full, or more buffers than one call takes
+            rest = memoryview(b"".join(parts))[written:]
+            while rest:
+                done = _guard(self.path, "write", lambda r=rest: os.write(self._fd, r))
+                rest = rest[done:]
+        for part in parts:
+            self.crc32c = extend_crc32c(self.crc32c, part)
+        self.size += wanted
+
+    def __enter__(self) -> "NewFile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                _guard(self.path, "fsync", lambda: os.fsync(self._fd))
+        except StorageError:
+            kind = StorageError
+            raise
+        finally:
+            os.close(self._fd)
+            if kind is not None:
+                with suppress(OSError):
+                    os.unlink(self._temporary)
+        if kind is None:
+            _guard(self.path, "rename", lambda: os.rename(self._temporary, self.path))
+            fsync_directory(os.path.dirname(self.path) or ".")
+
+
+def write_file(path: str, data: bytes) -> tuple[int, int]:
+    """Write a whole file atomically and durably; its size in bytes and CRC-32C."""
+    with NewFile(path) as file:
+        file.write([data])
+    return file.size, file.crc32c
+
+
+def make_directory(path: str) -> None:
+    """Create one directory if it is not there, durably."""
+
+    def make() -> None:
+        with suppress(FileExistsError):
+            os.mkdir(path)
+
+    _guard(path, "create the directory", make)
+    fsync_directory(os.path.dirname(path) or ".")
+
+
+def publish(staged: str, final: str) -> None:
+    """Give a finished directory its final name, which must not exist, by one rename."""
+    fsync_directory(staged)
+    _guard(final, "rename the finished dataset to", lambda: os.rename(staged, final))
+    fsync_directory(os.path.dirname(final) or ".")
+
+
+def exchange(staged: str, final: str) -> None:
+    """Swap two directories atomically: a reader opens the old one or the new one, never a mix.
+
+    Raises StorageError where the file system has no RENAME_EXCHANGE (Linux only; not on NFS).
+    """
+    fsync_directory(staged)
+
+    def swap() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        renameat2 = getattr(libc, "renameat2", None)
+        if renameat2 is None:
+            raise OSError(errno.ENOSYS, "renameat2")
+        a, b = os.fsencode(staged), os.fsencode(final)
+        if renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) != 0:
+            raise OSError(ctypes.get_errno(), "renameat2")
+
+    _guard(final, "swap in the new dataset", swap)
+    fsync_directory(os.path.dirname(final) or ".")
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and all in it, if it is there."""
+
+    def remove() -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    _guard(path, "remove", remove)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if it is there."""
+
+    def remove() -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    _guard(path, "remove", remove)
+
+
+class Lock:
+    """One writer per output: an flock on `path`, which ends with its process, however it ends.
+
+    The file holds who owns it, for the other's message, and is removed on release. Raises BusyError when taken.
+    """
+
+    def __init__(self, path: str, owner: str) -> None:
+        import fcntl
+
+        self.path = path
+        while True:
+            self._fd = _guard(path, "create", lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                first = os.pread(self._fd, 200, 0).decode("utf-8", "replace").strip() or "another run"
+                os.close(self._fd)
+                raise BusyError(path, f"{first} is writing this output", "wait for it, or stop it") from None
+            except OSError as error:
+                os.close(self._fd)
+                raise storage_error(path, "lock", error) from error
+            # The owner before us may have removed the file between our open and our lock: then others lock a new one.
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_ino == os.fstat(self._fd).st_ino:
+                    break
+            os.close(self._fd)
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, owner.encode(), 0)
+
+    def release(self) -> None:
+        """Remove the file and let the next run in."""
+        remove_file(self.path)
+        os.close(self._fd)
+
+
+def file_checksum(path: str) -> tuple[int, int]:
+    """Size in bytes and CRC-32C of a whole file, read from disk in 1 MiB pieces. Raises OSError."""
+    size = crc = 0
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        while chunk := os.read(fd, _CHUNK):
+            size += len(chunk)
+            crc = extend_crc32c(crc, chunk)
+    finally:
+        os.close(fd)
+    return size, crc

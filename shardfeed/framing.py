@@ -1,0 +1,78 @@
+"""TFRecord framing: how one payload stands in a file, and the masked CRC-32C that guards it.
+
+    uint64 LE  length of data
+    uint32 LE  masked CRC-32C of the 8 length bytes
+    byte[n]    data
+    uint32 LE  masked CRC-32C of data
+
+Source: TensorFlow, tensorflow/core/lib/io/record_writer.h. The mask keeps a CRC stored inside data that is itself
+checksummed from cancelling out (tensorflow/core/lib/hash/crc32c.h).
+"""
+
+import struct
+from collections.abc import Sequence
+
+import google_crc32c
+
+from shardfeed.errors import RecordError
+
+HEADER_BYTES = 12
+FOOTER_BYTES = 4
+FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES  # what framing adds to a payload
+
+_LENGTH = struct.Struct("<Q")
+_CRC = struct.Struct("<I")
+_HEADER = struct.Struct("<QI")
+
+crc32c = google_crc32c.value  # crc32c(b"123456789") == 0xE3069283
+extend_crc32c = google_crc32c.extend  # extend_crc32c(crc32c(a), b) == crc32c(a + b)
+
+
+def mask(crc: int) -> int:
+    """The stored form of a CRC: rotated right by 15 bits, plus 0xA282EAD8, modulo 2^32."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def frame_parts(parts: Sequence[bytes]) -> list[bytes]:
+    """The buffers of one framed record whose payload is the parts joined; nothing large is copied."""
+    length, crc = 0, 0
+    for part in parts:
+        length += len(part)
+        crc = extend_crc32c(crc, part)
+    prefix = _LENGTH.pack(length)
+    return [prefix + _CRC.pack(mask(crc32c(prefix))), *parts, _CRC.pack(mask(crc))]
+
+
+def frame(payload: bytes) -> bytes:
+    """One framed record, `len(payload) + FRAME_BYTES` bytes."""
+    return b"".join(frame_parts([payload]))
+
+
+def payload_length(header: bytes, room: int, place: object) -> int:
+    """The payload's length from the 12 bytes of `header`.
+
+    `room` is how many bytes follow the header in the file: a length that does not fit is refused here,
+    before anyone allocates for it. Raises RecordError, with `place` in its message.
+    """
+    if len(header) < HEADER_BYTES:
+        raise RecordError(place, f"record header cut: got {len(header)} bytes, expected {HEADER_BYTES}")
+    length, stored = _HEADER.unpack(header)
+    computed = mask(crc32c(header[:8]))
+    if stored != computed:
+        raise RecordError(place, f"record length damaged: its CRC-32C is {computed:08x}, the file says {stored:08x}")
+    if length + FOOTER_BYTES > room:
+        raise RecordError(place, f"record of {length} bytes does not fit: {room} bytes follow its header")
+    return length
+
+
+def unframe(framed: bytes, place: object) -> bytes:
+    """The payload of exactly one framed record. Raises RecordError where a length or CRC is wrong."""
+    length = payload_length(framed[:HEADER_BYTES], len(framed) - HEADER_BYTES, place)
+    if length + FRAME_BYTES != len(framed):
+        raise RecordError(place, f"record of {length} bytes, expected {len(framed) - FRAME_BYTES} by its index")
+    payload = framed[HEADER_BYTES:-FOOTER_BYTES]
+    (stored,) = _CRC.unpack(framed[-FOOTER_BYTES:])
+    computed = mask(crc32c(payload))
+    if stored != computed:
+        raise RecordError(place, f"record data damaged: its CRC-32C is {computed:08x}, the file says {stored:08x}")
+    return payload

@@ -1,0 +1,212 @@
+"""manifest.json: the authority on a dataset. Written last; its presence means the dataset is complete.
+
+Readers open by it, never by glob. It is canonical JSON (the bytes are a function of the content) with a CRC-32C of
+itself, so that any changed byte is noticed, and it holds neither time nor absolute path: the same inputs give the
+same file.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
+from shardfeed.framing import crc32c
+from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
+from shardfeed.schema import Schema
+
+FORMAT_VERSION = 1
+_REMEDY = "restore the file from a copy, or convert again"
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """A file as it was written: `size` in bytes, CRC-32C of all of it."""
+
+    size: int
+    crc32c: int
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """One shard: number of records, and the shard file and its index as written."""
+
+    records: int
+    data: FileInfo
+    index: FileInfo
+
+
+@dataclass(frozen=True)
+class SplitInfo:
+    """One split's shards in order, and what its records hold.
+
+    `class_counts[key][v]`: records (values, for ragged features) whose label feature `key` is `v`.
+    `formats`: records by `image/format`; empty when unknown.
+    """
+
+    name: str
+    shards: tuple[ShardInfo, ...]
+    class_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    formats: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """Records in all shards."""
+        return sum(shard.records for shard in self.shards)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all shards, without their indexes."""
+        return sum(shard.data.size for shard in self.shards)
+
+    def stem(self, shard: int) -> str:
+        """The file name of a shard without its suffix."""
+        return shard_stem(self.name, shard, len(self.shards))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A whole dataset.
+
+    `sidecars`: every other file of the directory by name (TFDS's view, the rejected list).
+    `fingerprint`: of the plan: inputs (key, size) and every option that changes bytes; 32 hex digits.
+    `options`: the options that made it, as given; `made_by`: versions of what decides bytes.
+    `rejected`: inputs that were left out, by code.
+    """
+
+    name: str
+    schema: Schema
+    splits: Mapping[str, SplitInfo]
+    sidecars: Mapping[str, FileInfo]
+    fingerprint: str
+    options: Mapping[str, Any]
+    rejected: Mapping[str, int]
+    made_by: Mapping[str, str]
+
+    def files(self) -> dict[str, FileInfo]:
+        """Every file of the dataset but the manifest itself, by name."""
+        files = dict(self.sidecars)
+        for split in self.splits.values():
+            for number, shard in enumerate(split.shards):
+                stem = split.stem(number)
+                files[stem + RECORD_SUFFIX] = shard.data
+                files[stem + INDEX_SUFFIX] = shard.index
+        return files
+
+    def to_bytes(self) -> bytes:
+        """The file's bytes."""
+        content = {
+            "format_version": FORMAT_VERSION,
+            "name": self.name,
+            "features": self.schema.to_json(),
+            "splits": {name: _split_to_json(split) for name, split in self.splits.items()},
+            "sidecars": {name: _file_to_json(file) for name, file in self.sidecars.items()},
+            "fingerprint": self.fingerprint,
+            "options": dict(self.options),
+            "rejected": dict(self.rejected),
+            "made_by": dict(self.made_by),
+        }
+        content["crc32c"] = f"{crc32c(_canonical(content)):08x}"
+        return _canonical(content)
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+def _file_to_json(file: FileInfo) -> dict[str, Any]:
+    return {"bytes": file.size, "crc32c": f"{file.crc32c:08x}"}
+
+
+def _file_from_json(value: Mapping[str, Any]) -> FileInfo:
+    return FileInfo(_count(value["bytes"]), int(value["crc32c"], 16))
+
+
+def _split_to_json(split: SplitInfo) -> dict[str, Any]:
+    shards = [
+        {
+            "file": split.stem(number) + RECORD_SUFFIX,
+            "records": shard.records,
+            **_file_to_json(shard.data),
+            "index_bytes": shard.index.size,
+            "index_crc32c": f"{shard.index.crc32c:08x}",
+        }
+        for number, shard in enumerate(split.shards)
+    ]
+    return {
+        "records": split.records,
+        "bytes": split.size,
+        "class_counts": {key: list(counts) for key, counts in split.class_counts.items()},
+        "formats": dict(split.formats),
+        "shards": shards,
+    }
+
+
+def _split_from_json(name: str, value: Mapping[str, Any]) -> SplitInfo:
+    shards = tuple(
+        ShardInfo(
+            _count(shard["records"]),
+            _file_from_json(shard),
+            FileInfo(_count(shard["index_bytes"]), int(shard["index_crc32c"], 16)),
+        )
+        for shard in value["shards"]
+    )
+    counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
+    return SplitInfo(check_split_name(name), shards, counts, dict(value["formats"]))
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def parse_manifest(data: bytes, place: object) -> Manifest:
+    """The manifest in `data`; `place` names the file in errors.
+
+    Raises IntegrityError where it is cut, changed in any byte, or of a format version this release does not know.
+    """
+    try:
+        content = json.loads(data)
+        version = content["format_version"]
+        if type(version) is int and version > FORMAT_VERSION:
+            raise IntegrityError(
+                place, f"format version {version}, this release reads {FORMAT_VERSION}", "install a newer shardfeed"
+            )
+        manifest = Manifest(
+            name=content["name"],
+            schema=Schema.from_json(content["features"]),
+            splits={name: _split_from_json(name, value) for name, value in content["splits"].items()},
+            sidecars={name: _file_from_json(value) for name, value in content["sidecars"].items()},
+            fingerprint=content["fingerprint"],
+            options=content["options"],
+            rejected=content["rejected"],
+            made_by=content["made_by"],
+        )
+        whole = manifest.to_bytes() == data
+    except IntegrityError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ShardfeedError) as error:
+        raise IntegrityError(place, f"not a manifest: {type(error).__name__}: {error}", _REMEDY) from None
+    if not whole:
+        raise IntegrityError(place, "changed since it was written: its checksum does not match", _REMEDY)
+    return manifest
+
+
+def read_manifest(directory: str) -> Manifest:
+    """The manifest of a dataset directory.
+
+    Raises UsageError when there is none (not a dataset, or a conversion that did not finish), IntegrityError as
+    `parse_manifest`.
+    """
+    path = os.path.join(directory, MANIFEST)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        what = "no such directory" if not os.path.isdir(directory) else f"no {MANIFEST} in it"
+        raise UsageError(
+            directory, f"not a dataset: {what}", "give a directory that `shardfeed convert` finished"
+        ) from None
+    return parse_manifest(data, path)
