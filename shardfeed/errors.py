@@ -33,7 +33,8 @@ class ShardfeedError(Exception):
     exit_code = 1
 
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
-        super().__init__(str(place) if not isinstance(place, bytes) else os.fsdecode(place), problem, remedy)
+        # Not super(): with OSError as second base it would take the three for errno, message and file name.
+        Exception.__init__(self, os.fsdecode(place) if isinstance(place, bytes) else str(place), problem, remedy)
         self.place, self.problem, self.remedy = self.args
 
     def __str__(self) -> str:

@@ -77,7 +77,7 @@ def encode_parts(features: Mapping[str, Feature], values: Mapping[str, Value]) -
         kind = _wrap(_KINDS[feature.dtype], _list_parts(feature, values[key]))
         entry = [b"\x0a" + _varint(len(name)) + name, *_wrap(b"\x12", kind)]
         entries += _wrap(b"\x0a", entry)
-    return _joined(_wrap(b"\x0a", entries))
+    return _joined(_wrap(b"\x0a", entries) if entries else [])
 
 
 def _joined(parts: list[bytes]) -> list[bytes]:

@@ -1,0 +1,44 @@
+# Everything runs in .venv, which `make setup` fills; nothing is installed outside it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test torture peers lint bench clean
+.DEFAULT_GOAL := test
+
+setup: $(STAMP)
+
+# A strict editable install links each file, so that type checkers see the mapped packages. A file added or removed
+# changes its folder, and with it this target.
+$(STAMP): setup.cfg pyproject.toml shardfeed converters readers pipelines tools
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev]" --config-settings editable_mode=strict
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/shardfeed demo --samples data_samples/shapes --out demo_output
+
+test: $(STAMP)
+	$(BIN)/pytest -q
+
+# The long sweeps; about half an hour on two cores.
+torture: $(STAMP)
+	$(BIN)/pytest -q -m torture --timeout 7200
+
+# Reads our shards with DALI, in a virtual environment of its own.
+peers: $(STAMP)
+	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
+	$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check nvidia-dali-cuda120 numpy
+	SHARDFEED_PEERS_PYTHON=$(abspath $(VENV)-peers/bin/python) $(BIN)/pytest -q -m peers_by_hand
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/convert.py
+
+clean:
+	rm -rf $(VENV) $(VENV)-peers build demo_output *.egg-info

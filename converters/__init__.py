@@ -1,0 +1,49 @@
+"""Samples in, committed dataset out: `convert(ImageFolder("photos"), "dataset")`. Never imports TensorFlow.
+
+A source of your own needs `len(source)`, `source[i]` and two attributes: see `shardfeed.converters.source`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shardfeed.converters.conversion import Progress, convert
+    from shardfeed.converters.file_names import FileNames
+    from shardfeed.converters.image_folder import ImageFolder
+    from shardfeed.converters.images import ImageOptions
+    from shardfeed.converters.label_file import LabelFile
+    from shardfeed.converters.report import Report
+    from shardfeed.converters.source import Sample, Source, SourceFile
+
+__all__ = [
+    "FileNames",
+    "ImageFolder",
+    "ImageOptions",
+    "LabelFile",
+    "Progress",
+    "Report",
+    "Sample",
+    "Source",
+    "SourceFile",
+    "convert",
+]
+
+_ROOMS = {
+    "FileNames": "file_names",
+    "ImageFolder": "image_folder",
+    "ImageOptions": "images",
+    "LabelFile": "label_file",
+    "Progress": "conversion",
+    "Report": "report",
+    "Sample": "source",
+    "Source": "source",
+    "SourceFile": "source",
+    "convert": "conversion",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'shardfeed.converters' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"shardfeed.converters.{_ROOMS[name]}"), name)

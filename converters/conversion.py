@@ -1,0 +1,282 @@
+"""Samples in, committed dataset out: plan, write the shards that are missing, check them, commit by one rename."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import PIL
+from PIL import features
+
+import shardfeed
+from shardfeed.converters.engine import LocalEngine
+from shardfeed.converters.images import ImageOptions
+from shardfeed.converters.interop import tfds_files
+from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlannedShard, PlanOptions, inputs_listing, make_plan
+from shardfeed.converters.receipts import load_receipt, receipt_path, save_receipt, still_whole
+from shardfeed.converters.report import Report, all_rejected, counts_by_code, rejected_lines, rejections_allowed
+from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
+from shardfeed.converters.source import Sample, Skipped, Source
+from shardfeed.converters.staging import Staging
+from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError
+from shardfeed.files import Lock, exchange, file_checksum, publish, remove_file, write_file
+from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
+from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a running conversion is: images read and planned, bytes of sources read, shards done and planned."""
+
+    images: int
+    images_planned: int
+    source_bytes: int
+    shards: int
+    shards_planned: int
+
+
+def convert(
+    source: Source,
+    out: str | os.PathLike[str],
+    *,
+    split: Mapping[str, float] | None = None,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int = DEFAULT_SHARD_SIZE,
+    seed: int = 0,
+    sha256: bool = True,
+    image: ImageOptions | None = None,
+    max_bad: int | str = 0,
+    replace: bool = False,
+    verify: bool = False,
+    workers: int | None = None,
+    start_method: str = "spawn",
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Convert `source` into the dataset directory `out`, or take up where an earlier, stopped run left off.
+
+    The bytes depend on the source and on the options above `max_bad` alone: not on workers, start method or
+    interruptions. A script needs no `__main__` guard: workers do not import it.
+
+    Args:
+        source: the samples; see `shardfeed.converters.source`.
+        out: the directory to create; its parent must exist.
+        split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
+        shards: number of shards of each split; default as many as `shard_size` (bytes of source images) asks for.
+        seed: decides the order of samples, and their split where `split` draws it.
+        sha256: store the hash of every source file.
+        image: how images are checked and re-encoded.
+        max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed.
+        replace: swap `out` for the new dataset when it exists.
+        verify: read every byte again before the commit.
+        workers: processes; default one for each core this process may use.
+        progress: called a few times a second.
+
+    Raises:
+        UsageError: something about the arguments or the source; nothing was touched. Subclasses: OutputExistsError,
+            PlanMismatchError (an unfinished conversion of something else is in the way).
+        TooManyRejectedError: all is converted and kept; the same call with a higher `max_bad` only commits.
+        StorageError, WorkerLostError: what is finished is kept; the same call resumes.
+        BusyError: another process is converting into `out`.
+    """
+    started = time.monotonic()
+    out = os.path.abspath(os.fspath(out))
+    fractions = {"train": 1.0} if split is None else split
+    options = PlanOptions(dict(fractions), shards, shard_size, seed, sha256, image or ImageOptions())
+    engine = LocalEngine(workers or len(os.sched_getaffinity(0)), start_method)
+    skipped: Sequence[Skipped] = getattr(source, "rejected", ())
+    allowed = rejections_allowed(max_bad, len(source) + len(skipped))
+    _check_output(out)
+    staging = Staging(out)
+    lock = Lock(staging.lock, f"process {os.getpid()} on {socket.gethostname()}")
+    try:
+        if os.path.lexists(out) and not replace:
+            if not staging.committed():
+                raise OutputExistsError(out, "exists already", "choose another name, or replace it with --replace")
+            staging.clear()
+            return _finished_earlier(out, time.monotonic() - started)
+        plan = make_plan(source, options)
+        staging.begin(_plan_json(plan), inputs_listing(source))
+        receipts = _write_shards(plan, source, staging, engine, progress)
+        rejected = all_rejected(skipped, receipts)
+        manifest = _stage_manifest(out, plan, receipts, rejected, staging.dataset)
+        _check_shards(receipts, plan, staging.dataset, every_byte=verify)
+        images, size = engine.done()
+        report = Report(
+            out=out,
+            committed=len(rejected) <= allowed,
+            manifest=manifest,
+            rejected=rejected,
+            normalised=_sorted(noted for receipt in receipts for noted in receipt.normalised),
+            warnings=_sorted(noted for receipt in receipts for noted in receipt.warnings),
+            notes=[*getattr(source, "notes", ()), *engine.warnings],
+            images=images,
+            source_bytes=size,
+            seconds=time.monotonic() - started,
+        )
+        if not report.committed:
+            raise _too_many(report, allowed)
+        _commit(staging, out, replace=os.path.lexists(out))
+        return report
+    finally:
+        lock.release()
+
+
+def _check_output(out: str) -> None:
+    """Refuse before any image is read what could not be written in the end."""
+    parent = os.path.dirname(out)
+    if not os.path.isdir(parent):
+        raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
+    if os.path.lexists(out) and not os.path.isdir(out):
+        raise OutputExistsError(out, "exists and is no directory", "choose another name")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
+
+
+def _plan_json(plan: Plan) -> dict[str, object]:
+    """What must agree for a resume to give the same bytes."""
+    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": _made_by()}
+
+
+def _made_by() -> dict[str, str]:
+    """Versions of what decides bytes: ours, and the codecs that re-encode."""
+    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
+    return {"shardfeed": shardfeed.__version__, "pillow": PIL.__version__, **codecs}
+
+
+def _write_shards(
+    plan: Plan,
+    source: Source,
+    staging: Staging,
+    engine: LocalEngine,
+    progress: Callable[[Progress], None] | None,
+) -> list[Receipt]:
+    """Every shard's receipt in the plan's order, having written those that an earlier run did not."""
+    receipts: dict[tuple[str, int], Receipt] = {}
+    missing: list[PlannedShard] = []
+    for shard in plan.shards:
+        receipt = load_receipt(receipt_path(staging.receipts, shard.split, shard.number, shard.count))
+        stem = os.path.join(staging.dataset, shard_stem(shard.split, shard.number, shard.count))
+        if receipt is not None and still_whole(receipt, stem):
+            receipts[shard.split, shard.number] = receipt
+        else:
+            missing.append(shard)
+    before = len(plan) - sum(len(shard.samples) for shard in missing)
+    shard_counts = {shard.split: shard.count for shard in plan.shards}
+
+    def report_progress() -> None:
+        if progress is not None:
+            images, size = engine.done()
+            progress(Progress(before + images, len(plan), size, len(receipts), len(plan.shards)))
+
+    def tasks() -> Iterator[ShardTask]:
+        for shard in missing:
+            samples: tuple[Sample, ...] = tuple(source[int(i)] for i in shard.samples)
+            yield ShardTask(
+                directory=staging.dataset,
+                split=shard.split,
+                number=shard.number,
+                count=shard.count,
+                first=shard.first,
+                samples=samples,
+                schema=plan.schema,
+                image=plan.options.image,
+            )
+
+    with engine:
+        for receipt in engine.run(tasks(), report_progress):
+            count = shard_counts[receipt.split]
+            save_receipt(receipt_path(staging.receipts, receipt.split, receipt.number, count), receipt)
+            receipts[receipt.split, receipt.number] = receipt
+            report_progress()
+    return [receipts[shard.split, shard.number] for shard in plan.shards]
+
+
+def _stage_manifest(
+    out: str, plan: Plan, receipts: Sequence[Receipt], rejected: Sequence[Noted], directory: str
+) -> Manifest:
+    """Write the sidecars and the manifest into `directory`, and remove what is not part of the dataset."""
+    splits = {name: _split_info(name, [r for r in receipts if r.split == name]) for name in plan.split_sizes()}
+    name = dataset_name(os.path.basename(out))
+    sidecars = tfds_files(name, plan.schema, splits)
+    if rejected:
+        sidecars[REJECTED] = rejected_lines(rejected)
+    infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
+    manifest = Manifest(
+        name=name,
+        schema=plan.schema,
+        splits=splits,
+        sidecars=infos,
+        fingerprint=plan.fingerprint,
+        options=plan.options.to_json(),
+        rejected=counts_by_code(rejected),
+        made_by=_made_by(),
+    )
+    for file in set(os.listdir(directory)) - manifest.files().keys():
+        remove_file(os.path.join(directory, file))
+    write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
+    return manifest
+
+
+def _split_info(name: str, receipts: Sequence[Receipt]) -> SplitInfo:
+    counts: dict[str, list[int]] = {}
+    formats: dict[str, int] = {}
+    for receipt in receipts:
+        for key, values in receipt.class_counts.items():
+            totals = counts.setdefault(key, [0] * len(values))
+            totals[:] = [a + b for a, b in zip(totals, values, strict=True)]
+        for kind, number in receipt.formats.items():
+            formats[kind] = formats.get(kind, 0) + number
+    shards = tuple(receipt.info for receipt in receipts)
+    return SplitInfo(name, shards, {key: tuple(values) for key, values in counts.items()}, formats)
+
+
+def _check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:
+    """Compare what lies on disk with the receipts: sizes and index, and with `every_byte` all of it."""
+    for shard, receipt in zip(plan.shards, receipts, strict=True):
+        stem = os.path.join(directory, shard_stem(shard.split, shard.number, shard.count))
+        data, index = stem + RECORD_SUFFIX, stem + INDEX_SUFFIX
+        found_data = file_checksum(data) if every_byte else (os.path.getsize(data), receipt.info.data.crc32c)
+        expected_data = (receipt.info.data.size, receipt.info.data.crc32c)
+        expected_index = (receipt.info.index.size, receipt.info.index.crc32c)
+        for path, found, expected in (
+            (data, found_data, expected_data),
+            (index, file_checksum(index), expected_index),
+        ):
+            if found != expected:
+                raise IntegrityError(
+                    path,
+                    f"got {found[0]} bytes with CRC-32C {found[1]:08x}, expected {expected[0]} with {expected[1]:08x}",
+                    "the disk or something else changed it; check the disk, remove the file, run again",
+                )
+
+
+def _commit(staging: Staging, out: str, *, replace: bool) -> None:
+    if replace:
+        # After the swap the old dataset lies where the new one was built: no later run may take it for finished shards.
+        staging.forget()
+        exchange(staging.dataset, out)
+    else:
+        publish(staging.dataset, out)
+    staging.clear()
+
+
+def _finished_earlier(out: str, seconds: float) -> Report:
+    """The report of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
+    note = "an earlier run had committed this dataset; only its leftovers were removed"
+    return Report(out, True, read_manifest(out), (), (), (), [note], 0, 0, seconds)
+
+
+def _too_many(report: Report, allowed: int) -> TooManyRejectedError:
+    first = ", ".join(f"{count} {code}" for code, count in report.manifest.rejected.items())
+    error = TooManyRejectedError(
+        report.out,
+        f"{len(report.rejected)} inputs rejected ({first}), {allowed} allowed; all else is converted, not committed",
+        f"repair them, or run again with --max-bad {len(report.rejected)} to commit at once",
+    )
+    error.report = report
+    return error
+
+
+def _sorted(noted: Iterator[Noted]) -> list[Noted]:
+    return sorted(noted, key=lambda entry: (entry.key, entry.what, entry.why))

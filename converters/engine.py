@@ -1,0 +1,256 @@
+"""Local worker processes that write whole shards, and the loop that watches over them.
+
+Why not a pool of the standard library: `multiprocessing.Pool` waits for ever for a killed worker,
+`ProcessPoolExecutor` fails every shard in flight with it, and both leave workers behind when their parent is
+killed. Here a lost worker costs the shard it was writing, which is tried again; an image that takes its worker with
+it, or never ends, twice, is condemned; and every worker holds a pipe whose end it sees when its parent dies.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.shard_writer import Receipt, ShardTask, write_shard
+from shardfeed.errors import UsageError, WorkerLostError
+
+START_METHODS = ("spawn", "forkserver")
+IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
+_STRIKES = 2  # deaths at one image before it is condemned
+_LOSSES = 8  # workers one shard may lose before the run gives up
+_POLL = 0.2  # seconds between looks at the clock
+
+
+class _Board:
+    """What a worker writes for its parent to read, without locks: each field has one writer and is one word."""
+
+    def __init__(self, context: Any) -> None:
+        self._words = context.RawArray("q", [-1, 0, 0, 0])  # place, its start in ns, images, bytes
+
+    def start(self, place: int, size: int) -> None:
+        self._words[1] = time.monotonic_ns()
+        self._words[0] = place
+        if place > 0:
+            self._words[2] += 1
+            self._words[3] += size
+
+    def idle(self) -> None:
+        self._words[0] = -1
+
+    @property
+    def place(self) -> int:
+        return self._words[0]
+
+    @property
+    def seconds(self) -> float:
+        return (time.monotonic_ns() - self._words[1]) / 1e9
+
+    @property
+    def done(self) -> tuple[int, int]:
+        return self._words[2], self._words[3]
+
+
+def _work(tasks: Connection, lifeline: Connection, board: _Board) -> None:
+    """A worker's life: shards in, receipts or errors out, until the parent closes the pipe or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def leave_with_parent() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            lifeline.recv_bytes()
+        os._exit(0)
+
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+    while True:
+        try:
+            task: ShardTask = tasks.recv()
+        except EOFError:
+            return
+        except Exception as error:  # the sample's own class cannot be imported here, say
+            tasks.send(
+                (None, UsageError("source", f"its samples cannot be sent to workers: {error!r}", _IMPORTABLE), "")
+            )
+            continue
+        try:
+            receipt = write_shard(task, board.start)
+        except Exception as error:
+            board.idle()
+            tasks.send((None, error, traceback.format_exc()))
+        else:
+            board.idle()
+            tasks.send((receipt, None, ""))
+
+
+_IMPORTABLE = "define the class or function in a module that workers can import, not in the script itself"
+
+
+@dataclass
+class _Worker:
+    process: Any
+    tasks: Connection
+    lifeline: Connection
+    board: _Board
+    task: ShardTask | None = None
+
+    def decoding(self) -> bool:
+        """Whether it is at an image; else it starts, waits, or makes a finished shard durable."""
+        return self.task is not None and 0 <= self.board.place < len(self.task.samples)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.tasks.close()
+        self.lifeline.close()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Start processes that do not import the caller's script again.
+
+    Both start methods run it a second time in each child, which makes a one-off script without an
+    `if __name__ == "__main__"` guard convert recursively. Our tasks hold nothing of it.
+    """
+    main = sys.modules["__main__"]
+    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    try:
+        main.__file__ = None
+        main.__spec__ = None
+        yield
+    finally:
+        for name in ("__file__", "__spec__"):
+            if name in hidden:
+                setattr(main, name, hidden[name])
+            else:
+                delattr(main, name)
+
+
+class LocalEngine:
+    """Writes shards in `workers` processes of this machine; use it as a context manager.
+
+    `start_method`: "spawn" or "forkserver"; fork is not offered, as it copies the threads' locks of whatever the caller
+    has running. `image_timeout`: seconds for one image.
+    """
+
+    def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
+        if workers < 1:
+            raise UsageError("workers", f"got {workers}, expected at least 1")
+        if start_method not in START_METHODS:
+            raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
+        self._context: Any = multiprocessing.get_context(start_method)
+        self._wanted = workers
+        self._image_timeout = image_timeout
+        self._workers: list[_Worker] = []
+        self._retired = [0, 0]  # images and bytes of workers that are gone
+        self.warnings: list[str] = []
+
+    def __enter__(self) -> "LocalEngine":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for worker in self._workers:
+            worker.process.kill()
+        while self._workers:
+            self._bury(self._workers[-1])
+
+    def done(self) -> tuple[int, int]:
+        """Images read and their bytes so far, tries that were lost included."""
+        boards = [worker.board.done for worker in self._workers]
+        return (
+            self._retired[0] + sum(images for images, _ in boards),
+            self._retired[1] + sum(size for _, size in boards),
+        )
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
+        """Receipts as shards are finished, in no particular order; `poll` is called a few times a second.
+
+        Raises the worker's own error (StorageError and the like), or WorkerLostError when one shard lost too many.
+        """
+        again: deque[ShardTask] = deque()
+        deaths: dict[str, list[int]] = {}
+        while True:
+            while self._has_room() and (task := again.popleft() if again else next(tasks, None)) is not None:
+                self._give(task)
+            busy = [worker for worker in self._workers if worker.task is not None]
+            if not busy:
+                return
+            ready = wait([end for worker in busy for end in (worker.tasks, worker.process.sentinel)], timeout=_POLL)
+            poll()
+            for worker in busy:
+                if worker.tasks in ready or worker.process.sentinel in ready:
+                    receipt = self._receive(worker)
+                    if receipt is not None:
+                        worker.task = None
+                        yield receipt
+                    else:
+                        again.append(self._lost(worker, RejectCode.DECODER_CRASH, deaths))
+                elif worker.decoding() and worker.board.seconds > self._image_timeout:
+                    again.append(self._lost(worker, RejectCode.DECODE_TIMEOUT, deaths))
+
+    def _has_room(self) -> bool:
+        return len(self._workers) < self._wanted or any(worker.task is None for worker in self._workers)
+
+    def _give(self, task: ShardTask) -> None:
+        worker = next((worker for worker in self._workers if worker.task is None), None) or self._start()
+        worker.task = task
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: its sentinel says so
+            worker.tasks.send(task)
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        lifeline, end = self._context.Pipe(duplex=False)
+        board = _Board(self._context)
+        process = self._context.Process(target=_work, args=(theirs, lifeline, board), daemon=True)
+        with _without_main():
+            process.start()
+        theirs.close()
+        lifeline.close()
+        self._workers.append(_Worker(process, ours, end, board))
+        return self._workers[-1]
+
+    def _receive(self, worker: _Worker) -> Receipt | None:
+        """What the worker says; None when it died before it could."""
+        try:
+            receipt, error, trace = worker.tasks.recv()
+        except (EOFError, OSError):
+            return None
+        if error is not None:
+            error.add_note(f"in a worker:\n{trace}")
+            raise error
+        return receipt
+
+    def _bury(self, worker: _Worker) -> None:
+        worker.stop()
+        self._workers.remove(worker)
+        images, size = worker.board.done
+        self._retired[0] += images
+        self._retired[1] += size
+
+    def _lost(self, worker: _Worker, code: RejectCode, deaths: dict[str, list[int]]) -> ShardTask:
+        """Bury a worker; its shard, to be tried again, without the image that killed it time after time."""
+        task, place = worker.task, worker.board.place
+        assert task is not None
+        self._bury(worker)
+        how = "took too long over" if code is RejectCode.DECODE_TIMEOUT else "was lost at"
+        at_image = worker.decoding()
+        what = f"image {place} of {task.stem}" if at_image else task.stem
+        self.warnings.append(f"a worker {how} {what} (exit code {worker.process.exitcode}); the shard is tried again")
+        places = deaths.setdefault(task.stem, [])
+        places.append(place)
+        if at_image and places.count(place) >= _STRIKES:
+            places.clear()
+            return replace(task, condemned={**task.condemned, place: code})
+        if len(places) >= _LOSSES:
+            raise WorkerLostError(
+                task.stem, f"lost {len(places)} workers", "free some memory, then run again to resume"
+            )
+        return task

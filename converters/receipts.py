@@ -1,0 +1,80 @@
+"""Receipts on disk: one small JSON file for each finished shard, written after the shard is durable.
+
+A receipt under its final name means: that shard and its index are whole. A resume redoes the others.
+"""
+
+import json
+import os
+from typing import Any
+
+from shardfeed.converters.shard_writer import Noted, Receipt
+from shardfeed.files import write_file
+from shardfeed.manifest import FileInfo, ShardInfo
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+
+
+def _noted(entries: tuple[Noted, ...]) -> list[list[str]]:
+    return [[os.fsdecode(entry.key), entry.what, entry.why] for entry in entries]
+
+
+def _from_noted(entries: list[list[str]]) -> tuple[Noted, ...]:
+    return tuple(Noted(os.fsencode(key), what, why) for key, what, why in entries)
+
+
+def to_json(receipt: Receipt) -> dict[str, Any]:
+    """A JSON value that `from_json` gives back; names that are not UTF-8 as lone surrogates."""
+    info = receipt.info
+    return {
+        "split": receipt.split,
+        "number": receipt.number,
+        "records": info.records,
+        "data": [info.data.size, info.data.crc32c],
+        "index": [info.index.size, info.index.crc32c],
+        "class_counts": {key: list(counts) for key, counts in receipt.class_counts.items()},
+        "formats": dict(receipt.formats),
+        "rejected": _noted(receipt.rejected),
+        "normalised": _noted(receipt.normalised),
+        "warnings": _noted(receipt.warnings),
+    }
+
+
+def from_json(value: dict[str, Any]) -> Receipt:
+    """The inverse of `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+    return Receipt(
+        value["split"],
+        value["number"],
+        ShardInfo(value["records"], FileInfo(*value["data"]), FileInfo(*value["index"])),
+        {key: tuple(counts) for key, counts in value["class_counts"].items()},
+        value["formats"],
+        _from_noted(value["rejected"]),
+        _from_noted(value["normalised"]),
+        _from_noted(value["warnings"]),
+    )
+
+
+def receipt_path(directory: str, split: str, number: int, count: int) -> str:
+    """Where the receipt of a shard lies."""
+    return os.path.join(directory, shard_stem(split, number, count) + ".json")
+
+
+def save_receipt(path: str, receipt: Receipt) -> None:
+    """Write a receipt atomically and durably."""
+    write_file(path, json.dumps(to_json(receipt), sort_keys=True).encode())
+
+
+def load_receipt(path: str) -> Receipt | None:
+    """The receipt, or None when there is none that is whole: then the shard is to be made again."""
+    try:
+        with open(path, "rb") as file:
+            return from_json(json.load(file))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def still_whole(receipt: Receipt, stem: str) -> bool:
+    """Whether shard and index at `stem` still have the sizes of the receipt."""
+    expected = ((stem + RECORD_SUFFIX, receipt.info.data.size), (stem + INDEX_SUFFIX, receipt.info.index.size))
+    try:
+        return all(os.path.getsize(path) == size for path, size in expected)
+    except OSError:
+        return False

@@ -1,0 +1,38 @@
+"""Why an input was left out: stable codes that scripts and tests may rely on.
+
+The names are part of the contract (`rejected.jsonl`); the sentences beside them are not.
+"""
+
+from enum import StrEnum
+
+
+class RejectCode(StrEnum):
+    """One code per reason. A code never changes its meaning; new ones may be added."""
+
+    NOT_IMAGE = "E_NOT_IMAGE"  # no image format recognised by content
+    EMPTY = "E_EMPTY"  # zero bytes
+    TRUNCATED = "E_TRUNCATED"  # ends before its image data does, or has no end marker
+    CORRUPT = "E_CORRUPT"  # recognised, but the decoder refuses or warns
+    TOO_LARGE = "E_TOO_LARGE"  # more pixels, frames, metadata or bytes than allowed, found before allocating
+    UNSUPPORTED = "E_UNSUPPORTED"  # an image format or variant that is known and not handled
+    ANIMATED = "E_ANIMATED"  # more than one frame, where choosing one would be a guess
+    UNREADABLE = "E_UNREADABLE"  # the operating system refused; the errno is in the reason
+    NOT_REGULAR = "E_NOT_REGULAR"  # a FIFO, device, socket or directory where a file was expected
+    MISSING = "E_MISSING"  # named by a label file, not there
+    NO_LABEL = "E_NO_LABEL"  # there, not named by the label file, or the name carries no label
+    PATH_ESCAPE = "E_PATH_ESCAPE"  # leaves the source's root
+    SOURCE_CHANGED = "E_SOURCE_CHANGED"  # not the file that was listed: size or mtime differ
+    SOURCE_ERROR = "E_SOURCE_ERROR"  # the source's own callable raised
+    DECODER_CRASH = "E_DECODER_CRASH"  # killed its worker each time
+    DECODE_TIMEOUT = "E_DECODE_TIMEOUT"  # took longer than the limit
+
+
+class RejectedError(Exception):
+    """This input is to be left out and reported: `code` says which reason, `reason` says it in words."""
+
+    def __init__(self, code: RejectCode, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code, self.reason = code, reason
+
+    def __str__(self) -> str:
+        return f"{self.code.value}: {self.reason}"

@@ -1,0 +1,195 @@
+"""From a list of samples to one shard on disk: what a worker does, wherever it runs.
+
+The result is a pure function of the task. Engines only decide where and when.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardfeed.converters.images import ImageOptions, StoredImage, store_image
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.source import Sample, SourceFile
+from shardfeed.example import encode_parts
+from shardfeed.files import NewFile, write_file
+from shardfeed.framing import frame_parts
+from shardfeed.index import Index
+from shardfeed.manifest import FileInfo, ShardInfo
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+from shardfeed.schema import (
+    ENCODED,
+    FILENAME,
+    FORMAT,
+    HEIGHT,
+    SHA256,
+    SOURCE_ID,
+    WIDTH,
+    Schema,
+    Value,
+)
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """All that is needed to write one shard: picklable, no larger than its list of samples.
+
+    `first` is the place in the split of the first sample; record numbers (`image/source_id`) count planned
+    samples from there, so that a rejected one leaves a gap and changes no other record.
+    `condemned`: places in the shard that must not be tried again, with the code they get.
+    """
+
+    directory: str
+    split: str
+    number: int
+    count: int
+    first: int
+    samples: tuple[Sample, ...]
+    schema: Schema
+    image: ImageOptions
+    condemned: Mapping[int, RejectCode] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """The shard's file name without suffix."""
+        return shard_stem(self.split, self.number, self.count)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something to report about one sample: its key, a code or a kind of change, and why."""
+
+    key: bytes
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was written for one shard, and what was not.
+
+    `class_counts[key][v]` and `formats` as in the manifest. `rejected`: left out. `normalised`: stored with other
+    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
+    """
+
+    split: str
+    number: int
+    info: ShardInfo
+    class_counts: Mapping[str, tuple[int, ...]]
+    formats: Mapping[str, int]
+    rejected: tuple[Noted, ...]
+    normalised: tuple[Noted, ...]
+    warnings: tuple[Noted, ...]
+
+
+Progress = Callable[
+    [int, int], None
+]  # (place in the shard about to be read, bytes of sources read since the last call)
+
+
+def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
+    """Write the shard and its index durably and say what is in them.
+
+    Raises StorageError when the disk refuses; then no file is left under a final name.
+    """
+    labels = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
+    formats: dict[str, int] = {}
+    rejected: list[Noted] = []
+    normalised: list[Noted] = []
+    warnings: list[Noted] = []
+    sizes: list[int] = []
+    path = os.path.join(task.directory, task.stem)
+    hashed = SHA256 in task.schema.features
+    with NewFile(path + RECORD_SUFFIX) as shard:
+        read = 0
+        for place, sample in enumerate(task.samples):
+            progress(place, read)
+            read = 0
+            try:
+                if place in task.condemned:
+                    raise RejectedError(task.condemned[place], "ended its worker each time it was tried")
+                data = read_image(sample)
+                read = len(data)
+                image = store_image(data, task.image)
+            except RejectedError as error:
+                rejected.append(Noted(sample.key, error.code.value, error.reason))
+                continue
+            if image.transform:
+                normalised.append(Noted(sample.key, image.transform, f"stored as {image.format.decode()}"))
+            warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
+            values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
+            parts = frame_parts(encode_parts(task.schema.features, values))
+            shard.write(parts)
+            sizes.append(sum(map(len, parts)))
+            _count(labels, values)
+            kind = image.format.decode()
+            formats[kind] = formats.get(kind, 0) + 1
+        progress(len(task.samples), read)
+    index_size, index_crc32c = write_file(path + INDEX_SUFFIX, Index.from_sizes(sizes).to_bytes())
+    info = ShardInfo(len(sizes), FileInfo(shard.size, shard.crc32c), FileInfo(index_size, index_crc32c))
+    counts = {key: tuple(values) for key, values in labels.items()}
+    return Receipt(task.split, task.number, info, counts, formats, tuple(rejected), tuple(normalised), tuple(warnings))
+
+
+def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dict[str, Value]:
+    values: dict[str, Value] = {
+        ENCODED: image.encoded,
+        FORMAT: image.format,
+        HEIGHT: image.height,
+        WIDTH: image.width,
+        FILENAME: sample.key,
+        SOURCE_ID: b"%d" % number,
+        **sample.features,
+    }
+    if digest is not None:
+        values[SHA256] = digest.hexdigest().encode()
+    return values
+
+
+def _count(labels: dict[str, list[int]], values: Mapping[str, Value]) -> None:
+    for key, counts in labels.items():
+        found = values[key]
+        for label in found if isinstance(found, list) else [found]:
+            counts[label] += 1  # type: ignore[index]  # a label is an int: Schema and the source's contract
+
+
+def read_image(sample: Sample) -> bytes:
+    """The bytes of a sample's image. Raises RejectedError where they cannot be had or are not those planned."""
+    if isinstance(sample.image, bytes):
+        return sample.image
+    if isinstance(sample.image, SourceFile):
+        return _read_file(sample.image)
+    try:
+        return sample.image()
+    except Exception as error:  # whatever a user's callable raises costs one image, not the run
+        raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
+
+
+def _read_file(file: SourceFile) -> bytes:
+    try:
+        # A FIFO put there since the listing must not block us: O_NONBLOCK opens it, fstat then tells.
+        fd = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            data = os.read(fd, file.size + 1)
+            state = os.fstat(fd)
+            while stat.S_ISREG(state.st_mode) and len(data) < min(file.size, state.st_size):
+                more = os.read(fd, file.size + 1 - len(data))
+                if not more:
+                    break
+                data += more
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        raise RejectedError(RejectCode.SOURCE_CHANGED, "it was there when listed and is gone") from None
+    except OSError as error:
+        raise RejectedError(RejectCode.UNREADABLE, f"{os.strerror(error.errno or 0)} (errno {error.errno})") from None
+    if not stat.S_ISREG(state.st_mode):
+        raise RejectedError(RejectCode.NOT_REGULAR, "not a regular file any more")
+    if len(data) != file.size or state.st_size != file.size or state.st_mtime_ns != file.mtime_ns:
+        raise RejectedError(
+            RejectCode.SOURCE_CHANGED,
+            f"listed with {file.size} bytes, now {max(len(data), state.st_size)}; or its modification time differs",
+        )
+    return data

@@ -1,0 +1,80 @@
+"""A dataset directory opened by its manifest, with its splits by name."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from shardfeed.errors import IntegrityError, SplitError
+from shardfeed.manifest import Manifest, read_manifest
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.readers.split import Split
+from shardfeed.schema import LABEL
+
+_SHOWN = 5  # files named in an error before "and n more"
+
+
+class Dataset(Mapping[str, Split]):
+    """Split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest."""
+
+    def __init__(self, directory: str, manifest: Manifest) -> None:
+        self.directory = directory
+        self.manifest = manifest
+        self._splits = {name: Split(directory, manifest.schema, info) for name, info in manifest.splits.items()}
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of `image/class/label`, by label; empty for a dataset without."""
+        return self.manifest.schema.class_names.get(LABEL, ())
+
+    def __getitem__(self, name: str) -> Split:
+        if name not in self._splits:
+            raise SplitError(self.directory, f"no split {name!r}", f"it has {', '.join(map(repr, self._splits))}")
+        return self._splits[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._splits)
+
+    def __len__(self) -> int:
+        return len(self._splits)
+
+    def __contains__(self, name: object) -> bool:  # Mapping's own catches KeyError from a formatted message
+        return name in self._splits
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name}: {len(split)}" for name, split in self._splits.items())
+        return f"Dataset({self.directory!r}, {splits})"
+
+
+def open(path: str | os.PathLike[str]) -> Dataset:
+    """Open a dataset directory. No shard is read: names and sizes are compared with the manifest.
+
+    Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
+    when shards or indexes are missing, of another size, or not part of it (all are listed).
+    """
+    directory = os.path.abspath(os.fspath(path))
+    manifest = read_manifest(directory)
+    problems = file_problems(directory, manifest)
+    if problems:
+        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise IntegrityError(
+            directory, f"not as its manifest says: {'; '.join(problems[:_SHOWN])}{more}", "restore it, or convert again"
+        )
+    return Dataset(directory, manifest)
+
+
+def file_problems(directory: str, manifest: Manifest) -> list[str]:
+    """What names and sizes of shards and indexes tell: missing, of another size, or foreign. Sorted by name."""
+    problems: list[str] = []
+    expected = {name: file for name, file in manifest.files().items() if name.endswith((RECORD_SUFFIX, INDEX_SUFFIX))}
+    found: dict[str, int] = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith((RECORD_SUFFIX, INDEX_SUFFIX)):
+                found[entry.name] = entry.stat().st_size
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
+            problems.append(f"{name} is missing")
+        elif name not in expected:
+            problems.append(f"{name} is not part of it")
+        elif found[name] != expected[name].size:
+            problems.append(f"{name} has {found[name]} bytes, expected {expected[name].size}")
+    return problems

@@ -1,0 +1,81 @@
+"""`shardfeed`: one command a module, each with `add_arguments` and `run`; exit codes as documented in docs/cli.md.
+
+Nothing heavy is imported here, and a command's module only when it is called.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType, ModuleType
+
+import shardfeed
+from shardfeed.errors import ShardfeedError
+
+COMMANDS = {
+    "convert": "image folder or label file -> sharded TFRecords",
+    "verify": "compare every byte of a dataset with its manifest",
+    "inspect": "what is in a dataset: counts, classes, sizes, first records",
+    "preview": "a contact sheet: a row of images for each class",
+    "demo": "convert, verify and train on drawn shapes, in a minute",
+}
+_SIGTERM_CODE = 128 + signal.SIGTERM
+_SIGINT_CODE = 128 + signal.SIGINT
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as an exception: every `with` and `finally` on the way out runs."""
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser; only the module of `command` is imported, as the others' options are not needed."""
+    parser = argparse.ArgumentParser(
+        prog="shardfeed",
+        description="Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out.",
+        epilog="`shardfeed COMMAND --help` says more.",
+    )
+    parser.add_argument("--version", action="version", version=f"shardfeed {shardfeed.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, what in COMMANDS.items():
+        sub = commands.add_parser(name, help=what, description=what)
+        if name == command:
+            _module(name).add_arguments(sub)
+    return parser
+
+
+def _module(command: str) -> ModuleType:
+    return import_module(f"shardfeed.tools.{command}_command")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    command = next((argument for argument in arguments if argument in COMMANDS), None)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        args = _parser(command).parse_args(arguments)
+        return _module(args.command).run(args)
+    except ShardfeedError as error:
+        print(f"shardfeed: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("shardfeed: interrupted; run the same command again to go on", file=sys.stderr)
+        return _SIGINT_CODE
+    except _Terminated:
+        print("shardfeed: terminated; run the same command again to go on", file=sys.stderr)
+        return _SIGTERM_CODE
+    except BrokenPipeError:  # `shardfeed inspect d | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

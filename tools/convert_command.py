@@ -1,0 +1,298 @@
+"""`shardfeed convert SOURCE OUT`: choose the source, convert with a progress bar, say what happened."""
+
+import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from shardfeed.converters.classes import read_class_list
+from shardfeed.converters.conversion import Progress, convert
+from shardfeed.converters.file_names import FileNames
+from shardfeed.converters.image_folder import ImageFolder
+from shardfeed.converters.images import ImageOptions
+from shardfeed.converters.label_file import LabelFile
+from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, make_plan
+from shardfeed.converters.report import Report
+from shardfeed.converters.source import Source
+from shardfeed.errors import TooManyRejectedError, UsageError, escape
+from shardfeed.schema import LABEL
+from shardfeed.tools.text import listing, size_text, table
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
+_SHOWN = 20  # rejected inputs printed; all are in rejected.jsonl
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `convert`."""
+    parser.add_argument("source", help="image folder (root/class/image, or root/train/class/image), or a label file")
+    parser.add_argument("out", help="dataset directory to create")
+    source = parser.add_argument_group("where labels come from")
+    source.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="label file for the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
+    )
+    source.add_argument("--path-column", metavar="NAME|N", help="column of the image path, by name or number from 1")
+    source.add_argument(
+        "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
+    )
+    source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
+    header = source.add_mutually_exclusive_group()
+    header.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
+    header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
+    source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
+    source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
+    bytes_ = parser.add_argument_group("what changes the bytes of the dataset")
+    bytes_.add_argument(
+        "--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,validation=0.1 (default: all in train)"
+    )
+    bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
+    bytes_.add_argument(
+        "--shard-size", metavar="SIZE", default=DEFAULT_SHARD_SIZE, type=_size, help="e.g. 256MB (default)"
+    )
+    bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
+    bytes_.add_argument(
+        "--check",
+        choices=("decode", "header", "none"),
+        default="decode",
+        help="how far images are checked (default decode)",
+    )
+    bytes_.add_argument("--no-hash", action="store_true", help="do not store the sha256 of every source file")
+    bytes_.add_argument(
+        "--resize-shorter", metavar="PX", type=int, help="shrink so that the shorter side is PX, re-encode"
+    )
+    bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
+    run = parser.add_argument_group("how it runs")
+    run.add_argument("--workers", metavar="N", type=int, help="processes (default: one for each core)")
+    run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
+    run.add_argument(
+        "--max-bad", metavar="N|P%%", default="0", help="rejected inputs that still let it commit (default 0)"
+    )
+    run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
+    run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
+    run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
+    run.add_argument("--json", action="store_true", help="print the report as JSON")
+    run.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert, print the outcome; the exit code is 0 or that of the error raised."""
+    source = _source(args)
+    image = ImageOptions(check=args.check, resize_shorter=args.resize_shorter, quality=args.quality)
+    split = _assignments("--split", args.split, float) if args.split else None
+    shards = _shards(args.shards)
+    if args.dry_run:
+        options = PlanOptions(split or {"train": 1.0}, shards, args.shard_size, args.seed, not args.no_hash, image)
+        _print_plan(make_plan(source, options), source, args)
+        return 0
+    bar = _Bar(quiet=args.quiet or args.json)
+    try:
+        report = convert(
+            source,
+            args.out,
+            split=split,
+            shards=shards,
+            shard_size=args.shard_size,
+            seed=args.seed,
+            sha256=not args.no_hash,
+            image=image,
+            max_bad=args.max_bad,
+            replace=args.replace,
+            verify=args.verify,
+            workers=args.workers,
+            start_method=args.start_method,
+            progress=bar.update,
+        )
+    except TooManyRejectedError as error:
+        bar.close()
+        _print_report(error.report, args)
+        raise
+    finally:
+        bar.close()
+    _print_report(report, args)
+    return 0
+
+
+def _source(args: argparse.Namespace) -> Source:
+    classes = read_class_list(args.classes) if args.classes else None
+    is_file = os.path.isfile(args.source)
+    columns = (args.path_column, args.label_column, args.split_column, args.header)
+    if args.labels or is_file:
+        if args.pattern:
+            raise UsageError("--pattern", "labels come either from a file or from file names", "leave one out")
+        if args.labels and is_file:
+            raise UsageError(args.source, "is a file, and so is --labels", "give the folder of the images")
+        return LabelFile(
+            args.labels or args.source,
+            root=args.source if args.labels else None,
+            path_column=_column(args.path_column),
+            label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
+            split_column=_column(args.split_column),
+            header=args.header,
+            class_names=classes,
+        )
+    if any(value is not None for value in columns):
+        raise UsageError(args.source, "is a folder, and columns are named", "give the label file with --labels")
+    if args.pattern:
+        return FileNames(args.source, pattern=args.pattern, class_names=classes)
+    if _is_flat(args.source):
+        return FileNames(args.source, class_names=classes)
+    return ImageFolder(args.source, class_names=classes)
+
+
+def _is_flat(root: str) -> bool:
+    """Whether a folder has visible files and no visible folder: then only file names can carry labels."""
+    try:
+        with os.scandir(root) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+            return bool(visible) and not any(entry.is_dir() for entry in visible)
+    except OSError:
+        return False  # the source says what is wrong
+
+
+def _column(text: str | None) -> Any:
+    """A column's name, or its number from 1 as the source counts from 0."""
+    if text is not None and text.isdecimal():
+        if int(text) < 1:
+            raise UsageError("column", f"got {text}, expected a number from 1", "the first column is 1")
+        return int(text) - 1
+    return text
+
+
+def _assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        try:
+            values[name.strip()] = kind(value)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise UsageError(option, f"got {text!r}, expected NAME=VALUE,NAME=VALUE")
+    return values
+
+
+def _shards(text: str | None) -> int | Mapping[str, int] | None:
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    return _assignments("--shards", text, int)
+
+
+def _size(text: str) -> int:
+    number, unit = text.upper().strip(), "B"
+    for candidate in _UNITS:
+        if number.endswith(candidate):
+            number, unit = number.removesuffix(candidate), candidate
+            break
+    try:
+        return int(float(number) * _UNITS[unit])
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a size like 256MB") from None
+
+
+class _Bar:
+    """A tqdm bar on stderr: images, MB/s, time left. Silent when asked or when stderr is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar: Any = None
+
+    def update(self, state: Progress) -> None:
+        if self._quiet:
+            return
+        if self._bar is None:
+            self._bar = tqdm(
+                total=state.images_planned, initial=state.images, unit=" images", disable=None, dynamic_ncols=True
+            )
+        elapsed = self._bar.format_dict["elapsed"] or 1e-9
+        rate = f"{size_text(state.source_bytes / elapsed)}/s, {state.shards}/{state.shards_planned} shards"
+        self._bar.set_postfix_str(rate, refresh=False)
+        # A shard that is tried again reads its images twice: the bar must not run past its end.
+        self._bar.update(min(state.images, state.images_planned) - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
+    sizes = plan.split_sizes()
+    shards = Counter(shard.split for shard in plan.shards)
+    if args.json:
+        content = {
+            "splits": sizes,
+            "shards": dict(shards),
+            "source_bytes": plan.source_bytes,
+            "fingerprint": plan.fingerprint,
+        }
+        print(
+            json.dumps(content | {"class_names": {key: list(names) for key, names in plan.schema.class_names.items()}})
+        )
+        return
+    print(f"{len(plan):,} images, {size_text(plan.source_bytes)}, plan {plan.fingerprint[:12]}")
+    print(table([["split", "images", "shards"], *([name, sizes[name], shards[name]] for name in sizes)]))
+    _print_classes(plan.schema.class_names)
+    for note in getattr(source, "notes", ()):
+        print(f"note: {note}")
+    print("nothing was written (--dry-run)")
+
+
+def _print_classes(class_names: Mapping[str, tuple[str, ...]]) -> None:
+    for key, names in class_names.items():
+        numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
+        print(f"{len(names)} classes of {key}: {listing(numbered)}")
+
+
+def _print_report(report: Report, args: argparse.Namespace) -> None:
+    if args.json:
+        print(json.dumps(report.to_json()))
+        return
+    if args.quiet:
+        return
+    _print_classes(report.manifest.schema.class_names)
+    rows: list[list[object]] = [["split", "images", "shards", "size", *_class_heads(report)]]
+    for name, split in report.manifest.splits.items():
+        counts = split.class_counts.get(LABEL, ())
+        row: list[object] = [name, split.records, len(split.shards), size_text(split.size)]
+        rows.append([*row, *(counts if len(rows[0]) > len(row) else ())])
+    print(table(rows))
+    for what, count in sorted(Counter(noted.what for noted in report.normalised).items()):
+        print(f"{count:,} images stored with other bytes: {what}")
+    for noted in report.warnings[:_SHOWN]:
+        print(f"warning: {escape(noted.key)}: {noted.why}")
+    for note in report.notes:
+        print(f"note: {note}")
+    if report.rejected:
+        print(f"{len(report.rejected):,} inputs rejected:")
+        for noted in report.rejected[:_SHOWN]:
+            print(f"  {escape(noted.key)}: {noted.what}, {noted.why}")
+        if len(report.rejected) > _SHOWN:
+            where = f"{escape(report.out)}/rejected.jsonl" if report.committed else "the report of --json"
+            print(f"  and {len(report.rejected) - _SHOWN:,} more, in {where}")
+    if not report.committed:
+        return
+    rate = f"{report.images / report.seconds:,.0f} images/s, {size_text(report.source_bytes / report.seconds)}/s"
+    print(f"{escape(args.out)}: {report.images:,} images in {report.seconds:.1f} s ({rate})")
+    print(_next_lines(report, args.out))
+
+
+def _class_heads(report: Report) -> tuple[str, ...]:
+    names = report.manifest.schema.class_names.get(LABEL, ())
+    return tuple(escape(name) for name in names) if len(names) <= 8 else ()
+
+
+def _next_lines(report: Report, out: str) -> str:
+    split = next(iter(report.manifest.splits))
+    split = "train" if "train" in report.manifest.splits else split
+    return f"""
+next, in Python:
+  import shardfeed
+  from shardfeed.pipelines import train_batches
+  data = shardfeed.open({out!r})
+  train = train_batches(data[{split!r}], batch_size=32, image_size=224)
+or look at it:
+  shardfeed preview {escape(out)} -o sheet.png"""

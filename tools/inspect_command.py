@@ -1,0 +1,99 @@
+"""`shardfeed inspect DIR`: what is in a dataset, from its manifest and its first records."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import shardfeed
+from shardfeed.errors import escape
+from shardfeed.naming import REJECTED
+from shardfeed.readers.dataset import Dataset
+from shardfeed.schema import LABEL
+from shardfeed.tools.text import listing, size_text, table
+
+_BYTES_SHOWN = 40  # of a bytes feature
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `inspect`."""
+    parser.add_argument("dataset", help="dataset directory")
+    parser.add_argument("--records", metavar="N", type=int, default=1, help="records printed of each split (default 1)")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the dataset's description."""
+    data = shardfeed.open(args.dataset)
+    if args.json:
+        print(json.dumps(description(data, args.records)))
+    else:
+        _print(data, args.records)
+    return 0
+
+
+def description(data: Dataset, records: int) -> dict[str, Any]:
+    """Everything `inspect` knows as a JSON value; bytes features as their length and first characters."""
+    manifest = data.manifest
+    splits: dict[str, Any] = {}
+    for name, info in manifest.splits.items():
+        split = data[name]
+        splits[name] = {
+            "records": info.records,
+            "bytes": info.size,
+            "shards": len(info.shards),
+            "class_counts": {key: list(counts) for key, counts in info.class_counts.items()},
+            "formats": dict(info.formats),
+            "first": [_shown(split[i]) for i in range(min(records, len(split)))],
+        }
+    return {
+        "name": manifest.name,
+        "features": manifest.schema.to_json(),
+        "splits": splits,
+        "options": dict(manifest.options),
+        "rejected": dict(manifest.rejected),
+        "made_by": dict(manifest.made_by),
+        "fingerprint": manifest.fingerprint,
+    }
+
+
+def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _shown_value(value) for key, value in record.items()}
+
+
+def _shown_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        if len(value) > _BYTES_SHOWN or b"\0" in value:
+            return f"<{len(value)} bytes>"
+        return escape(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_shown_value(item) for item in value] if isinstance(value, list) else value
+
+
+def _print(data: Dataset, records: int) -> None:
+    manifest = data.manifest
+    print(f"{escape(data.directory)}: {manifest.name}, made by shardfeed {manifest.made_by.get('shardfeed', '?')}")
+    rows: list[list[object]] = [["split", "images", "shards", "size", "formats"]]
+    for name, info in manifest.splits.items():
+        formats = ", ".join(f"{kind} {count:,}" for kind, count in sorted(info.formats.items()))
+        rows.append([name, info.records, len(info.shards), size_text(info.size), formats])
+    print(table(rows))
+    names = data.class_names
+    if names:
+        print(f"{len(names)} classes of {LABEL}:")
+        heads: list[object] = ["label", "class", *manifest.splits]
+        counts = [info.class_counts[LABEL] for info in manifest.splits.values()]
+        print(table([heads, *([label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(names))]))
+    print("features:")
+    features = sorted(manifest.schema.features.items())
+    print(table([[key, feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
+    if manifest.rejected:
+        codes = [f"{count} {code}" for code, count in manifest.rejected.items()]
+        print(f"rejected when it was made: {listing(codes)} (see {escape(data.directory)}/{REJECTED})")
+    for name, split in data.items():
+        for i in range(min(records, len(split))):
+            print(f"{name}[{i}]:")
+            print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))

@@ -1,0 +1,32 @@
+"""Numbers and tables as people read them."""
+
+from collections.abc import Sequence
+
+
+def size_text(size: float) -> str:
+    """Bytes in decimal units: `1.2 MB`."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
+    """Rows in aligned columns: numbers to the right, text to the left."""
+    texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
+    lines = []
+    for row, cells in zip(rows, texts, strict=True):
+        padded = [
+            text.rjust(width) if isinstance(cell, int) else text.ljust(width)
+            for cell, text, width in zip(row, cells, widths, strict=True)
+        ]
+        lines.append((indent + "  ".join(padded)).rstrip())
+    return "\n".join(lines)
+
+
+def listing(names: Sequence[str], shown: int = 12) -> str:
+    """`a, b, c and 7 more`."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

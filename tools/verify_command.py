@@ -1,0 +1,55 @@
+"""`shardfeed verify DIR`: compare every byte with the manifest; `--deep` also decodes every image."""
+
+import argparse
+import json
+import time
+
+from tqdm import tqdm
+
+from shardfeed.converters.images import check_encoded
+from shardfeed.converters.rejects import RejectedError
+from shardfeed.errors import IntegrityError
+from shardfeed.example import decode
+from shardfeed.readers.integrity import verify
+from shardfeed.schema import ENCODED
+from shardfeed.tools.text import size_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `verify`."""
+    parser.add_argument("dataset", help="dataset directory")
+    parser.add_argument("--deep", action="store_true", help="parse every record and decode every image too")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify and print what was found; exit code 4 when something was."""
+    started = time.monotonic()
+    quiet = args.quiet or args.json
+    with tqdm(unit="B", unit_scale=True, disable=True if quiet else None) as bar:
+        result = verify(args.dataset, check_image if args.deep else None, bar.update)
+    seconds = time.monotonic() - started
+    if args.json:
+        damages = [
+            {"file": d.file, "record": d.record, "offset": d.offset, "problem": d.problem} for d in result.damages
+        ]
+        counts = {"files": result.files, "records": result.records, "bytes": result.bytes}
+        print(json.dumps({**counts, "damages": damages, "seconds": round(seconds, 3)}))
+    elif not args.quiet:
+        for damage in result.damages:
+            print(damage)
+        rate = size_text(result.bytes / max(seconds, 1e-9))
+        what = f"{result.files} files, {result.records:,} records, {size_text(result.bytes)} at {rate}/s"
+        print(f"{args.dataset}: {what}: {'damaged' if result.damages else 'all as written'}")
+    return IntegrityError.exit_code if result.damages else 0
+
+
+def check_image(payload: bytes) -> None:
+    """Parse a record and decode its image. Raises IntegrityError that says what is wrong with it."""
+    _, images = decode(payload).get(ENCODED, ("bytes", []))
+    for image in images:
+        try:
+            check_encoded(bytes(image))
+        except RejectedError as error:
+            raise IntegrityError("record", f"its image does not decode: {error}") from error
