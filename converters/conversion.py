@@ -96,7 +96,7 @@ def convert(
             staging.clear()
             return _finished_earlier(out, time.monotonic() - started)
         plan = make_plan(source, options)
-        staging.begin(_plan_json(plan), inputs_listing(source))
+        staging.begin(_plan_json(plan), lambda: inputs_listing(source))
         receipts = _write_shards(plan, source, staging, engine, progress)
         rejected = all_rejected(skipped, receipts)
         manifest = _stage_manifest(out, plan, receipts, rejected, staging.dataset)

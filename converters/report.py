@@ -79,10 +79,11 @@ def rejections_allowed(max_bad: int | str, inputs: int) -> int:
     """How many of `inputs` may be rejected: a count, or text like "12" or "0.5%" (rounded down)."""
     text = str(max_bad).strip()
     try:
-        allowed = int(float(text[:-1]) / 100 * inputs) if text.endswith("%") else int(text)
+        share = float(text[:-1]) / 100 if text.endswith("%") else 0.0
+        allowed = int(share * inputs) if text.endswith("%") else int(text)
     except ValueError:
         raise UsageError("max_bad", f"got {text!r}, expected a count or a percentage like 0.5%") from None
-    if allowed < 0 or (text.endswith("%") and float(text[:-1]) > 100):
+    if allowed < 0 or not 0 <= share <= 1:
         raise UsageError("max_bad", f"got {text!r}, expected 0 or more, at most 100%")
     return allowed
 

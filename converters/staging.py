@@ -10,7 +10,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shardfeed.errors import PlanMismatchError, escape
@@ -39,22 +39,22 @@ class Staging:
         """Whether an earlier run renamed the dataset and was stopped before it could clear up."""
         return os.path.isdir(self.root) and not os.path.isdir(self.dataset)
 
-    def begin(self, plan: Mapping[str, Any], inputs: Iterable[str]) -> None:
+    def begin(self, plan: Mapping[str, Any], inputs: Callable[[], Iterable[str]]) -> None:
         """Start, or take up what an identical plan left. Raises PlanMismatchError when it was another plan.
 
-        `plan` is a JSON value of everything that must agree, `inputs` a line for each input.
+        `plan` is a JSON value of everything that must agree, `inputs` gives a line for each input.
         """
         if not self.exists():
-            self._start(plan, inputs)
+            self._start(plan, inputs())
             return
         with open(self._plan, "rb") as file:
             stored = json.load(file)
-        expected = {**plan, "inputs": _digest(inputs)}
+        expected = {**plan, "inputs": _digest(inputs())}
         differing = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
         if differing:
             what = "; ".join(_difference(key, stored.get(key), expected.get(key)) for key in differing)
             if differing == ["inputs"]:
-                what = self._changed_inputs(inputs)
+                what = self._changed_inputs(inputs())
             raise PlanMismatchError(
                 self.root,
                 f"holds an unfinished conversion of something else: {what}",

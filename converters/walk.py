@@ -61,13 +61,14 @@ class _Walk:
 
     def listing(self) -> Listing:
         try:
-            if not stat.S_ISDIR(os.stat(self.root).st_mode):
-                raise UsageError(self.root, "not a folder", "give the folder that holds the images")
-            self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+            mode = os.stat(self.root).st_mode
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
             raise UsageError(self.root, "no such folder", "check the path") from None
         except OSError as error:
-            raise StorageError(self.root, error.strerror or str(error), "check the folder's permissions") from None
+            raise StorageError(self.root, error.strerror or str(error), "check the permissions") from None
+        if not stat.S_ISDIR(mode):
+            raise UsageError(self.root, "not a folder", "give the folder that holds the images")
+        self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
         self._walk()
         return Listing(
             root=self.root,

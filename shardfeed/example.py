@@ -14,6 +14,7 @@ process is refused as a duplicate symbol.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,10 +28,13 @@ _LARGE = 4096  # bytes from which a value stays a buffer of its own, not copied 
 Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array
 
 
+_ONE_BYTE = [bytes((n,)) for n in range(0x80)]  # most lengths and labels
+
+
 def _varint(n: int) -> bytes:
+    if 0 <= n < 0x80:
+        return _ONE_BYTE[n]
     n &= 0xFFFFFFFFFFFFFFFF  # a negative int64 is written as its two's complement, ten bytes long
-    if n < 0x80:
-        return bytes((n,))
     out = bytearray()
     while n >= 0x80:
         out.append(n & 0x7F | 0x80)
@@ -39,58 +43,58 @@ def _varint(n: int) -> bytes:
     return bytes(out)
 
 
-def _list_parts(feature: Feature, value: Value) -> list[bytes]:
-    """The buffers of a BytesList, FloatList or Int64List message."""
-    values = value if isinstance(value, list | tuple) else [value]
+@lru_cache(maxsize=4096)
+def _name(key: str) -> bytes:
+    """The key field of a map entry."""
+    return _field(b"\x0a", key.encode())
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    """A length-delimited field."""
+    return tag + _varint(len(content)) + content
+
+
+def _list(feature: Feature, value: Value) -> bytes:
+    """A BytesList, FloatList or Int64List message."""
+    values = value if isinstance(value, list | tuple) else (value,)
     if feature.dtype == "bytes":
-        parts: list[bytes] = []
-        for item in values:
-            assert isinstance(item, bytes), item
-            parts += [b"\x0a" + _varint(len(item)), item]
-        return parts
+        return b"".join([_field(b"\x0a", item) for item in values])  # type: ignore[arg-type]  # dtype says bytes
+    if not values:
+        return b""
     if feature.dtype == "float32":
-        packed = np.asarray(values, "<f4").tobytes()
-    else:
-        packed = b"".join([_varint(int(item)) for item in values])
-    return [b"\x0a" + _varint(len(packed)), packed] if values else []
+        return _field(b"\x0a", np.asarray(values, "<f4").tobytes())
+    return _field(b"\x0a", b"".join([_varint(item) for item in values]))  # type: ignore[arg-type]  # dtype says int
 
 
 _KINDS: Mapping[Dtype, bytes] = {"bytes": _BYTES, "float32": _FLOAT, "int64": _INT64}
 
 
-def _wrap(tag: bytes, parts: list[bytes]) -> list[bytes]:
-    """`parts` as one length-delimited field."""
-    return [tag + _varint(sum(map(len, parts))), *parts]
-
-
 def encode_parts(features: Mapping[str, Feature], values: Mapping[str, Value]) -> list[bytes]:
-    """An Example as buffers that joined are its serialisation; a value of 4 KiB or more is never copied.
+    """An Example as buffers that joined are its serialisation; a scalar of 4 KiB or more is never copied.
 
     `values` has exactly the keys of `features`, each value of the stated dtype: one value for shape `()`,
     a list for `(None,)`; int64 within its range.
     """
     assert features.keys() == values.keys(), (sorted(features), sorted(values))
-    entries: list[bytes] = []
-    for key in sorted(features):
-        feature = features[key]
-        name = key.encode()
-        kind = _wrap(_KINDS[feature.dtype], _list_parts(feature, values[key]))
-        entry = [b"\x0a" + _varint(len(name)) + name, *_wrap(b"\x12", kind)]
-        entries += _wrap(b"\x0a", entry)
-    return _joined(_wrap(b"\x0a", entries) if entries else [])
-
-
-def _joined(parts: list[bytes]) -> list[bytes]:
-    """The same bytes in fewer buffers: neighbours joined, large ones left as they are."""
-    out: list[bytes] = []
+    parts: list[bytes] = []
     small: list[bytes] = []
-    for part in parts:
-        if len(part) < _LARGE:
-            small.append(part)
-            continue
-        out += [b"".join(small), part]
-        small = []
-    return [*out, b"".join(small)] if small else out
+    for key in sorted(features):
+        value, name = values[key], _name(key)
+        if isinstance(value, bytes) and len(value) >= _LARGE:
+            # The same nesting from the inside out, with only the lengths counting the value.
+            head = b"\x0a" + _varint(len(value))
+            for tag, before in ((_BYTES, b""), (b"\x12", b""), (b"\x0a", name)):
+                head = tag + _varint(len(before) + len(head) + len(value)) + before + head
+            parts += [b"".join([*small, head]), value]
+            small = []
+        else:
+            feature = features[key]
+            kind = _field(_KINDS[feature.dtype], _list(feature, value))
+            small.append(_field(b"\x0a", name + _field(b"\x12", kind)))
+    parts.append(b"".join(small))
+    total = sum(map(len, parts))
+    parts[0] = b"\x0a" + _varint(total) + parts[0] if total else b""
+    return parts
 
 
 def encode(features: Mapping[str, Feature], values: Mapping[str, Value]) -> bytes:

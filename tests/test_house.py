@@ -50,7 +50,7 @@ def package_of(dotted: str) -> str | None:
     """The package of this project a dotted name belongs to."""
     if dotted.split(".")[0] != "shardfeed":
         return None
-    part = (dotted.split(".") + [""])[1]
+    part = [*dotted.split("."), ""][1]
     return part if part in PACKAGES else "shardfeed"
 
 
@@ -64,7 +64,9 @@ def test_every_file_is_seen() -> None:
 def test_imports_run_one_way(path: Path) -> None:
     package = path.parent.name
     for dotted, line, _ in imports(path):
-        assert dotted.split(".")[0] not in {"converters", "readers", "pipelines", "tools"}, f"{path}:{line}: a second copy"
+        assert dotted.split(".")[0] not in {"converters", "readers", "pipelines", "tools"}, (
+            f"{path}:{line}: a second copy"
+        )
         to = package_of(dotted)
         if to is not None and to != package:
             assert to in MAY_IMPORT[package], f"{path}:{line}: {package} must not import {to}"

@@ -1,0 +1,257 @@
+"""Conversion against `tar cf` and a TFRecordWriter loop: `python benchmarks/convert.py PHOTOS`.
+
+    python benchmarks/photos.py /tmp/photos
+    python benchmarks/convert.py /tmp/photos --rounds 5
+
+Every run is a process of its own, ends when its bytes are on the disk (fsync, or `sync -f` for those that do not),
+and starts after the last one's output was removed and the disk has come to rest. Rounds alternate (A B A B ...), the
+first is a warm-up and not counted. Starting interpreters and workers is measured apart, with ten images: it is paid
+once, whatever the size of the folder. Results go to benchmarks/results/convert.json and convert.md.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+SHARDS = 8
+WORKERS = 2
+PEAK_ALLOWED = 150_000_000  # bytes resident in one worker
+RESULTS = Path(__file__).parent / "results"
+
+Measured = dict[str, float]
+
+
+def cpu_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def timed(work: Callable[[], object]) -> Measured:
+    started, cpu = time.monotonic(), cpu_seconds()
+    work()
+    return {"seconds": time.monotonic() - started, "cpu_seconds": cpu_seconds() - cpu}
+
+
+def peak(who: int) -> float:
+    """Bytes. For children the largest of them; not below what this process had when it started them."""
+    return resource.getrusage(who).ru_maxrss * 1024
+
+
+def run_shardfeed(photos: str, few: str, out: str, *, check: Any, sha256: bool) -> Measured:
+    from shardfeed.converters import ImageFolder, ImageOptions, convert
+
+    def work(folder: str, name: str) -> None:
+        report = convert(
+            ImageFolder(folder),
+            os.path.join(out, name),
+            shards=SHARDS,
+            workers=WORKERS,
+            sha256=sha256,
+            image=ImageOptions(check=check),
+        )
+        if report.rejected:
+            raise SystemExit(f"{report.rejected[0]}: rejected, the photos are damaged")
+
+    start = timed(lambda: work(few, "few"))["seconds"]
+    return timed(lambda: work(photos, "all")) | {"start_seconds": start, "peak_bytes": peak(resource.RUSAGE_CHILDREN)}
+
+
+def run_header(photos: str, few: str, out: str) -> Measured:
+    return run_shardfeed(photos, few, out, check="header", sha256=False)
+
+
+def run_default(photos: str, few: str, out: str) -> Measured:
+    return run_shardfeed(photos, few, out, check="decode", sha256=True)
+
+
+def run_tar(photos: str, few: str, out: str) -> Measured:
+    def work(folder: str, name: str) -> None:
+        archive = os.path.join(out, name)
+        subprocess.run(["tar", "cf", archive, "-C", folder, "."], check=True)
+        subprocess.run(["sync", "-f", archive], check=True)
+
+    start = timed(lambda: work(few, "few.tar"))["seconds"]
+    measured = timed(lambda: work(photos, "all.tar"))
+    return measured | {"start_seconds": start, "peak_bytes": peak(resource.RUSAGE_CHILDREN)}
+
+
+def run_tensorflow(photos: str, few: str, out: str) -> Measured:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    started = time.monotonic()
+    import tensorflow as tf
+
+    imported = time.monotonic() - started
+
+    def feature(value: bytes | int) -> Any:
+        if isinstance(value, bytes):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+
+    def work(folder: str, name: str) -> None:
+        paths = sorted(Path(folder).rglob("*.jpg"))
+        labels = {parent: label for label, parent in enumerate(sorted({path.parent for path in paths}))}
+        for shard in range(SHARDS):
+            stem = os.path.join(out, f"{name}-{shard:05d}-of-{SHARDS:05d}.tfrecord")
+            with tf.io.TFRecordWriter(stem) as writer:
+                for path in paths[shard::SHARDS]:
+                    values = {
+                        "image/encoded": feature(path.read_bytes()),
+                        "image/filename": feature(os.fsencode(path.name)),
+                        "image/class/label": feature(labels[path.parent]),
+                    }
+                    writer.write(tf.train.Example(features=tf.train.Features(feature=values)).SerializeToString())
+        subprocess.run(["sync", "-f", out], check=True)
+
+    start = timed(lambda: work(few, "few"))["seconds"]
+    measured = timed(lambda: work(photos, "all"))
+    return measured | {"start_seconds": imported + start, "peak_bytes": peak(resource.RUSAGE_SELF)}
+
+
+METHODS: dict[str, tuple[str, Callable[[str, str, str], Measured]]] = {
+    "header": (f"shardfeed, --check header --no-hash, {WORKERS} workers", run_header),
+    "tar": ("tar cf, sync -f", run_tar),
+    "default": (f"shardfeed, defaults (decodes and hashes every image), {WORKERS} workers", run_default),
+    "tensorflow": ("tf.io.TFRecordWriter loop, sync -f", run_tensorflow),
+}
+ALTERNATING = (("header", "tar"), ("default", "tensorflow"))
+
+
+def measure(method: str, photos: str, few: str, scratch: str) -> Measured:
+    """One run in a child process; its output is removed and the disk at rest before and after."""
+    out = tempfile.mkdtemp(dir=scratch)
+    try:
+        subprocess.run(["sync", "-f", scratch], check=True)
+        command = [sys.executable, __file__, photos, "--only", method, "--few", few, "--scratch", out]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        return json.loads(done.stdout)
+    finally:
+        shutil.rmtree(out)
+
+
+def few_of(photos: str, scratch: str) -> str:
+    """A folder with one image of each class, ten or fewer."""
+    few = os.path.join(scratch, "few")
+    for folder in sorted(Path(photos).iterdir())[:10]:
+        first = min(folder.iterdir())
+        os.makedirs(os.path.join(few, folder.name))
+        shutil.copy2(first, os.path.join(few, folder.name))
+    return few
+
+
+def net_seconds(run: Measured) -> float:
+    """Without the start."""
+    return max(run["seconds"] - run["start_seconds"], 1e-9)
+
+
+def summary(rounds: Sequence[Measured], images: int, size: int) -> dict[str, Any]:
+    """Medians, and the highest peak; rates are without the start."""
+    net = statistics.median(map(net_seconds, rounds))
+    cpu = statistics.median(run["cpu_seconds"] for run in rounds)
+    return {
+        "seconds": statistics.median(run["seconds"] for run in rounds),
+        "start_seconds": statistics.median(run["start_seconds"] for run in rounds),
+        "net_seconds": net,
+        "images_per_second": images / net,
+        "megabytes_per_second": size / 1e6 / net,
+        "cpu_microseconds_per_image": cpu / images * 1e6,
+        "peak_bytes": max(run["peak_bytes"] for run in rounds),
+        "rounds": list(rounds),
+    }
+
+
+def times_tar(rounds: Sequence[Measured], tar: Sequence[Measured], seconds: Callable[[Measured], float]) -> float:
+    """How many times faster than tar: the median over rounds, each against the tar run of the same round."""
+    return statistics.median(seconds(other) / seconds(ours) for ours, other in zip(rounds, tar, strict=True))
+
+
+def markdown(result: dict[str, Any]) -> str:
+    lines = [
+        f"{result['images']:,} JPEGs of {result['bytes'] / result['images'] / 1e3:.0f} kB, medians of "
+        f"{result['rounds']} rounds, bytes on disk at the end; {result['machine']['cpu']}, "
+        f"{result['machine']['cores']} cores.",
+        "",
+        "| | images/s | MB/s | times tar | with start | start, s | CPU µs/image | peak MB a process |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, (text, _) in METHODS.items():
+        m = result["methods"][name]
+        lines.append(
+            f"| {text} | {m['images_per_second']:,.0f} | {m['megabytes_per_second']:,.0f} | {m['times_tar']:.2f} "
+            f"| {m['times_tar_with_start']:.2f} | {m['start_seconds']:.2f} | {m['cpu_microseconds_per_image']:,.0f} "
+            f"| {m['peak_bytes'] / 1e6:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def machine() -> dict[str, Any]:
+    with open("/proc/cpuinfo") as file:
+        model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "unknown CPU")
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def compare(photos: str, rounds: int, scratch: str) -> dict[str, Any]:
+    sizes = [path.stat().st_size for path in Path(photos).rglob("*.jpg")]
+    few = few_of(photos, scratch)
+    runs: dict[str, list[Measured]] = {method: [] for method in METHODS}
+    for pair in ALTERNATING:
+        for number in range(rounds + 1):
+            for method in pair:
+                measured = measure(method, photos, few, scratch)
+                which = f"round {number}" if number else "warm-up"
+                print(f"{which}, {method}: {measured['seconds']:.2f} s", flush=True)
+                if number:
+                    runs[method].append(measured)
+    methods = {method: summary(found, len(sizes), sum(sizes)) for method, found in runs.items()}
+    for method, found in runs.items():
+        methods[method]["times_tar"] = times_tar(found, runs["tar"], net_seconds)
+        methods[method]["times_tar_with_start"] = times_tar(found, runs["tar"], lambda run: run["seconds"])
+    return {"images": len(sizes), "bytes": sum(sizes), "rounds": rounds, "machine": machine(), "methods": methods}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Measure conversion against tar and TensorFlow's writer.")
+    parser.add_argument("photos", help="image folder, as made by benchmarks/photos.py")
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds after one warm-up (5)")
+    parser.add_argument("--scratch", help="folder for what is written (default: beside the photos)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for convert.json and convert.md")
+    parser.add_argument("--only", choices=METHODS, help=argparse.SUPPRESS)
+    parser.add_argument("--few", help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    photos = os.path.abspath(args.photos)
+    if args.only:
+        print(json.dumps(METHODS[args.only][1](photos, args.few, args.scratch)))
+        return 0
+    if not os.path.isdir(photos):
+        print(f"{photos}: no such folder; make it: python benchmarks/photos.py {photos}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(dir=args.scratch or os.path.dirname(photos)) as scratch:
+        result = compare(photos, args.rounds, scratch)
+    args.results.mkdir(parents=True, exist_ok=True)
+    (args.results / "convert.json").write_text(json.dumps(result, indent=1) + "\n")
+    (args.results / "convert.md").write_text(markdown(result))
+    print(markdown(result))
+    too_large = [m for m in ("header", "default") if result["methods"][m]["peak_bytes"] >= PEAK_ALLOWED]
+    for method in too_large:
+        print(f"{method}: a worker took more than {PEAK_ALLOWED / 1e6:.0f} MB", file=sys.stderr)
+    return 1 if too_large else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""From any readable image to upright 8-bit gray or RGB pixels, and from those to the bytes of a record.
+
+Pillow decodes. What it would do quietly (warn, fill in a cut file, keep metadata) is made an error or taken away here.
+The reference for colours, exact unless said otherwise:
+- CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
+  TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
+- 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (colour, as Pillow and libpng do).
+- Alpha: over white, as browsers show it. Loaders that drop alpha instead show what the author hid.
+"""
+
+import io
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL import Image, ImageChops, ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+
+from shardfeed.converters.jpeg_header import JpegHeader, without_metadata
+from shardfeed.converters.png_header import PngHeader, only_pixels
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sniff import Kind
+
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_settings = threading.RLock()  # Pillow's switch and the warning filters belong to the whole process
+
+
+def check_size(height: int, width: int, max_pixels: int) -> None:
+    """Raises RejectedError when an image is larger than allowed: before anything of that size is allocated."""
+    if height * width > max_pixels:
+        raise RejectedError(RejectCode.TOO_LARGE, f"{height} x {width} pixels, more than {max_pixels}")
+
+
+@contextmanager
+def strict_decoding(kind: Kind) -> Iterator[None]:
+    """Inside, whatever Pillow raises or warns about `kind` becomes a RejectedError; the host's settings are kept."""
+    try:
+        # JPEG and PNG come here without metadata, the only part Pillow warns about: no lock, threads run in parallel.
+        if kind in ("jpeg", "png") and not ImageFile.LOAD_TRUNCATED_IMAGES:
+            yield
+            return
+        with _settings, warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            tolerant, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
+            try:
+                yield
+            finally:
+                ImageFile.LOAD_TRUNCATED_IMAGES = tolerant
+    except RejectedError:
+        raise
+    except (MemoryError, Image.DecompressionBombError) as error:
+        raise RejectedError(RejectCode.TOO_LARGE, f"{kind} decoder: {error or 'not enough memory'}") from error
+    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error, IndexError and others
+        cut = isinstance(error, EOFError) or "truncated" in str(error).lower()
+        code = RejectCode.TRUNCATED if cut else RejectCode.CORRUPT
+        raise RejectedError(code, f"{kind} decoder: {error or type(error).__name__}") from error
+
+
+def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> None:
+    """Decode a whole JPEG or PNG and throw the pixels away. Raises RejectedError."""
+    if isinstance(header, PngHeader):
+        with strict_decoding("png"):
+            PngImageFile(io.BytesIO(only_pixels(data, header))).load()
+        return
+    with strict_decoding("jpeg"):
+        image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
+        # An eighth of the size: every bit of the file is decoded, and the transform and the colours, which cannot fail,
+        # are mostly left out. Half the time of a full decode, the same verdicts.
+        image.draft(None, (max(1, image.width // 8), max(1, image.height // 8)))
+        image.load()
+
+
+def load_jpeg(data: bytes, header: JpegHeader, at_least: tuple[int, int] | None) -> Image.Image:
+    """Gray or RGB pixels as stored; with `at_least` (width, height) decoded at 1/2, 1/4 or 1/8 where that is enough."""
+    image: Image.Image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
+    if at_least:
+        image.draft(None, at_least)
+    image.load()
+    if header.components == 4 and not header.adobe:
+        image = ImageChops.invert(image)  # Pillow takes every CMYK JPEG for Adobe's, whose values are inverted
+    return gray_or_rgb(image)
+
+
+def load_png(data: bytes, header: PngHeader) -> Image.Image:
+    """Gray or RGB pixels as stored, any alpha over white."""
+    if header.bits == 16 and header.transparency:
+        raise RejectedError(RejectCode.UNSUPPORTED, "PNG of 16 bits with a transparent color")
+    image = PngImageFile(io.BytesIO(only_pixels(data, header)))
+    image.load()
+    return gray_or_rgb(image)
+
+
+def gray_or_rgb(image: Image.Image) -> Image.Image:
+    """Mode L or RGB, without metadata, which Pillow would write into the new file."""
+    transparent = "transparency" in image.info
+    mode = image.mode
+    if mode in ("I", "F", "LAB"):
+        raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} have no agreed range of 8 bits")
+    if mode.startswith("I;16"):
+        pixels = image.convert("I").point(lambda value: value / 257 + 0.5).convert("L")
+    elif transparent or mode in ("LA", "La", "PA", "RGBA", "RGBa"):
+        if mode in ("La", "PA"):
+            image = image.convert("LA" if mode == "La" else "RGBA")
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        pixels = Image.alpha_composite(white, image).convert("RGB")
+        if mode in ("1", "L", "LA", "La"):
+            pixels = pixels.convert("L")
+    elif mode in ("1", "L"):
+        pixels = image.convert("L")
+    else:
+        pixels = image.convert("RGB")
+    # A copy when nothing was converted: the opened file's class would be asked for frames and EXIF when saving.
+    pixels = pixels.copy() if pixels is image else pixels
+    pixels.info = {}
+    return pixels
+
+
+def shrink(pixels: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """`pixels` at `size` (width, height), antialiased."""
+    return pixels.resize(size, Image.Resampling.LANCZOS)
+
+
+def upright(pixels: Image.Image, orientation: int) -> Image.Image:
+    """`pixels` turned and mirrored as EXIF orientation 1..8 asks."""
+    return pixels.transpose(_UPRIGHT[orientation]) if orientation != 1 else pixels
+
+
+def encode_png(pixels: Image.Image) -> bytes:
+    """PNG of mode L or RGB, 8 bits, no metadata."""
+    out = io.BytesIO()
+    pixels.save(out, format="PNG")
+    return out.getvalue()
+
+
+def encode_jpeg(pixels: Image.Image, quality: int, *, half_chroma: bool) -> bytes:
+    """Baseline JPEG of mode L or RGB, no metadata; `half_chroma` is 4:2:0, else 4:4:4."""
+    out = io.BytesIO()
+    pixels.save(out, format="JPEG", quality=quality, subsampling="4:2:0" if half_chroma else "4:4:4")
+    return out.getvalue()

@@ -1,0 +1,163 @@
+"""The command line: exit codes, what it prints, and how fast it starts."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardfeed.readers import Dataset
+from shardfeed.tools.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as exit_:  # argparse
+            code = int(exit_.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_help_is_quick_and_names_every_command() -> None:
+    command = [sys.executable, "-c", "from shardfeed.tools.cli import main; main(['--help'])"]
+    times = []
+    for _ in range(5):
+        started = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        times.append(time.monotonic() - started)
+    for name in ("convert", "verify", "inspect", "preview", "demo"):
+        assert name in done.stdout
+    # The promise is 0.3 s on an idle machine; this only catches that something heavy is imported again.
+    assert min(times) < 1.0
+
+
+def test_convert_says_what_it_did_and_what_is_next(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    code, out, err = run("convert", folder(6), tmp_path / "out", "--split", "train=0.7,validation=0.3")
+    assert (code, err) == (0, "")
+    assert "3 classes of image/class/label: 0 daisy, 1 rose, 2 tulip" in out
+    assert "train" in out
+    assert "validation" in out
+    assert "18 images in" in out
+    assert f"data = shardfeed.open('{tmp_path / 'out'}')" in out
+    block = [line.strip() for line in out.split("next, in Python:")[1].splitlines()[1:5]]
+    compile("\n".join(block), "next", "exec")
+
+
+def test_quiet_prints_nothing_and_json_prints_json(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    assert run("convert", root, tmp_path / "a", "--quiet") == (0, "", "")
+    code, out, _ = run("convert", root, tmp_path / "b", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["committed"]
+    assert report["splits"]["train"]["records"] == report["images"] == 9
+
+
+def test_dry_run_writes_nothing(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(5)
+    code, out, _ = run("convert", root, tmp_path / "out", "--dry-run", "--shards", "2")
+    assert code == 0
+    assert "15 images" in out
+    assert "nothing was written" in out
+    assert os.listdir(tmp_path) == ["images"]
+    plan = json.loads(run("convert", root, tmp_path / "out", "--dry-run", "--json")[1])
+    assert plan["splits"] == {"train": 15}
+
+
+def test_exit_codes(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    out = tmp_path / "out"
+    (root / "rose" / "bad\nname.jpg").write_text("not an image, but some words in a file")
+    code, printed, err = run("convert", root, out)
+    assert code == 3
+    assert r"rose/bad\nname.jpg: E_NOT_IMAGE" in printed
+    assert "run again with --max-bad 1 to commit at once" in err
+    assert run("convert", root, out, "--seed", "1")[0] == 2  # another plan
+    code, printed, _ = run("convert", root, out, "--max-bad", "1")
+    assert code == 0
+    assert run("convert", root, out, "--max-bad", "1")[0] == 2  # exists
+    assert run("convert", root, tmp_path / "no" / "out")[0] == 2
+    assert run("convert", tmp_path / "nothing", tmp_path / "x")[0] == 2
+    assert run("convert", root, tmp_path / "x", "--split", "train=0.5")[0] == 2
+    assert run("convert", root, tmp_path / "x", "--split", "train")[0] == 2
+    assert run("convert", root, tmp_path / "x", "--shards", "many")[0] == 2
+    assert run("convert", root, tmp_path / "x", "--shard-size", "big")[0] == 2
+    assert run("convert", root, tmp_path / "x", "--max-bad", "lots")[0] == 2
+    assert run("frobnicate")[0] == 2
+    assert run("verify", out)[0] == 0
+    assert run("verify", out, "--deep")[0] == 0
+    assert run("verify", tmp_path)[0] == 2
+    shard = out / "train-00000-of-00001.tfrecord"
+    shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+    code, printed, _ = run("verify", out)
+    assert code == 4
+    assert "train-00000-of-00001.tfrecord, record 8" in printed
+    assert json.loads(run("verify", out, "--json")[1])["damages"][1]["record"] == 8
+    shard.unlink()
+    assert run("inspect", out)[0] == 4
+
+
+def test_every_way_to_give_labels(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(4)
+    names = sorted(path.relative_to(root) for path in root.rglob("*.jpg"))
+    labels = tmp_path / "labels.csv"
+    labels.write_text(
+        "file,kind,split\n" + "".join(f"{n},{n.parent},{'train' if i % 2 else 'test'}\n" for i, n in enumerate(names))
+    )
+    plain = root / "train.txt"
+    plain.write_text("".join(f"{n} {i % 3}\n" for i, n in enumerate(names)))
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for i, name in enumerate(names):
+        (flat / f"{name.parent}.{i}.jpg").write_bytes((root / name).read_bytes())
+    (tmp_path / "classes.txt").write_text("tulip\nrose\ndaisy\n")
+    ways = {
+        "folder": [root, "--classes", tmp_path / "classes.txt"],
+        "csv": [root, "--labels", labels, "--path-column", "file", "--label-column", "kind", "--split-column", "split"],
+        "numbers": [root, "--labels", labels, "--path-column", "1", "--label-column", "2"],
+        "text": [plain],
+        "flat": [flat],
+        "pattern": [flat, "--pattern", r"(?P<label>[a-z]+)\.\d+\.jpg"],
+    }
+    reports = {}
+    for way, arguments in ways.items():
+        options = ["--max-bad", "1"] if way == "folder" else []  # train.txt lies beside the class folders
+        code, out, err = run("convert", *arguments, tmp_path / f"out-{way}", "--json", *options)
+        assert code == 0, (way, err)
+        reports[way] = json.loads(out)
+        assert sum(split["records"] for split in reports[way]["splits"].values()) == 12, way
+    assert reports["folder"]["class_names"]["image/class/label"] == ["tulip", "rose", "daisy"]
+    assert set(reports["csv"]["splits"]) == {"train", "test"}
+    assert reports["text"]["class_names"]["image/class/label"] == ["0", "1", "2"]
+    for way in ("csv", "flat", "pattern"):
+        assert reports[way]["class_names"]["image/class/label"] == ["daisy", "rose", "tulip"], way
+
+
+def test_inspect(run: Run, flowers: Dataset) -> None:
+    code, out, _ = run("inspect", flowers.directory, "--records", "2")
+    assert code == 0
+    for text in ("image/class/label", "daisy", "train[1]:", "image/encoded", "bytes"):
+        assert text in out
+    described = json.loads(run("inspect", flowers.directory, "--json")[1])
+    assert described["splits"]["train"]["records"] == len(flowers["train"])
+    assert described["features"]["image/class/label"]["class_names"] == ["daisy", "rose", "tulip"]
+
+
+def test_a_closed_pipe_is_no_error(flowers: Dataset) -> None:
+    command = f"{sys.executable} -m shardfeed.tools.cli inspect {flowers.directory} --records 40 | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""

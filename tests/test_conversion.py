@@ -1,0 +1,374 @@
+"""Converting: the same bytes whatever happens, and nothing half-made under the final name."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.staging import Staging
+from shardfeed.errors import (
+    BusyError,
+    OutputExistsError,
+    PlanMismatchError,
+    StorageError,
+    TooManyRejectedError,
+    UsageError,
+)
+from shardfeed.files import Lock
+from shardfeed.readers import verify
+from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature
+
+SPLIT = {"train": 0.75, "validation": 0.25}
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    """Every file below a directory, by relative name."""
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+def test_every_image_is_there_with_its_label(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(9)
+    report = convert(ImageFolder(root), tmp_path / "out", split=SPLIT, shards=3, workers=2)
+    data = shardfeed.open(tmp_path / "out")
+    assert report.images == 27
+    assert sum(map(len, data.values())) == 27
+    assert data.class_names == ("daisy", "rose", "tulip")
+    seen = {}
+    for split in data.values():
+        for record in split:
+            key = record[FILENAME].decode()
+            seen[key] = record
+            source = (root / key).read_bytes()
+            assert record["image/encoded"] == source
+            assert record[SHA256].decode() == hashlib.sha256(source).hexdigest()
+            assert data.class_names[record[LABEL]] == record[TEXT].decode() == key.split("/")[0]
+        numbers = [int(record[SOURCE_ID]) for record in split]
+        assert numbers == list(range(len(split)))
+    assert len(seen) == 27
+    assert sorted(os.listdir(tmp_path)) == ["images", "out"]
+    assert not verify(tmp_path / "out").damages
+
+
+def test_shards_differ_by_one_at_most(folder: Callable[..., Path], tmp_path: Path) -> None:
+    convert(ImageFolder(folder(9)), tmp_path / "out", shards=5)
+    counts = [shard.records for shard in shardfeed.open(tmp_path / "out").manifest.splits["train"].shards]
+    assert counts == [6, 6, 5, 5, 5]
+
+
+@pytest.mark.parametrize(("workers", "method"), [(2, "spawn"), (4, "spawn"), (1, "forkserver"), (3, "forkserver")])
+def test_bytes_do_not_depend_on_workers_or_start_method(
+    folder: Callable[..., Path], tmp_path: Path, workers: int, method: str
+) -> None:
+    root = folder(12)
+    for name, options in (("one", {"workers": 1}), ("other", {"workers": workers, "start_method": method})):
+        (tmp_path / name).mkdir()
+        convert(ImageFolder(root), tmp_path / name / "out", split=SPLIT, shards=4, **options)
+    assert tree(tmp_path / "one") == tree(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "LC_ALL": "C", "TZ": "Asia/Tokyo"}]
+)
+def test_bytes_do_not_depend_on_the_environment(
+    folder: Callable[..., Path], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    root = folder(5)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    convert(ImageFolder(root), tmp_path / "a" / "out", shards=2)
+    command = [sys.executable, "-m", "shardfeed.tools.cli", "convert", str(root), "out", "--shards", "2"]
+    subprocess.run(
+        command, cwd=tmp_path / "b", env=os.environ | environment, check=True, capture_output=True, umask=0o077
+    )
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_adding_files_moves_no_other_file(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(30)
+    convert(ImageFolder(root), tmp_path / "before", split=SPLIT)
+    for i in range(20):
+        (root / "rose" / f"new{i}.jpg").write_bytes((root / "rose" / "0000.jpg").read_bytes())
+    convert(ImageFolder(root), tmp_path / "after", split=SPLIT)
+    before, after = (
+        {record[FILENAME]: name for name, split in shardfeed.open(tmp_path / out).items() for record in split}
+        for out in ("before", "after")
+    )
+    assert {key: after[key] for key in before} == before
+    assert len(after) == len(before) + 20
+
+
+KILLS = 20
+
+
+def test_kill_at_a_random_time_then_resume(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """RELIABILITY 1: the output is absent or complete, and a resume gives the bytes of a run with one worker."""
+    root = folder(100)
+    options = ["--shards", "8", "--split", "train=0.75,validation=0.25", "--workers", "2", "--quiet"]
+    (tmp_path / "whole").mkdir()
+    convert(ImageFolder(root), tmp_path / "whole" / "out", split=SPLIT, shards=8, workers=1)
+    expected = tree(tmp_path / "whole")
+    command = [sys.executable, "-m", "shardfeed.tools.cli", "convert", str(root), "out", *options]
+    started = time.monotonic()
+    (tmp_path / "timed").mkdir()
+    subprocess.run(command, cwd=tmp_path / "timed", check=True)
+    length = time.monotonic() - started
+    seed = int.from_bytes(os.urandom(4), "big")
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    midway = 0
+    for trial in range(KILLS):
+        place = tmp_path / f"trial{trial}"
+        place.mkdir()
+        process = subprocess.Popen(command, cwd=place, start_new_session=True)
+        time.sleep(rng.uniform(0, length))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if (place / "out").exists():
+            assert not verify(place / "out").damages
+        midway += (place / ".out.staging" / "plan.json").exists()
+        finished = (place / "out").exists() and not (place / ".out.staging").exists()
+        again = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        assert again.returncode == (2 if finished else 0), again.stderr
+        (place / ".out.lock").unlink(missing_ok=True) if finished else None
+        assert tree(place) == expected
+    assert midway >= 3, f"only {midway} of {KILLS} kills hit a run in the middle"
+
+
+def test_an_existing_output_is_refused_and_untouched(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("x")
+    with pytest.raises(OutputExistsError, match="exists already"):
+        convert(ImageFolder(root), tmp_path / "out")
+    assert tree(tmp_path / "out") == {"mine": b"x"}
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputExistsError, match="no directory"):
+        convert(ImageFolder(root), tmp_path / "file", replace=True)
+    with pytest.raises(UsageError, match="parent directory does not exist"):
+        convert(ImageFolder(root), tmp_path / "none" / "out")
+    assert sorted(os.listdir(tmp_path)) == ["file", "images", "out"]
+
+
+@pytest.mark.parametrize("shards", [8, 2, 5])
+def test_replace_swaps_everything(folder: Callable[..., Path], tmp_path: Path, shards: int) -> None:
+    root = folder(6)
+    convert(ImageFolder(root), tmp_path / "out", shards=4)
+    (tmp_path / "fresh").mkdir()
+    convert(ImageFolder(root), tmp_path / "fresh" / "out", shards=shards)
+    convert(ImageFolder(root), tmp_path / "out", shards=shards, replace=True)
+    assert tree(tmp_path / "out") == tree(tmp_path / "fresh" / "out")
+    assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
+
+
+def half_done(root: Path, out: Path) -> None:
+    """Leave a staging directory behind, as a stopped run does."""
+    bad = root / "daisy" / "bad.jpg"
+    bad.write_bytes(b"no image")
+    with pytest.raises(TooManyRejectedError):
+        convert(ImageFolder(root), out, shards=3, seed=1)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seed": 2, "shards": 3}, "options.seed was 1, now 2"),
+        ({"seed": 1, "shards": 4}, "options.shards was 3, now 4"),
+        ({"seed": 1, "shards": 3, "sha256": False}, "options.sha256 was True, now False"),
+        ({"seed": 1, "shards": 3, "split": SPLIT}, "options.split"),
+        ({"seed": 1, "shards": 3, "shard_size": 5}, "options.shard_size"),
+        ({"seed": 1, "shards": 3, "image": ImageOptions(check="header")}, "options.check"),
+        ({"seed": 1, "shards": 3, "image": ImageOptions(resize_shorter=16)}, "options.resize_shorter"),
+        ({"seed": 1, "shards": 3, "image": ImageOptions(quality=50)}, "options.quality"),
+    ],
+)
+def test_resume_with_other_options_is_refused(
+    folder: Callable[..., Path], tmp_path: Path, options: dict, said: str
+) -> None:
+    """RELIABILITY 11: exit 2, and it says what differs."""
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    before = tree(tmp_path / ".out.staging")
+    with pytest.raises(PlanMismatchError, match=said):
+        convert(ImageFolder(root), tmp_path / "out", **options)
+    assert tree(tmp_path / ".out.staging") == before
+
+
+def test_resume_with_other_inputs_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    (root / "rose" / "0000.jpg").unlink()
+    (root / "rose" / "new.jpg").write_bytes(b"x")
+    os.utime(root / "tulip" / "0001.jpg", ns=(1, 1))
+    with pytest.raises(
+        PlanMismatchError, match=r"1 added: rose/new.jpg; 1 removed: rose/0000.jpg; 1 changed: tulip/0001.jpg"
+    ):
+        convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1)
+
+
+def test_rejected_inputs_refuse_the_commit_and_a_higher_limit_only_commits(
+    folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = folder(4)
+    (root / "rose" / "cut.jpg").write_bytes((root / "rose" / "0000.jpg").read_bytes()[:300])
+    (root / "rose" / "text.jpg").write_text("hello, I am no image at all")
+    with pytest.raises(
+        TooManyRejectedError, match=r"2 inputs rejected \(1 E_NOT_IMAGE, 1 E_TRUNCATED\), 1 allowed"
+    ) as e:
+        convert(ImageFolder(root), tmp_path / "out", max_bad=1)
+    assert e.value.exit_code == 3
+    assert [noted.key for noted in e.value.report.rejected] == [b"rose/cut.jpg", b"rose/text.jpg"]
+    assert not (tmp_path / "out").exists()
+    report = convert(ImageFolder(root), tmp_path / "out", max_bad="20%")
+    assert report.images == 0, "all shards were there"
+    lines = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert [(line["key"], line["code"]) for line in lines] == [
+        ("rose/cut.jpg", "E_TRUNCATED"),
+        ("rose/text.jpg", "E_NOT_IMAGE"),
+    ]
+    data = shardfeed.open(tmp_path / "out")
+    assert len(data["train"]) == 12
+    assert data.manifest.rejected == {"E_NOT_IMAGE": 1, "E_TRUNCATED": 1}
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "101%", "-5%"])
+def test_max_bad_is_checked(folder: Callable[..., Path], tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="max_bad"):
+        convert(ImageFolder(folder(2)), tmp_path / "out", max_bad=text)
+
+
+def test_a_second_converter_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    lock = Lock(Staging(str(tmp_path / "out")).lock, "process 7 on otherhost")
+    with pytest.raises(BusyError, match="process 7 on otherhost is writing this output"):
+        convert(ImageFolder(folder(2)), tmp_path / "out")
+    lock.release()
+    convert(ImageFolder(tmp_path / "images"), tmp_path / "out")
+
+
+def test_a_damaged_finished_shard_is_made_again(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    (tmp_path / "whole").mkdir()
+    half_done(root, tmp_path / "out")
+    convert(ImageFolder(root), tmp_path / "whole" / "out", shards=3, seed=1, max_bad=1)
+    shard = next((tmp_path / ".out.staging" / "dataset").glob("*.tfrecord"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    (tmp_path / ".out.staging" / "dataset" / "left.partial").write_bytes(b"x")
+    convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1, max_bad=1)
+    assert tree(tmp_path / "out") == tree(tmp_path / "whole" / "out")
+
+
+def test_verify_before_commit_finds_a_flipped_bit(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    shard = next((tmp_path / ".out.staging" / "dataset").glob("*.tfrecord"))
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(shardfeed.errors.IntegrityError, match="expected"):
+        convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1, max_bad=1, verify=True)
+    assert not (tmp_path / "out").exists()
+
+
+class Drawn:
+    """A source of one's own: images made when a worker asks for them."""
+
+    features: Mapping[str, Feature] = {
+        LABEL: Feature("int64"),
+        TEXT: Feature("bytes"),
+        "image/size": Feature("float32", (None,)),
+    }
+    class_names: Mapping[str, tuple[str, ...]] = {LABEL: ("a", "b")}
+
+    def __init__(self, make: Callable[[int], object]) -> None:
+        self.make = make
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, i: int) -> Sample:
+        labels = {LABEL: i % 2, TEXT: b"ab"[i % 2 : i % 2 + 1], "image/size": [i / 2] * (i % 3)}
+        return Sample(b"%d" % i, self.make(i), labels)  # type: ignore[arg-type]  # one test gives nonsense
+
+
+def test_a_source_of_ones_own(tmp_path: Path, flowers_folder: Path) -> None:
+    image = (flowers_folder / "rose" / "0001.jpg").read_bytes()
+    convert(Drawn(lambda i: image), tmp_path / "out", workers=1)
+    records = {record[FILENAME]: record for record in shardfeed.open(tmp_path / "out")["train"]}
+    assert records[b"5"]["image/size"].tolist() == [2.5, 2.5]
+    assert records[b"3"]["image/size"].tolist() == []
+    assert records[b"3"][TEXT] == b"b"
+
+
+def test_a_source_with_equal_keys_is_refused(tmp_path: Path) -> None:
+    class Twice(Drawn):
+        def __getitem__(self, i: int) -> Sample:
+            return Sample(b"same" if i in (2, 7) else b"%d" % i, b"", super().__getitem__(i).features)
+
+    with pytest.raises(UsageError, match=r"source\[7\]: has the key 'same' of source\[2\]"):
+        convert(Twice(lambda i: b""), tmp_path / "out")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_callable_that_raises_costs_one_image(tmp_path: Path) -> None:
+    import functools
+
+    source = Drawn(lambda i: functools.partial(int, "x" if i == 4 else "y"))
+    with pytest.raises(TooManyRejectedError, match="10 E_SOURCE_ERROR") as caught:
+        convert(source, tmp_path / "out", workers=1)
+    assert "ValueError: invalid literal" in caught.value.report.rejected[0].why
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), RejectCode.SOURCE_CHANGED),
+        (lambda path: os.utime(path, ns=(5, 5)), RejectCode.SOURCE_CHANGED),
+        (lambda path: path.unlink(), RejectCode.SOURCE_CHANGED),
+        (lambda path: (path.unlink(), os.mkfifo(path)), RejectCode.NOT_REGULAR),
+        (lambda path: (path.unlink(), path.mkdir()), RejectCode.UNREADABLE),
+    ],
+)
+def test_a_file_that_changed_since_the_listing(
+    folder: Callable[..., Path], tmp_path: Path, change: Callable[[Path], object], code: RejectCode
+) -> None:
+    """RELIABILITY 13."""
+    root = folder(2)
+    source = ImageFolder(root)
+    change(root / "rose" / "0001.jpg")
+    with pytest.raises(TooManyRejectedError) as caught:
+        convert(source, tmp_path / "out", workers=1)
+    assert [(n.key, n.what) for n in caught.value.report.rejected] == [(b"rose/0001.jpg", code.value)]
+
+
+def test_a_script_needs_no_guard(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from shardfeed.converters import ImageFolder, convert\n"
+        f"print(convert(ImageFolder({str(root)!r}), {str(tmp_path / 'out')!r}, workers=2, shards=2).images)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("9\n", "")
+
+
+def test_an_unwritable_parent(folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = folder(2)
+    if os.geteuid() == 0:  # root may write anywhere but into /proc
+        with pytest.raises(StorageError) as caught:
+            convert(ImageFolder(root), "/proc/out")
+    else:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(StorageError) as caught:
+            convert(ImageFolder(root), tmp_path / "locked" / "out")
+    assert caught.value.exit_code == 5

@@ -1,0 +1,172 @@
+"""Random access by index: right records, checked, from many threads and processes, sliced, pickled."""
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed.errors import IntegrityError, RecordError, SplitError, UsageError
+from shardfeed.readers import Dataset, Split
+from shardfeed.readers import split as split_module
+from shardfeed.schema import ENCODED, FILENAME, LABEL
+
+
+def keys(split: Split) -> list[bytes]:
+    return [record[FILENAME] for record in split]  # type: ignore[misc]  # a scalar bytes feature
+
+
+@pytest.fixture
+def copy(flowers: Dataset, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(flowers.directory, tmp_path / "copy"))
+
+
+def test_length_order_and_types(flowers: Dataset) -> None:
+    train = flowers["train"]
+    assert len(train) == flowers.manifest.splits["train"].records > 100
+    assert len(set(keys(train))) == len(train)
+    record = train[5]
+    assert set(record) == set(train.schema.features)
+    assert isinstance(record[ENCODED], bytes)
+    assert type(record[LABEL]) is int
+    assert train[-1][FILENAME] == keys(train)[-1]
+    assert train[np.int64(3)][FILENAME] == keys(train)[3]
+    for index in (len(train), -len(train) - 1):
+        with pytest.raises(IndexError, match="has .* samples"):
+            train[index]
+
+
+@pytest.mark.parametrize(
+    "cut", [slice(0, 10), slice(40, 130), slice(-7, None), slice(5, 5), slice(None, None, 3), slice(20, 2, -5)]
+)
+def test_slices(flowers: Dataset, cut: slice) -> None:
+    train = flowers["train"]
+    view = train[cut]
+    assert keys(view) == keys(train)[cut]
+    assert len(view) == len(keys(train)[cut])
+    assert keys(view[1:4]) == keys(train)[cut][1:4]
+
+
+def test_shard_slices_cover_a_view_once(flowers: Dataset) -> None:
+    train = flowers["train"]
+    for start, stop in ((0, len(train)), (1, 2), (39, 81), (0, 0), (100, 101)):
+        slices = train[start:stop].shard_slices()
+        places = [s.first + s.skip + i for s in slices for i in range(s.take)]
+        assert places == list(range(start, stop))
+        assert all(s.skip + s.take <= s.records and os.path.exists(s.path) for s in slices)
+    with pytest.raises(UsageError, match="step 2 cannot be streamed"):
+        train[::2].shard_slices()
+
+
+def test_counts_say_what_is_there(flowers: Dataset) -> None:
+    for name, split in flowers.items():
+        labels = [record[LABEL] for record in split]
+        assert split.class_counts[LABEL] == tuple(labels.count(label) for label in range(3)), name
+        assert sum(split.formats.values()) == len(split)
+        assert split.formats["png"] > 0
+        files = Path(flowers.directory).glob(f"{name}-*.tfrecord")
+        assert split.record_bytes == sum(path.stat().st_size for path in files)
+
+
+def test_pickles_small_and_reads_again(flowers: Dataset) -> None:
+    train = flowers["train"][10:20]
+    _ = train[0]
+    data = pickle.dumps(train)
+    assert len(data) < 4000
+    assert keys(pickle.loads(data)) == keys(train)
+    assert pickle.loads(pickle.dumps(flowers))["train"][0] == flowers["train"][0]
+
+
+def test_many_threads_with_few_open_files(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_module, "_OPEN_SHARDS", 1)  # each read closes another thread's file
+    expected = keys(flowers["train"])
+    train = pickle.loads(pickle.dumps(flowers["train"]))
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        for i in np.random.default_rng(seed).integers(0, len(expected), 300):
+            if train[i][FILENAME] != expected[i]:
+                wrong.append(int(i))
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(os.listdir("/proc/self/fd")) < 200
+
+
+def test_after_fork(flowers: Dataset) -> None:
+    train = flowers["train"]
+    expected = keys(train)  # opens every file before the fork: both sides then share descriptors
+    context = multiprocessing.get_context("fork")
+    with context.Pool(3) as pool:
+        assert pool.map(train.__getitem__, range(len(train))) == list(train)
+    assert keys(train) == expected
+
+
+def test_a_split_that_is_not_there(flowers: Dataset) -> None:
+    with pytest.raises(SplitError, match="no split 'test'; it has 'train', 'validation'"):
+        flowers["test"]
+    with pytest.raises(KeyError):
+        flowers["test"]
+    assert "test" not in flowers
+    assert list(flowers) == ["train", "validation"]
+
+
+def test_a_flipped_bit_raises_at_its_record_only(copy: Path) -> None:
+    path = copy / "train-00001-of-00004.tfrecord"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    train = shardfeed.open(copy)["train"]
+    bad = []
+    for i in range(len(train)):
+        try:
+            train[i]
+        except RecordError as error:
+            bad.append(i)
+            assert "train-00001-of-00004.tfrecord, record" in str(error)
+            assert "damaged" in str(error)
+    assert len(bad) == 1
+
+
+@pytest.mark.parametrize("suffix", ["tfrecord", "tfindex"])
+def test_open_lists_what_is_missing_cut_or_foreign(copy: Path, suffix: str) -> None:
+    """RELIABILITY 23."""
+    (copy / f"train-00002-of-00004.{suffix}").unlink()
+    cut = copy / f"train-00003-of-00004.{suffix}"
+    cut.write_bytes(cut.read_bytes()[:-1])
+    shutil.copy(copy / f"train-00000-of-00004.{suffix}", copy / f"train-00000-of-00016.{suffix}")
+    with pytest.raises(IntegrityError) as caught:
+        shardfeed.open(copy)
+    text = str(caught.value)
+    assert f"train-00002-of-00004.{suffix} is missing" in text
+    assert f"train-00003-of-00004.{suffix} has" in text
+    assert f"train-00000-of-00016.{suffix} is not part of it" in text
+
+
+def test_a_foreign_index_is_refused(copy: Path) -> None:
+    """RELIABILITY 24: same size, other content."""
+    path = copy / "validation-00000-of-00002.tfindex"
+    data = path.read_bytes()
+    last = data.splitlines()[-1].split()
+    forged = data[: -len(last[1]) - 1] + (b"9" if last[1][:1] != b"9" else b"8") + last[1][1:] + b"\n"
+    assert len(forged) == len(data)
+    assert forged != data
+    path.write_bytes(forged)
+    with pytest.raises(IntegrityError, match="not the one that was written with this shard"):
+        shardfeed.open(copy)["validation"][0]
+
+
+def test_a_directory_that_is_no_dataset(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no manifest\.json in it; give a directory that `shardfeed convert` finished"
+    ):
+        shardfeed.open(tmp_path)

@@ -1,0 +1,209 @@
+"""Small real inputs for the README, the tests and the demo: `python -m shardfeed.tools.samples OUT`.
+
+Everything is drawn from numbers that the standard library promises to keep, so the same pictures come out everywhere;
+the files' bytes may differ with the version of libjpeg.
+"""
+
+import argparse
+import csv
+import io
+import json
+import math
+import os
+import random
+import sys
+from collections.abc import Callable, Sequence
+
+from PIL import Image, ImageChops, ImageDraw
+
+from shardfeed.errors import StorageError
+from shardfeed.files import storage_error
+
+SHAPES = ("circle", "square", "triangle")
+IMAGES_PER_CLASS = 80  # a file takes a whole block of 4 kB on most disks: 240 keep the folder near 1 MB
+LABELLED_PER_CLASS = 10  # images of each class that the label files name
+FLAT_PER_CLASS = 4
+SIZE = 64  # pixels, width and height of every image
+_SCALE = 4  # drawn larger by this and shrunk, for smooth edges
+_NOISE = 10  # grey levels that noise adds or takes at most
+_CONTRAST = 70.0  # least distance of the shape's colour from the background's
+_QUALITY = 80
+_ORIENTATION = 0x0112  # EXIF tag
+_QUARTER_TURN = 6  # its value for: turn clockwise by 90 degrees to see it upright
+_CUT = 0.6  # share of the broken file that is kept
+
+_README = f"""# Sample inputs
+
+Drawn by `python -m shardfeed.tools.samples data_samples`; nothing here is anybody's photo.
+`shapes/` is an image folder of {len(SHAPES)} classes with {IMAGES_PER_CLASS} JPEGs of {SIZE}x{SIZE} pixels each:
+one circle, square or triangle of any colour, size, place and angle on a noisy background of two colours,
+so that the outline alone tells the class.
+`flat/` holds {FLAT_PER_CLASS * len(SHAPES)} of them without folders, named after their class (`circle.001.jpg`).
+`labels/` names {LABELLED_PER_CLASS * len(SHAPES)} images of `shapes/` in four kinds of label file:
+`labels.csv`, `labels.tsv` and `labels.jsonl` with path, label and split, and `train.txt` with lines of
+`path number`, the numbers counting from 0 in `classes.txt`; their paths are relative to `shapes/`.
+`odd/` holds what real folders hold: a PNG, a grey JPEG, one turned by its EXIF entry, a CMYK JPEG, a GIF
+with a palette, a name with spaces and a non-ASCII letter, and two files that no decoder reads: a JPEG
+that was cut, and a text file called `.jpg`.
+
+    cd data_samples
+    shardfeed convert shapes /tmp/shapes --split train=0.8,validation=0.1,test=0.1
+    shardfeed convert shapes /tmp/labelled --labels labels/labels.csv
+    shardfeed convert shapes /tmp/numbered --labels labels/train.txt --classes labels/classes.txt
+    shardfeed convert flat /tmp/flat
+    shardfeed convert odd /tmp/odd --max-bad 2
+"""
+
+
+def make_samples(directory: str | os.PathLike[str]) -> None:
+    """Write `shapes/`, `flat/`, `labels/`, `odd/` and README.md into `directory`, which is created when missing.
+
+    Files of the same names are overwritten, others are left alone. Raises StorageError where the disk refuses.
+    """
+    root = os.fspath(directory)
+    for shape in SHAPES:
+        for number in range(1, IMAGES_PER_CLASS + 1):
+            data = _jpeg(draw_shape(shape, number))
+            _write(root, f"shapes/{_key(shape, number)}", data)
+            if number <= FLAT_PER_CLASS:
+                _write(root, f"flat/{shape}.{number:03d}.jpg", data)
+    _write_labels(root)
+    _write_odd(root)
+    _write(root, "README.md", _README.encode())
+
+
+def draw_shape(shape: str, number: int) -> Image.Image:
+    """The RGB image [64, 64] of one `shape`; the same for the same `number`."""
+    draw = random.Random(f"{shape} {number}").random
+    near, far = _colour(draw), _colour(draw)
+    colour = _colour(draw)
+    while min(math.dist(colour, near), math.dist(colour, far)) < _CONTRAST:
+        colour = _colour(draw)
+    image = _gradient(near, far, turned=draw() < 0.5)
+    radius = SIZE * _SCALE * (0.2 + 0.15 * draw())
+    room = SIZE * _SCALE - 2 * radius
+    centre = (radius + room * draw(), radius + room * draw())
+    # Enough to vary: a square on its tip is still a square, and a triangle never points down as much as up.
+    angle = (draw() - 0.5) * math.pi / 3
+    _outline(ImageDraw.Draw(image), shape, centre, radius, angle, colour)
+    return _noisy(image.resize((SIZE, SIZE), Image.Resampling.BOX), random.Random(f"noise {shape} {number}"))
+
+
+def _colour(draw: Callable[[], float]) -> tuple[int, int, int]:
+    return int(draw() * 256), int(draw() * 256), int(draw() * 256)
+
+
+def _gradient(near: tuple[int, int, int], far: tuple[int, int, int], *, turned: bool) -> Image.Image:
+    side = SIZE * _SCALE
+    mask = Image.linear_gradient("L").resize((side, side))
+    mask = mask.transpose(Image.Transpose.ROTATE_90) if turned else mask
+    return Image.composite(Image.new("RGB", (side, side), near), Image.new("RGB", (side, side), far), mask)
+
+
+def _outline(
+    canvas: ImageDraw.ImageDraw,
+    shape: str,
+    centre: tuple[float, float],
+    radius: float,
+    angle: float,
+    colour: tuple[int, int, int],
+) -> None:
+    """Draw the shape whose corners lie on the circle of `radius` around `centre`."""
+    if shape == "circle":
+        canvas.circle(centre, radius * 0.9, colour)
+        return
+    corners = {"square": 4, "triangle": 3}[shape]
+    turn = angle - math.pi / 2 + (math.pi / 4 if shape == "square" else 0)
+    turns = [turn + 2 * math.pi * corner / corners for corner in range(corners)]
+    canvas.polygon([(centre[0] + radius * math.cos(t), centre[1] + radius * math.sin(t)) for t in turns], colour)
+
+
+def _noisy(image: Image.Image, noise: random.Random) -> Image.Image:
+    grain = Image.frombytes("L", image.size, noise.randbytes(SIZE * SIZE))
+    lighter = grain.point([max(0, (value - 128) * _NOISE // 128) for value in range(256)])
+    darker = grain.point([max(0, (128 - value) * _NOISE // 128) for value in range(256)])
+    bands = [_shifted(band, lighter, darker) for band in image.split()]
+    return Image.merge("RGB", bands)
+
+
+def _shifted(band: Image.Image, lighter: Image.Image, darker: Image.Image) -> Image.Image:
+    return ImageChops.subtract(ImageChops.add(band, lighter), darker)
+
+
+def _key(shape: str, number: int) -> str:
+    return f"{shape}/{shape}_{number:03d}.jpg"
+
+
+def _jpeg(image: Image.Image, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=_QUALITY, **options)
+    return file.getvalue()
+
+
+def _write(root: str, name: str, data: bytes) -> None:
+    path = os.path.join(root, name)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise storage_error(path, "write", error) from error
+
+
+def _write_labels(root: str) -> None:
+    numbers = range(1, LABELLED_PER_CLASS + 1)
+    rows = [(_key(shape, n), shape, "validation" if n % 5 == 0 else "train") for n in numbers for shape in SHAPES]
+    heads = ("path", "label", "split")
+    _write(root, "labels/labels.csv", _separated([heads, *rows], ","))
+    _write(root, "labels/labels.tsv", _separated([heads, *rows], "\t"))
+    lines = [json.dumps(dict(zip(heads, row, strict=True))) for row in rows]
+    _write(root, "labels/labels.jsonl", "".join(f"{line}\n" for line in lines).encode())
+    numbered = [f"{path} {SHAPES.index(label)}\n" for path, label, _ in rows]
+    _write(root, "labels/train.txt", "".join(numbered).encode())
+    _write(root, "labels/classes.txt", "".join(f"{shape}\n" for shape in SHAPES).encode())
+
+
+def _separated(rows: Sequence[Sequence[str]], delimiter: str) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _write_odd(root: str) -> None:
+    def drawn(shape: str, number: int) -> Image.Image:
+        return draw_shape(shape, IMAGES_PER_CLASS + number)  # none of those in shapes/
+
+    def encoded(image: Image.Image, kind: str) -> bytes:
+        file = io.BytesIO()
+        image.save(file, kind)
+        return file.getvalue()
+
+    exif = Image.Exif()
+    exif[_ORIENTATION] = _QUARTER_TURN
+    lying = drawn("triangle", 1).transpose(Image.Transpose.ROTATE_90)
+    whole = _jpeg(drawn("square", 3))
+    palette = drawn("square", 2).quantize(32, dither=Image.Dither.NONE)
+    _write(root, "odd/circle/rgb.png", encoded(drawn("circle", 1), "PNG"))
+    _write(root, "odd/circle/gray.jpg", _jpeg(drawn("circle", 2).convert("L")))
+    _write(root, "odd/square/cmyk.jpg", _jpeg(drawn("square", 1).convert("CMYK")))
+    _write(root, "odd/square/palette.gif", encoded(palette, "GIF"))
+    _write(root, "odd/square/cut.jpg", whole[: int(len(whole) * _CUT)])
+    _write(root, "odd/triangle/turned by EXIF.jpg", _jpeg(lying, exif=exif))
+    _write(root, "odd/triangle/drei Wörter lang.jpg", _jpeg(drawn("triangle", 2)))
+    _write(root, "odd/triangle/text.jpg", b"This is no image, whatever its name says.\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command: make the samples in the folder named by the only argument."""
+    parser = argparse.ArgumentParser(prog="python -m shardfeed.tools.samples", description=main.__doc__)
+    parser.add_argument("directory", help="folder to write into; created when missing")
+    try:
+        make_samples(parser.parse_args(arguments).directory)
+    except StorageError as error:
+        print(f"samples: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
