@@ -19,7 +19,7 @@ from shardfeed.converters.report import Report, all_rejected, counts_by_code, re
 from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
 from shardfeed.converters.source import Sample, Skipped, Source
 from shardfeed.converters.staging import Staging
-from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError
+from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError, escape
 from shardfeed.files import Lock, exchange, file_checksum, publish, remove_file, write_file
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
@@ -109,7 +109,7 @@ def convert(
             rejected=rejected,
             normalised=_sorted(noted for receipt in receipts for noted in receipt.normalised),
             warnings=_sorted(noted for receipt in receipts for noted in receipt.warnings),
-            notes=[*getattr(source, "notes", ()), *engine.warnings],
+            notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *engine.warnings],
             images=images,
             source_bytes=size,
             seconds=time.monotonic() - started,
@@ -249,6 +249,16 @@ def _check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, ev
                     f"got {found[0]} bytes with CRC-32C {found[1]:08x}, expected {expected[0]} with {expected[1]:08x}",
                     "the disk or something else changed it; check the disk, remove the file, run again",
                 )
+
+
+def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
+    """A sentence for each drawn split that lacks classes: with few images a class, chance leaves some out."""
+    for name, info in manifest.splits.items() if plan.drawn else ():
+        for key, counts in info.class_counts.items():
+            absent = [manifest.schema.class_names[key][label] for label, count in enumerate(counts) if not count]
+            if absent:
+                more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+                yield f"split {name} has no image of {len(absent)} classes: {', '.join(map(escape, absent[:5]))}{more}"
 
 
 def _commit(staging: Staging, out: str, *, replace: bool) -> None:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from shardfeed.converters import pixels as px
 from shardfeed.converters.jpeg_header import JpegHeader, check_end_marker, check_scans, read_jpeg_header
+from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
 from shardfeed.converters.other_formats import load_other
 from shardfeed.converters.png_header import GRAY, PALETTE, RGB, Crcs, read_png_header
 from shardfeed.converters.rejects import RejectCode, RejectedError
@@ -22,9 +23,6 @@ from shardfeed.errors import UsageError
 Check = Literal["decode", "header", "none"]
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
-# 2**29 bytes of RGB: the most that TensorFlow's JPEG decoder takes, and where Pillow by default stops, too.
-MAX_PIXELS = (1 << 29) // 3
-MAX_BYTES = 1 << 30  # a record must stay well below protobuf's 2 GiB
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 
 
@@ -43,7 +41,7 @@ class ImageOptions:
     resize_shorter: int | None = None
     quality: int | None = None
     max_pixels: int = MAX_PIXELS
-    max_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_FILE_BYTES
 
     def __post_init__(self) -> None:
         if self.check not in _CRCS:
@@ -52,7 +50,7 @@ class ImageOptions:
             ("resize_shorter", 1, 65_535),
             ("quality", 1, 100),
             ("max_pixels", 1, MAX_PIXELS),
-            ("max_bytes", 1, MAX_BYTES),
+            ("max_bytes", 1, MAX_FILE_BYTES),
         ):
             value = getattr(self, name)
             if value is None and name in ("resize_shorter", "quality"):
@@ -104,29 +102,25 @@ def check_encoded(data: bytes) -> tuple[bytes, int, int]:
     """Format (b"jpeg" or b"png"), height and width of a stored image that decodes whole. Raises RejectedError."""
     kind = image_kind(data)
     if kind == "jpeg":
-        header = read_jpeg_header(data)
+        header = read_jpeg_header(data, MAX_PIXELS)
         _check_jpeg_variant(header)
+        check_scans(data, header)
     elif kind == "png":
-        header = read_png_header(data, "all")
+        header = read_png_header(data, MAX_PIXELS, "all")
     else:
         raise RejectedError(RejectCode.UNSUPPORTED, f"a record holds JPEG or PNG, this is {kind}")
-    px.check_size(header.height, header.width, MAX_PIXELS)
-    if isinstance(header, JpegHeader):
-        check_end_marker(data, header)
-        check_scans(data, header)
     px.check_pixels(data, header)
     return kind.encode(), header.height, header.width
 
 
 def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
-    header = read_jpeg_header(data)
-    px.check_size(header.height, header.width, options.max_pixels)
+    header = read_jpeg_header(data, options.max_pixels)
     _check_jpeg_variant(header)
     warnings = (header.exif_problem,) if header.exif_problem else ()
-    if options.check != "none":
-        check_end_marker(data, header)
     if options.check == "decode":
         check_scans(data, header)
+    elif options.check == "header":
+        check_end_marker(data, header)
 
     words = {"CMYK": ["cmyk"], "YCCK": ["cmyk"], "RGB": ["rgb-jpeg"]}.get(header.color or "", [])
     exact = bool(words)
@@ -153,8 +147,7 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
 
 
 def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
-    header = read_png_header(data, _CRCS[options.check])
-    px.check_size(header.height, header.width, options.max_pixels)
+    header = read_png_header(data, options.max_pixels, _CRCS[options.check])
     if header.animated:
         raise RejectedError(RejectCode.ANIMATED, "PNG with more than one frame")
     warnings = (header.exif_problem,) if header.exif_problem else ()
@@ -176,7 +169,7 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
             px.check_pixels(data, header)
         return StoredImage(data, b"png", header.height, header.width, None, warnings)
     with px.strict_decoding("png"):
-        header = read_png_header(data, "header")  # with check="none" it stops before the pixels
+        header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
         pixels = px.load_png(data, header)
         if size:
             pixels = px.shrink(pixels, size)

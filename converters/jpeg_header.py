@@ -8,9 +8,9 @@ import re
 from typing import Literal, NamedTuple
 
 from shardfeed.converters.exif import read_orientation
+from shardfeed.converters.limits import check_metadata, check_size
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
-MAX_METADATA_BYTES = 16 << 20  # an ICC profile can take 255 segments of 64 KiB, which is this; nothing sane takes more
 MAX_SCANS = 500  # a progressive file with thousands of tiny scans makes every decoder walk the image once for each
 
 # T.81 table B.1
@@ -18,8 +18,8 @@ _SOF = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # C4, C8, CC: Huffman tables, 
 _DHT, _DAC, _EOI, _SOS, _DQT, _DNL, _DRI, _COM = 0xC4, 0xCC, 0xD9, 0xDA, 0xDB, 0xDC, 0xDD, 0xFE
 _APP0, _APP1, _APP14, _APP15 = 0xE0, 0xE1, 0xEE, 0xEF
 _BETWEEN_SCANS = {_DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(_APP0, _APP15 + 1)}
-# Inside image data 0xFF is followed by 0, or begins a marker. (A pattern for "any number of 0xFF", which may stand before a
-# marker, is twenty times slower.)
+# Inside image data 0xFF is followed by 0, or begins a marker. Several 0xFF may stand before a marker; a pattern that
+# says so is twenty times slower than this one.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00]")
 
 Color = Literal["gray", "YCbCr", "RGB", "CMYK", "YCCK"]
@@ -53,10 +53,10 @@ class JpegHeader(NamedTuple):
     metadata: tuple[tuple[int, int], ...]
 
 
-def read_jpeg_header(data: bytes) -> JpegHeader:
-    """The header of a file that begins with 0xFFD8FF. Raises RejectedError: cut, corrupt, too much metadata."""
+def read_jpeg_header(data: bytes, max_pixels: int) -> JpegHeader:
+    """The header of a file that begins with 0xFFD8FF. Raises RejectedError: cut, corrupt, too large."""
     frame = b""
-    process = restart_interval = 0
+    height = width = process = restart_interval = 0
     transform: int | None = None
     jfif = False
     exif: bytes | None = None
@@ -88,6 +88,10 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
             if frame:
                 raise RejectedError(RejectCode.CORRUPT, f"JPEG has a second frame header, at byte {at}")
             frame, process = data[at + 4 : after], marker - 0xC0
+            if len(frame) < 9 or len(frame) != 6 + 3 * frame[5]:
+                raise RejectedError(RejectCode.CORRUPT, f"JPEG has a frame header of a wrong length, at byte {at}")
+            height, width = frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
+            check_size(height, width, max_pixels)
         elif marker == _DRI:
             restart_interval = int.from_bytes(data[at + 4 : after], "big")
         elif marker == _APP0 and data.startswith(b"JFIF\0", at + 4):
@@ -99,12 +103,10 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
                 exif = data[at + 10 : after]
             metadata.append((at, after))
             metadata_bytes += after - at
-            if metadata_bytes > MAX_METADATA_BYTES:
-                raise RejectedError(RejectCode.TOO_LARGE, f"JPEG has more than {MAX_METADATA_BYTES} bytes of metadata")
+            check_metadata("JPEG", metadata_bytes)
         at = after
-    if len(frame) < 6 or len(frame) != 6 + 3 * frame[5]:
-        raise RejectedError(RejectCode.CORRUPT, "JPEG has no frame header, or one of a wrong length")
-    height, width, components = frame[1] << 8 | frame[2], frame[3] << 8 | frame[4], frame[5]
+    if not frame:
+        raise RejectedError(RejectCode.CORRUPT, "JPEG has no frame header before its image data")
     if not height or not width:
         raise RejectedError(RejectCode.CORRUPT, f"JPEG says it is {height} x {width} pixels")
     orientation, exif_problem = (1, None) if exif is None else read_orientation(exif)
@@ -113,7 +115,7 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
         width,
         process,
         frame[0],
-        components,
+        frame[5],
         _color(frame[6::3], jfif, transform),
         transform is not None,
         frame[7::3] == b"\x22\x11\x11",
@@ -158,7 +160,7 @@ def check_end_marker(data: bytes, header: JpegHeader) -> None:
 
 
 def check_scans(data: bytes, header: JpegHeader) -> None:
-    """Raises RejectedError on markers in the image data that no encoder puts there.
+    """Raises RejectedError on markers in the image data that no encoder puts there, and without an end marker.
 
     A decoder fills the rest with gray there, and Pillow does not pass on that it warned.
     """

@@ -113,7 +113,7 @@ class _Choice:
             return asked if self.table.format == "jsonl" else self.names.index(asked)
         if not isinstance(asked, str | bool) and self.table.format != "jsonl" and 0 <= asked < len(self.names):
             return asked
-        raise self._error(f"there is no column {asked!r}", "name one of these, or give its number from 0")
+        raise self._error(f"there is no column {asked!r}", "name one of these")
 
     def usual_path(self) -> Column:
         folded = [name.casefold() for name in self.names]

@@ -173,7 +173,9 @@ class LabelTable:
                 record = Record(number, [], "".join(taken))
                 starts = csv_starts(record.text, self.delimiter)
                 unclosed = record.text[starts[-1] :].startswith('"') and "expected after" not in str(error)
-                problem = "the quote that opens here is not closed" if unclosed else f"cannot be read as CSV: {error}"
+                problem = (
+                    "the quote that opens here is not closed" if unclosed else f"cannot be read as CSV: {escape(error)}"
+                )
                 remedy = 'quote the whole cell, and write a quote inside it twice ("")'
                 raise LabelFileError(self.place(record, len(starts) - 1), problem, remedy) from None
             if cells is None:
@@ -204,7 +206,7 @@ class LabelTable:
                 found = decode(line)
             except json.JSONDecodeError as error:
                 remedy = "write one JSON object on each line"
-                raise LabelFileError(f"{place}:{error.pos + 1}", f"not JSON: {error.msg}", remedy) from None
+                raise LabelFileError(f"{place}:{error.pos + 1}", f"not JSON: {escape(error.msg)}", remedy) from None
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {str(error) if isinstance(error, ValueError) else 'nested too deep'}"
                 raise LabelFileError(f"{place}:1", problem, "write plain numbers, texts and lists") from None

@@ -1,7 +1,7 @@
 """GIF, BMP, TIFF, WebP and AVIF to pixels: formats that some loader cannot read, or reads otherwise.
 
-GIF and WebP headers are read here first: Pillow allocates a WebP's canvas when it opens the file, and answers "how many
-frames?" by walking them.
+GIF and WebP headers are read here first: Pillow may allocate a WebP's canvas when it opens the file, and answers "how
+many frames?" by walking them.
 """
 
 import io
@@ -15,7 +15,8 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from shardfeed.converters.exif import ORIENTATION_TAG, read_orientation
-from shardfeed.converters.pixels import check_size, gray_or_rgb, strict_decoding
+from shardfeed.converters.limits import check_size
+from shardfeed.converters.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sniff import Kind
 
@@ -46,27 +47,13 @@ class LoadedImage(NamedTuple):
     lossy: bool
 
 
-class FrameSize(NamedTuple):
-    """What a header says of a possibly animated image: pixels, and whether a second frame exists.
-
-    `lossy`: whether its pixels are stored with loss.
-    """
-
-    height: int
-    width: int
-    animated: bool
-    lossy: bool
-
-
 def load_other(kind: Kind, data: bytes, max_pixels: int) -> LoadedImage:
     """Decode one still image of `kind`. Raises RejectedError, on animations too."""
     lossy = kind == "avif"
-    if kind in ("gif", "webp"):
-        frame = read_gif_header(data) if kind == "gif" else read_webp_header(data)
-        check_size(frame.height, frame.width, max_pixels)
-        if frame.animated:
-            raise RejectedError(RejectCode.ANIMATED, f"{kind} with more than one frame")
-        lossy = frame.lossy
+    if kind == "gif":
+        check_gif(data, max_pixels)
+    elif kind == "webp":
+        lossy = check_webp(data, max_pixels)
     with strict_decoding(kind):
         image = _FILES[kind](io.BytesIO(data))
         check_size(image.height, image.width, max_pixels)
@@ -100,33 +87,35 @@ def load_other(kind: Kind, data: bytes, max_pixels: int) -> LoadedImage:
         return LoadedImage(gray_or_rgb(image), tuple(changes), orientation, problem, lossy)
 
 
-def read_gif_header(data: bytes) -> FrameSize:
-    """Walks to the second frame or the end, whatever comes first. Raises RejectedError when the file is cut."""
+def check_gif(data: bytes, max_pixels: int) -> None:
+    """Raises RejectedError when a GIF is too large, animated or cut. Walks to the second frame or the trailer."""
     cut = RejectedError(RejectCode.TRUNCATED, f"GIF ends before its trailer, at byte {len(data)}")
     if len(data) < 13:
         raise cut
-    width, height = int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    check_size(int.from_bytes(data[8:10], "little"), int.from_bytes(data[6:8], "little"), max_pixels)
     at = 13 + _color_table_bytes(data[10])
     frames = 0
     while True:
-        block = data[at : at + 1]
-        if block == b"\x3b" and frames:  # trailer
-            return FrameSize(height, width, False, False)
-        if block == b"\x2c":  # image descriptor, color table, LZW code size, sub-blocks
+        if at >= len(data):
+            raise cut
+        block = data[at]
+        if block == 0x3B:  # trailer
+            if not frames:
+                raise RejectedError(RejectCode.CORRUPT, "GIF has no image in it")
+            return
+        if block == 0x2C:  # image descriptor, color table, LZW code size, sub-blocks
             frames += 1
             if frames > 1:
-                return FrameSize(height, width, True, False)
+                raise RejectedError(RejectCode.ANIMATED, "GIF with more than one frame")
             if at + 11 > len(data):
                 raise cut
             at += 11 + _color_table_bytes(data[at + 9])
-        elif block == b"\x21":  # extension, label, sub-blocks
+        elif block == 0x21:  # extension, label, sub-blocks
             at += 2
-        elif block and at < len(data):
-            raise RejectedError(RejectCode.CORRUPT, f"GIF has an unknown block 0x{block.hex()} at byte {at}")
+        else:
+            raise RejectedError(RejectCode.CORRUPT, f"GIF has an unknown block 0x{block:02x} at byte {at}")
         while at < len(data) and data[at]:
             at += 1 + data[at]
-        if at >= len(data):
-            raise cut
         at += 1
 
 
@@ -134,29 +123,31 @@ def _color_table_bytes(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def read_webp_header(data: bytes) -> FrameSize:
-    """Walks to the second frame or the first still image. Raises RejectedError when the file is cut or corrupt."""
-    if int.from_bytes(data[4:8], "little") + 8 > len(data) or len(data) < 30:
-        raise RejectedError(RejectCode.TRUNCATED, f"WebP ends before its declared size, at byte {len(data)}")
-    canvas: tuple[int, int] | None = None
+def check_webp(data: bytes, max_pixels: int) -> bool:
+    """Whether a still WebP is lossy. Raises RejectedError when it is too large, animated or cut."""
+    lossy: bool | None = None
     frames = 0
     at = 12
-    while at + 8 <= len(data):
+    while lossy is None and at + 8 <= len(data):
         name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
         body = data[at + 8 : at + 18]
         if name == b"VP8X":
-            canvas = int.from_bytes(body[7:10], "little") + 1, int.from_bytes(body[4:7], "little") + 1
-        elif name == b"VP8 " and body[3:6] == b"\x9d\x01\x2a":
-            width, height = int.from_bytes(body[6:8], "little"), int.from_bytes(body[8:10], "little")
-            return FrameSize(*(canvas or (height & 0x3FFF, width & 0x3FFF)), False, True)
-        elif name == b"VP8L" and body[:1] == b"\x2f":
+            check_size(int.from_bytes(body[7:10], "little") + 1, int.from_bytes(body[4:7], "little") + 1, max_pixels)
+        elif name == b"VP8 ":
+            lossy = True  # 14 bits each for height and width, the other two bits only ask to enlarge
+            height, width = int.from_bytes(body[8:10], "little"), int.from_bytes(body[6:8], "little")
+            check_size(height & 0x3FFF, width & 0x3FFF, max_pixels)
+        elif name == b"VP8L":
+            lossy = False
             bits = int.from_bytes(body[1:5], "little")
-            return FrameSize(*(canvas or ((bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1)), False, False)
+            check_size((bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, max_pixels)
         elif name == b"ANMF":
             frames += 1
             if frames > 1:
-                break
+                raise RejectedError(RejectCode.ANIMATED, "WebP with more than one frame")
         at += 8 + size + size % 2
-    if not frames or canvas is None:
+    if int.from_bytes(data[4:8], "little") + 8 > len(data):
+        raise RejectedError(RejectCode.TRUNCATED, f"WebP ends before its declared size, at byte {len(data)}")
+    if lossy is None and not frames:
         raise RejectedError(RejectCode.CORRUPT, "WebP has no image in it")
-    return FrameSize(*canvas, frames > 1, False)
+    return bool(lossy)

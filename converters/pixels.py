@@ -35,12 +35,6 @@ _UPRIGHT = {
 _settings = threading.RLock()  # Pillow's switch and the warning filters belong to the whole process
 
 
-def check_size(height: int, width: int, max_pixels: int) -> None:
-    """Raises RejectedError when an image is larger than allowed: before anything of that size is allocated."""
-    if height * width > max_pixels:
-        raise RejectedError(RejectCode.TOO_LARGE, f"{height} x {width} pixels, more than {max_pixels}")
-
-
 @contextmanager
 def strict_decoding(kind: Kind) -> Iterator[None]:
     """Inside, whatever Pillow raises or warns about `kind` becomes a RejectedError; the host's settings are kept."""
@@ -60,11 +54,15 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
     except RejectedError:
         raise
     except (MemoryError, Image.DecompressionBombError) as error:
-        raise RejectedError(RejectCode.TOO_LARGE, f"{kind} decoder: {error or 'not enough memory'}") from error
+        raise RejectedError(RejectCode.TOO_LARGE, f"{kind} decoder: {str(error) or 'not enough memory'}") from error
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error, IndexError and others
-        cut = isinstance(error, EOFError) or "truncated" in str(error).lower()
-        code = RejectCode.TRUNCATED if cut else RejectCode.CORRUPT
-        raise RejectedError(code, f"{kind} decoder: {error or type(error).__name__}") from error
+        said = str(error).lower()
+        code = RejectCode.CORRUPT
+        if isinstance(error, EOFError) or "truncated" in said:
+            code = RejectCode.TRUNCATED
+        elif "unsupported" in said or "unknown pixel mode" in said:
+            code = RejectCode.UNSUPPORTED
+        raise RejectedError(code, f"{kind} decoder: {str(error) or type(error).__name__}") from error
 
 
 def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> None:

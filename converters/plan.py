@@ -8,7 +8,6 @@ to another split.
 
 import hashlib
 import json
-import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import numpy as np
 
 from shardfeed.converters.images import ImageOptions
 from shardfeed.converters.source import Sample, Source, SourceFile
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.naming import check_split_name
 from shardfeed.schema import Schema, image_features
 
@@ -92,6 +91,7 @@ class Plan:
 
     `fingerprint`: of keys, sizes, labels and options, 32 hex digits; the same for a copy of the folder elsewhere.
     `source_bytes`: what the images take on disk, in bytes, as far as the source knows.
+    `drawn`: whether the split of any sample was drawn, not named by the source.
     """
 
     schema: Schema
@@ -99,6 +99,7 @@ class Plan:
     shards: Sequence[PlannedShard]
     fingerprint: str
     source_bytes: int
+    drawn: bool
 
     def __len__(self) -> int:
         return sum(len(shard.samples) for shard in self.shards)
@@ -164,7 +165,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(np.frombuffer(digests, "V16")[by_key].tobytes(), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
-    return Plan(schema, options, shards, content.hexdigest(), int(sizes.sum()))
+    return Plan(schema, options, shards, content.hexdigest(), int(sizes.sum()), drawn)
 
 
 def _size(sample: Sample) -> int:
@@ -215,4 +216,4 @@ def inputs_listing(source: Source) -> Iterator[str]:
         sample = source[i]
         mtime = sample.image.mtime_ns if isinstance(sample.image, SourceFile) else 0
         state = _digest(sample, sample.split or "", _size(sample)).hex()
-        yield json.dumps([os.fsdecode(sample.key), f"{state}-{mtime}"])
+        yield json.dumps([name_text(sample.key), f"{state}-{mtime}"])

@@ -7,10 +7,10 @@ import zlib
 from typing import Literal, NamedTuple
 
 from shardfeed.converters.exif import read_orientation
+from shardfeed.converters.limits import check_metadata, check_size
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-MAX_METADATA_BYTES = 16 << 20  # as stored, and as inflated, all chunks together
 MAX_INFLATED_BYTES = 1 << 20  # of one chunk: Pillow refuses to open an image that has more, so others would fail later
 
 GRAY, RGB, PALETTE, GRAY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
@@ -40,8 +40,8 @@ class PngHeader(NamedTuple):
     pixel_chunks: tuple[tuple[int, int], ...]
 
 
-def read_png_header(data: bytes, crcs: Crcs) -> PngHeader:
-    """The header of a file that begins with the signature. Raises RejectedError: cut, corrupt, too much metadata.
+def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
+    """The header of a file that begins with the signature. Raises RejectedError: cut, corrupt, too large.
 
     `crcs`: "all" checks every chunk's; "header" all but those of the pixels; "none" checks nothing and stops at
     the first pixels, so that a missing end stays unnoticed and `pixel_chunks` is not complete.
@@ -49,6 +49,7 @@ def read_png_header(data: bytes, crcs: Crcs) -> PngHeader:
     at = len(SIGNATURE)
     end = len(data)
     ihdr = b""
+    height = width = 0
     transparency = animated = False
     orientation, exif_problem = 1, None
     metadata_bytes = inflated_bytes = 0
@@ -65,6 +66,12 @@ def read_png_header(data: bytes, crcs: Crcs) -> PngHeader:
             raise RejectedError(RejectCode.TRUNCATED, f"PNG ends in its {name.decode()} chunk, at byte {end}")
         if not ihdr and (name != b"IHDR" or stop - body != 13):
             raise RejectedError(RejectCode.CORRUPT, "PNG does not begin with an IHDR chunk of 13 bytes")
+        if not ihdr:
+            ihdr = data[body:stop]
+            width, height = int.from_bytes(ihdr[:4], "big"), int.from_bytes(ihdr[4:8], "big")
+            check_size(height, width, max_pixels)
+        elif name == b"IHDR":
+            raise RejectedError(RejectCode.CORRUPT, f"PNG has a second IHDR chunk, at byte {at}")
         if name == b"IDAT" and crcs == "none":
             break
         if crcs == "all" or (crcs == "header" and name != b"IDAT"):
@@ -74,10 +81,6 @@ def read_png_header(data: bytes, crcs: Crcs) -> PngHeader:
                     RejectCode.CORRUPT, f"PNG has a wrong CRC in its {name.decode()} chunk at byte {at}"
                 )
         if name in _PIXEL_CHUNKS:
-            if name == b"IHDR":
-                if ihdr:
-                    raise RejectedError(RejectCode.CORRUPT, f"PNG has a second IHDR chunk, at byte {at}")
-                ihdr = data[body:stop]
             transparency |= name == b"tRNS"
             spans.append((at, stop + 4))
         elif name[0] < 0x60:  # an upper-case first letter: a decoder must know it
@@ -91,12 +94,10 @@ def read_png_header(data: bytes, crcs: Crcs) -> PngHeader:
                 inflated_bytes += _inflated_size(name, data[body:stop])
             if name not in (b"fcTL", b"fdAT"):
                 metadata_bytes += stop - body
-            if max(metadata_bytes, inflated_bytes) > MAX_METADATA_BYTES:
-                raise RejectedError(RejectCode.TOO_LARGE, f"PNG has more than {MAX_METADATA_BYTES} bytes of metadata")
+            check_metadata("PNG", max(metadata_bytes, inflated_bytes))
         at = stop + 4
-    width, height = int.from_bytes(ihdr[:4], "big"), int.from_bytes(ihdr[4:8], "big")
     bits, color_type, compression, filtering, interlace = ihdr[8:]
-    if not 0 < width < 1 << 31 or not 0 < height < 1 << 31:
+    if not height or not width:
         raise RejectedError(RejectCode.CORRUPT, f"PNG says it is {height} x {width} pixels")
     if bits not in _BITS.get(color_type, ()) or compression or filtering or interlace > 1:
         raise RejectedError(RejectCode.CORRUPT, f"PNG has an IHDR chunk that means nothing: {ihdr[8:].hex(' ')}")

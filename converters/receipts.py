@@ -8,17 +8,18 @@ import os
 from typing import Any
 
 from shardfeed.converters.shard_writer import Noted, Receipt
+from shardfeed.errors import name_bytes, name_text
 from shardfeed.files import write_file
 from shardfeed.manifest import FileInfo, ShardInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
 
 
 def _noted(entries: tuple[Noted, ...]) -> list[list[str]]:
-    return [[os.fsdecode(entry.key), entry.what, entry.why] for entry in entries]
+    return [[name_text(entry.key), entry.what, entry.why] for entry in entries]
 
 
 def _from_noted(entries: list[list[str]]) -> tuple[Noted, ...]:
-    return tuple(Noted(os.fsencode(key), what, why) for key, what, why in entries)
+    return tuple(Noted(name_bytes(key), what, why) for key, what, why in entries)
 
 
 def to_json(receipt: Receipt) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What a conversion did, for people and scripts: counts, what was left out and why, and how long it took."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 
 from shardfeed.converters.shard_writer import Noted, Receipt
 from shardfeed.converters.source import Skipped
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, name_text
 from shardfeed.manifest import Manifest
 
 
@@ -45,7 +44,7 @@ class Report:
                 "class_counts": {key: list(counts) for key, counts in split.class_counts.items()},
             }
         return {
-            "out": os.fsdecode(self.out),
+            "out": self.out,
             "committed": self.committed,
             "splits": splits,
             "class_names": {key: list(names) for key, names in self.manifest.schema.class_names.items()},
@@ -61,7 +60,7 @@ class Report:
 
 def noted_json(noted: Noted) -> dict[str, str]:
     """The line of `rejected.jsonl`; a name that is not UTF-8 as lone surrogates, which JSON escapes."""
-    return {"key": os.fsdecode(noted.key), "code": noted.what, "reason": noted.why}
+    return {"key": name_text(noted.key), "code": noted.what, "reason": noted.why}
 
 
 def rejected_lines(rejected: Sequence[Noted]) -> bytes:

@@ -65,7 +65,7 @@ class _Walk:
         except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
             raise UsageError(self.root, "no such folder", "check the path") from None
         except OSError as error:
-            raise StorageError(self.root, error.strerror or str(error), "check the permissions") from None
+            raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
         if not stat.S_ISDIR(mode):
             raise UsageError(self.root, "not a folder", "give the folder that holds the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
@@ -115,7 +115,7 @@ class _Walk:
                         names.append(entry.name + b"/" if entry.is_dir(follow_symlinks=False) else entry.name)
         except OSError as error:
             if not prefix:
-                raise StorageError(self.root, error.strerror or str(error), "check the permissions") from None
+                raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
             self._skip_unreadable(prefix[:-1], error)
             return []
         return sorted(names)

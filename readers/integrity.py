@@ -45,7 +45,7 @@ class Verified:
 def verify(
     path: str | os.PathLike[str],
     check_record: Callable[[bytes], None] | None = None,
-    progress: Callable[[int], None] = lambda size: None,
+    progress: Callable[[int], object] = lambda size: None,
 ) -> Verified:
     """Read every byte of a dataset and compare it with the manifest.
 

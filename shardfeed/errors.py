@@ -9,6 +9,16 @@ import os
 from typing import Any
 
 
+def name_text(name: bytes) -> str:
+    """A file name's bytes as text: UTF-8, other bytes as lone surrogates, whatever the locale."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def name_bytes(text: str) -> bytes:
+    """The bytes that `name_text` gave `text` for."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def escape(text: object) -> str:
     r"""`text` on one printable line: control characters, surrogates and other unprintables as `\n`, `\x07`, `\udc80`.
 
@@ -17,7 +27,7 @@ def escape(text: object) -> str:
     if isinstance(text, os.PathLike):
         text = os.fspath(text)
     if isinstance(text, bytes):
-        text = os.fsdecode(text)
+        text = name_text(text)
     return "".join(
         c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in str(text)
@@ -34,7 +44,7 @@ class ShardfeedError(Exception):
 
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
-        Exception.__init__(self, os.fsdecode(place) if isinstance(place, bytes) else str(place), problem, remedy)
+        Exception.__init__(self, name_text(place) if isinstance(place, bytes) else str(place), problem, remedy)
         self.place, self.problem, self.remedy = self.args
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ def test_convert_says_what_it_did_and_what_is_next(run: Run, folder: Callable[..
     assert "3 classes of image/class/label: 0 daisy, 1 rose, 2 tulip" in out
     assert "train" in out
     assert "validation" in out
-    assert "18 images in" in out
+    assert "18 images (" in out
     assert f"data = shardfeed.open('{tmp_path / 'out'}')" in out
     block = [line.strip() for line in out.split("next, in Python:")[1].splitlines()[1:5]]
     compile("\n".join(block), "next", "exec")

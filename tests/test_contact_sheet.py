@@ -1,6 +1,7 @@
 """Drawing a sheet: where things are, and that no text or picture can stop it."""
 
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def has(sheet: Image.Image, colour: tuple[int, int, int]) -> int:
 
 
 def one(image: bytes, name: str = "cat", caption: str = "") -> Image.Image:
-    return draw_sheet("title", ["note"], [Row("0", name, "1 image", [Tile(image, caption)])], 1)
+    return draw_sheet("title", ["note"], [Row("0", name, "1 image", [Tile.of(image, caption)])], 1)
 
 
 def test_a_picture_fills_its_tile() -> None:
@@ -48,10 +49,10 @@ def test_what_does_not_decode_is_a_red_cross(damaged: bytes) -> None:
 
 def test_rows_follow_each_other() -> None:
     colours = [(250, 0, 1), (0, 250, 1), (0, 1, 250)]
-    rows = [Row(str(i), "x", "", [Tile(png(colour), "")] * 2) for i, colour in enumerate(colours)]
+    rows = [Row(str(i), "x", "", [Tile.of(png(colour), "")] * 2) for i, colour in enumerate(colours)]
     pixels = np.asarray(draw_sheet("t", [], rows, 2))
     bands = [np.flatnonzero((pixels == colour).all(axis=2).any(axis=1)) for colour in colours]
-    assert all(above.max() < below.min() for above, below in zip(bands, bands[1:], strict=False))
+    assert all(above.max() < below.min() for above, below in itertools.pairwise(bands))
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\udc80", "猫", "\x1b[31m", "x" * 500, "", "\u202eabc"])

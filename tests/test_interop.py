@@ -60,7 +60,8 @@ rows = []
 for path in json.loads(sys.argv[1]):
     index = path.replace(".tfrecord", ".tfindex")
     for half in (0, 1):
-        for row in tfrecord_loader(path, index, {"image/filename": "byte", "image/class/label": "int"}, shard=(half, 2)):
+        description = {"image/filename": "byte", "image/class/label": "int"}
+        for row in tfrecord_loader(path, index, description, shard=(half, 2)):
             rows.append([bytes(row["image/filename"]).decode(), int(row["image/class/label"][0])])
 print(json.dumps(rows))
 """

@@ -489,6 +489,12 @@ def test_the_root_is_the_label_files_folder_or_as_given(images: Path, monkeypatc
     assert LabelFile(write(images, "c d.jpg,cat\n"), "sub")[0].key == b"c d.jpg"
 
 
+def test_nothing_in_the_root(images: Path) -> None:
+    (images / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"/empty: no file in it"):
+        LabelFile(write(images, "a.jpg,cat\n"), images / "empty")
+
+
 def test_to_json_says_what_changes_the_result(images: Path) -> None:
     source = LabelFile(write(images, TABLE), label_columns=["breed"], class_names=["pug", "siam"])
     assert source.to_json() == {

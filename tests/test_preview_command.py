@@ -50,7 +50,7 @@ class Plain:
     def __getitem__(self, index: int) -> Sample:
         label = self.labels[index]
         said = (label + self.shift) % max(1, len(self.names))
-        image = png(label) if label >= 0 else b"\x89PNG\r\n\x1a\n" + png(0)[8:40]
+        image = png(label) if label >= 0 else png(0).replace(b"IDATx", b"IDAT?")  # not zlib's first byte
         features = {LABEL: max(0, said), TEXT: self.names[max(0, said)].encode()} if self.names else {}
         return Sample(b"%d.png" % index, image, features)
 
@@ -63,10 +63,11 @@ def dataset(path: Path, labels: Sequence[int], names: Sequence[str], shift: int 
 
 def bands(sheet: Image.Image, labels: Sequence[int]) -> list[int]:
     """The labels' colours from top to bottom as the sheet shows them."""
-    pixels = np.asarray(sheet)
+    pixels = np.asarray(sheet).astype(np.int32) @ [1 << 16, 1 << 8, 1]
     tops = {}
     for label in labels:
-        rows = np.flatnonzero((pixels == colour_of(label)).all(axis=2).sum(axis=1) > 50)
+        red, green, blue = colour_of(label)
+        rows = np.flatnonzero((pixels == (red << 16) + (green << 8) + blue).sum(axis=1) > 50)
         if len(rows):
             tops[label] = int(rows[0])
     return sorted(tops, key=lambda label: tops[label])
@@ -101,8 +102,8 @@ def test_without_classes_it_is_a_grid(tmp_path: Path) -> None:
 
 def test_more_than_fifty_classes_are_cut_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     split = dataset(tmp_path / "many", list(range(60)), [f"class{i}" for i in range(60)])
-    assert bands(contact_sheet(split), range(60)) == list(range(50))
-    assert main(["preview", str(tmp_path / "many"), "-o", str(tmp_path / "s.png")]) == 0
+    assert bands(contact_sheet(split, columns=2), range(60)) == list(range(50))
+    assert main(["preview", str(tmp_path / "many"), "-o", str(tmp_path / "s.png"), "--columns", "2"]) == 0
     assert "the first 50 of 60 classes" in capsys.readouterr().out
     with Image.open(tmp_path / "s.png") as whole:
         assert main(["preview", str(tmp_path / "many"), "-o", str(tmp_path / "t.png"), "--classes", "class58,7"]) == 0
@@ -113,7 +114,7 @@ def test_more_than_fifty_classes_are_cut_and_said_so(tmp_path: Path, capsys: pyt
 
 
 def test_a_damaged_image_is_a_cross_and_the_others_are_shown(tmp_path: Path) -> None:
-    split = dataset(tmp_path / "damaged", [0, 0, -1, 1], ["cat", "dog"], check="header")
+    split = dataset(tmp_path / "damaged", [0, 0, -1, 1], ["cat", "dog"], check="none")
     sheet = contact_sheet(split)
     assert (np.asarray(sheet) == RED).all(axis=2).sum() > 300
     assert bands(sheet, range(2)) == [0, 1]

@@ -37,7 +37,7 @@ def test_length_order_and_types(flowers: Dataset) -> None:
     assert train[-1][FILENAME] == keys(train)[-1]
     assert train[np.int64(3)][FILENAME] == keys(train)[3]
     for index in (len(train), -len(train) - 1):
-        with pytest.raises(IndexError, match="has .* samples"):
+        with pytest.raises(IndexError, match=r"has .* samples"):
             train[index]
 
 
@@ -126,15 +126,15 @@ def test_a_flipped_bit_raises_at_its_record_only(copy: Path) -> None:
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
     train = shardfeed.open(copy)["train"]
-    bad = []
+    errors = []
     for i in range(len(train)):
         try:
             train[i]
         except RecordError as error:
-            bad.append(i)
-            assert "train-00001-of-00004.tfrecord, record" in str(error)
-            assert "damaged" in str(error)
-    assert len(bad) == 1
+            errors.append(str(error))
+    assert len(errors) == 1
+    assert "train-00001-of-00004.tfrecord, record" in errors[0]
+    assert "damaged" in errors[0]
 
 
 @pytest.mark.parametrize("suffix", ["tfrecord", "tfindex"])

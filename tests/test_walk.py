@@ -197,6 +197,23 @@ def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     assert list(reasons(listing).values()) == ["ENAMETOOLONG: File name too long"]
 
 
+def test_a_file_that_cannot_be_asked_for_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "x.jpg")
+    (tmp_path / "link.jpg").symlink_to("n" * 300)
+    here, length = os.open(tmp_path, os.O_RDONLY), len(os.fsencode(tmp_path))
+    while length + 251 < 4096:  # the last folder can still be named, a long name in it cannot
+        os.mkdir("d" * 250, dir_fd=here)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here, length = inner, length + 251
+    os.close(os.open("f" * 250, os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    listing = list_files(tmp_path)
+    assert list(listing) == [b"x.jpg"]
+    assert [skipped.key[-8:] for skipped in listing.skipped] == [b"ffffffff", b"link.jpg"]
+    assert set(reasons(listing).values()) == {"ENAMETOOLONG: File name too long"}
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_folder_without_permission_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, "a/x.jpg", "b/x.jpg")
@@ -243,6 +260,11 @@ def test_a_root_that_is_no_folder(tmp_path: Path, name: str, problem: str) -> No
     plant(tmp_path, "file")
     with pytest.raises(UsageError, match=problem):
         list_files(f"{tmp_path}/{name}")
+
+
+def test_a_root_that_cannot_be_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="File name too long"):
+        list_files(tmp_path / ("n" * 300))
 
 
 def test_the_root_is_absolute_whatever_it_was_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,15 @@ _BROKEN = "#b4b9bf"
 
 @dataclass(frozen=True)
 class Tile:
-    """One picture: `image` as encoded bytes, `caption` printed below it."""
+    """One picture: `image` RGB of TILE x TILE pixels, `caption` printed below it."""
 
-    image: bytes
+    image: Image.Image
     caption: str
+
+    @classmethod
+    def of(cls, encoded: bytes, caption: str) -> "Tile":
+        """A tile of an image file's bytes; a grey one with a red cross where they do not decode."""
+        return cls(_picture(encoded), caption)
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Row:
 def draw_sheet(title: str, notes: Sequence[str], rows: Sequence[Row], columns: int) -> Image.Image:
     """The sheet as an RGB image, as high as its rows ask for, each with room for `columns` tiles.
 
-    A picture that does not decode is a grey tile with a red cross. Text that is not ASCII is escaped.
+    Text that is not ASCII is escaped; what is too long is cut.
     """
     label_width = max((_text_width(row) for row in rows), default=0)
     left = _MARGIN + (label_width + 2 * _GAP if label_width else 0)
@@ -61,7 +66,7 @@ def draw_sheet(title: str, notes: Sequence[str], rows: Sequence[Row], columns: i
         _write_label(canvas, (_MARGIN, top + _GAP), row)
         for column, tile in enumerate(row.tiles):
             x, y = left + column * (TILE + _GAP), top + _GAP
-            sheet.paste(_picture(tile.image), (x, y))
+            sheet.paste(tile.image, (x, y))
             caption = _shortened(tile.caption, 10, TILE, keep_end=True)
             _write(canvas, (x, y + TILE + 3), caption, 10, _SOFT)
     return sheet

@@ -20,7 +20,7 @@ from shardfeed.converters.report import Report
 from shardfeed.converters.source import Source
 from shardfeed.errors import TooManyRejectedError, UsageError, escape
 from shardfeed.schema import LABEL
-from shardfeed.tools.text import listing, size_text, table
+from shardfeed.tools.text import in_usual_order, listing, size_text, table
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
 _SHOWN = 20  # rejected inputs printed; all are in rejected.jsonl
@@ -41,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
     )
     source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
+    source.add_argument(
+        "--format", choices=("csv", "tsv", "jsonl", "text"), help="of the label file (default: by its name)"
+    )
+    source.add_argument("--delimiter", metavar="C", help="between the columns of a CSV file")
     header = source.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
@@ -120,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 def _source(args: argparse.Namespace) -> Source:
     classes = read_class_list(args.classes) if args.classes else None
     is_file = os.path.isfile(args.source)
-    columns = (args.path_column, args.label_column, args.split_column, args.header)
+    columns = (args.path_column, args.label_column, args.split_column, args.header, args.format, args.delimiter)
     if args.labels or is_file:
         if args.pattern:
             raise UsageError("--pattern", "labels come either from a file or from file names", "leave one out")
@@ -129,6 +133,8 @@ def _source(args: argparse.Namespace) -> Source:
         return LabelFile(
             args.labels or args.source,
             root=args.source if args.labels else None,
+            format=args.format,
+            delimiter=args.delimiter,
             path_column=_column(args.path_column),
             label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
             split_column=_column(args.split_column),
@@ -234,7 +240,9 @@ def _print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
         )
         return
     print(f"{len(plan):,} images, {size_text(plan.source_bytes)}, plan {plan.fingerprint[:12]}")
-    print(table([["split", "images", "shards"], *([name, sizes[name], shards[name]] for name in sizes)]))
+    print(
+        table([["split", "images", "shards"], *([name, sizes[name], shards[name]] for name in in_usual_order(sizes))])
+    )
     _print_classes(plan.schema.class_names)
     for note in getattr(source, "notes", ()):
         print(f"note: {note}")
@@ -255,13 +263,14 @@ def _print_report(report: Report, args: argparse.Namespace) -> None:
         return
     _print_classes(report.manifest.schema.class_names)
     rows: list[list[object]] = [["split", "images", "shards", "size", *_class_heads(report)]]
-    for name, split in report.manifest.splits.items():
+    for name in in_usual_order(report.manifest.splits):
+        split = report.manifest.splits[name]
         counts = split.class_counts.get(LABEL, ())
         row: list[object] = [name, split.records, len(split.shards), size_text(split.size)]
         rows.append([*row, *(counts if len(rows[0]) > len(row) else ())])
     print(table(rows))
     for what, count in sorted(Counter(noted.what for noted in report.normalised).items()):
-        print(f"{count:,} images stored with other bytes: {what}")
+        print(f"{count:,} stored with other bytes than the source's, which not every loader reads right: {what}")
     for noted in report.warnings[:_SHOWN]:
         print(f"warning: {escape(noted.key)}: {noted.why}")
     for note in report.notes:
@@ -275,8 +284,10 @@ def _print_report(report: Report, args: argparse.Namespace) -> None:
             print(f"  and {len(report.rejected) - _SHOWN:,} more, in {where}")
     if not report.committed:
         return
+    total = sum(split.records for split in report.manifest.splits.values())
     rate = f"{report.images / report.seconds:,.0f} images/s, {size_text(report.source_bytes / report.seconds)}/s"
-    print(f"{escape(args.out)}: {report.images:,} images in {report.seconds:.1f} s ({rate})")
+    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of them converted by an earlier run"
+    print(f"{escape(args.out)}: {total:,} images ({how})")
     print(_next_lines(report, args.out))
 
 
@@ -286,8 +297,7 @@ def _class_heads(report: Report) -> tuple[str, ...]:
 
 
 def _next_lines(report: Report, out: str) -> str:
-    split = next(iter(report.manifest.splits))
-    split = "train" if "train" in report.manifest.splits else split
+    split = in_usual_order(report.manifest.splits)[0]
     return f"""
 next, in Python:
   import shardfeed

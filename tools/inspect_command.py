@@ -12,7 +12,7 @@ from shardfeed.errors import escape
 from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import LABEL
-from shardfeed.tools.text import listing, size_text, table
+from shardfeed.tools.text import in_usual_order, listing, size_text, table
 
 _BYTES_SHOWN = 40  # of a bytes feature
 
@@ -77,23 +77,27 @@ def _print(data: Dataset, records: int) -> None:
     manifest = data.manifest
     print(f"{escape(data.directory)}: {manifest.name}, made by shardfeed {manifest.made_by.get('shardfeed', '?')}")
     rows: list[list[object]] = [["split", "images", "shards", "size", "formats"]]
-    for name, info in manifest.splits.items():
+    names = in_usual_order(manifest.splits)
+    for name in names:
+        info = manifest.splits[name]
         formats = ", ".join(f"{kind} {count:,}" for kind, count in sorted(info.formats.items()))
         rows.append([name, info.records, len(info.shards), size_text(info.size), formats])
     print(table(rows))
-    names = data.class_names
-    if names:
-        print(f"{len(names)} classes of {LABEL}:")
-        heads: list[object] = ["label", "class", *manifest.splits]
-        counts = [info.class_counts[LABEL] for info in manifest.splits.values()]
-        print(table([heads, *([label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(names))]))
+    classes = data.class_names
+    if classes:
+        print(f"{len(classes)} classes of {LABEL}:")
+        counts = [manifest.splits[name].class_counts[LABEL] for name in names]
+        rows = [["label", "class", *names]]
+        rows += [[label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(classes)]
+        print(table(rows))
     print("features:")
     features = sorted(manifest.schema.features.items())
     print(table([[key, feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
     if manifest.rejected:
         codes = [f"{count} {code}" for code, count in manifest.rejected.items()]
         print(f"rejected when it was made: {listing(codes)} (see {escape(data.directory)}/{REJECTED})")
-    for name, split in data.items():
+    for name in names:
+        split = data[name]
         for i in range(min(records, len(split))):
             print(f"{name}[{i}]:")
             print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))

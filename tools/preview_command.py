@@ -123,7 +123,7 @@ def _labels_in(record: dict[str, Any]) -> Iterator[int]:
 
 def _tile(record: dict[str, Any]) -> Tile:
     name: bytes = record[FILENAME]
-    return Tile(record[ENCODED], os.fsdecode(name.rpartition(b"/")[2]))
+    return Tile.of(record[ENCODED], os.fsdecode(name.rpartition(b"/")[2]))
 
 
 def _labels_of(split: Split, names: Sequence[str]) -> list[int]:

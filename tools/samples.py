@@ -26,7 +26,7 @@ FLAT_PER_CLASS = 4
 SIZE = 64  # pixels, width and height of every image
 _SCALE = 4  # drawn larger by this and shrunk, for smooth edges
 _NOISE = 10  # grey levels that noise adds or takes at most
-_CONTRAST = 70.0  # least distance of the shape's colour from the background's
+_DARK, _BRIGHT = 110, 130  # a colour of the background is below, one of a shape above, in each channel
 _QUALITY = 80
 _ORIENTATION = 0x0112  # EXIF tag
 _QUARTER_TURN = 6  # its value for: turn clockwise by 90 degrees to see it upright
@@ -75,22 +75,19 @@ def make_samples(directory: str | os.PathLike[str]) -> None:
 def draw_shape(shape: str, number: int) -> Image.Image:
     """The RGB image [64, 64] of one `shape`; the same for the same `number`."""
     draw = random.Random(f"{shape} {number}").random
-    near, far = _colour(draw), _colour(draw)
-    colour = _colour(draw)
-    while min(math.dist(colour, near), math.dist(colour, far)) < _CONTRAST:
-        colour = _colour(draw)
-    image = _gradient(near, far, turned=draw() < 0.5)
-    radius = SIZE * _SCALE * (0.2 + 0.15 * draw())
+    image = _gradient(_colour(draw, 0, _DARK), _colour(draw, 0, _DARK), turned=draw() < 0.5)
+    radius = SIZE * _SCALE * (0.24 + 0.14 * draw())
     room = SIZE * _SCALE - 2 * radius
     centre = (radius + room * draw(), radius + room * draw())
     # Enough to vary: a square on its tip is still a square, and a triangle never points down as much as up.
     angle = (draw() - 0.5) * math.pi / 3
-    _outline(ImageDraw.Draw(image), shape, centre, radius, angle, colour)
+    _outline(ImageDraw.Draw(image), shape, centre, radius, angle, _colour(draw, _BRIGHT, 256))
     return _noisy(image.resize((SIZE, SIZE), Image.Resampling.BOX), random.Random(f"noise {shape} {number}"))
 
 
-def _colour(draw: Callable[[], float]) -> tuple[int, int, int]:
-    return int(draw() * 256), int(draw() * 256), int(draw() * 256)
+def _colour(draw: Callable[[], float], least: int, bound: int) -> tuple[int, int, int]:
+    red, green, blue = (least + int(draw() * (bound - least)) for _ in range(3))
+    return red, green, blue
 
 
 def _gradient(near: tuple[int, int, int], far: tuple[int, int, int], *, turned: bool) -> Image.Image:

@@ -1,6 +1,6 @@
 """Numbers and tables as people read them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def size_text(size: float) -> str:
@@ -24,6 +24,12 @@ def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
         ]
         lines.append((indent + "  ".join(padded)).rstrip())
     return "\n".join(lines)
+
+
+def in_usual_order(splits: Iterable[str]) -> list[str]:
+    """Names of splits as people list them: train, validation, test, then the others by name."""
+    usual = ("train", "validation", "test")
+    return sorted(splits, key=lambda name: (usual.index(name) if name in usual else len(usual), name))
 
 
 def listing(names: Sequence[str], shown: int = 12) -> str:
