@@ -1,7 +1,7 @@
 """GIF, BMP, TIFF, WebP and AVIF to pixels: formats that some loader cannot read, or reads otherwise.
 
-GIF and WebP headers are read here first: Pillow may allocate a WebP's canvas when it opens the file, and answers "how
-many frames?" by walking them.
+Sizes and frames that a header declares are read here first: Pillow may allocate a WebP's canvas when it opens the file,
+answers "how many frames?" by walking them, and calls an AVIF that is too large corrupt.
 """
 
 import io
@@ -20,8 +20,7 @@ from shardfeed.converters.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sniff import Kind
 
-# The plugins' classes and not Image.open, which refuses and warns by Image.MAX_IMAGE_PIXELS, a setting of the host
-# process: the same image must give the same result everywhere, and our own limit is checked before.
+# The plugins' classes and not Image.open: what the bytes are is known, and no other plugin may try its luck with them.
 _FILES: dict[Kind, type[ImageFile.ImageFile]] = {
     "gif": GifImageFile,
     "bmp": BmpImageFile,
@@ -54,6 +53,8 @@ def load_other(kind: Kind, data: bytes, max_pixels: int) -> LoadedImage:
         check_gif(data, max_pixels)
     elif kind == "webp":
         lossy = check_webp(data, max_pixels)
+    elif kind == "avif":
+        check_avif(data, max_pixels)
     with strict_decoding(kind):
         image = _FILES[kind](io.BytesIO(data))
         check_size(image.height, image.width, max_pixels)
@@ -151,3 +152,17 @@ def check_webp(data: bytes, max_pixels: int) -> bool:
     if lossy is None and not frames:
         raise RejectedError(RejectCode.CORRUPT, "WebP has no image in it")
     return bool(lossy)
+
+
+def check_avif(data: bytes, max_pixels: int) -> None:
+    """Raises RejectedError when any image of an AVIF file declares too many pixels (ISO/IEC 23008-12, ispe)."""
+    at = 0
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"meta":
+            for declared in data[at : at + size].split(b"ispe")[1:]:  # then version, flags, width, height
+                width, height = int.from_bytes(declared[4:8], "big"), int.from_bytes(declared[8:12], "big")
+                check_size(height, width, max_pixels)
+        if size < 8:  # 0: to the end of the file, 1: more than 4 GiB
+            return
+        at += size

@@ -19,6 +19,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from shardfeed.converters.jpeg_header import JpegHeader, without_metadata
+from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.png_header import PngHeader, only_pixels
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sniff import Kind
@@ -32,7 +33,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_settings = threading.RLock()  # Pillow's switch and the warning filters belong to the whole process
+_settings = threading.RLock()  # Pillow's settings and the warning filters belong to the whole process
 
 
 @contextmanager
@@ -46,11 +47,13 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
         with _settings, warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            tolerant, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
+            theirs = ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS
+            # Pillow raises above twice its limit, so this is ours; some plugins look at it again, at sizes of tiles.
+            ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = False, MAX_PIXELS // 2
             try:
                 yield
             finally:
-                ImageFile.LOAD_TRUNCATED_IMAGES = tolerant
+                ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = theirs
     except RejectedError:
         raise
     except (MemoryError, Image.DecompressionBombError) as error:

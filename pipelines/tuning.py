@@ -83,7 +83,7 @@ def _numbers(directory: str, name: str, count: int) -> list[int | None]:
     return [int(word) if word.lstrip("-").isdigit() else None for word in (words + [""] * count)[:count]]
 
 
-def shuffle_buffer(records: int, record_bytes: int, memory: int) -> int:
+def shuffle_buffer_records(records: int, record_bytes: int, memory: int) -> int:
     """How many records the shuffle buffer holds unless the caller says: at least 1, at most `records`.
 
     `record_bytes`: of all records together; `memory`: the budget in bytes. It is 16,384, halved until it takes at most

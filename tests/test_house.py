@@ -28,7 +28,7 @@ BUILD_TF_DATA = {
     "pipelines/decode.py",
     "pipelines/augment.py",
     "pipelines/batches.py",
-    "pipelines/distribute.py",
+    "pipelines/distribution.py",
 }
 
 

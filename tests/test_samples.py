@@ -76,7 +76,7 @@ def test_shapes_is_a_balanced_image_folder() -> None:
     assert not source.rejected
 
 
-def test_colour_does_not_tell_the_class() -> None:
+def test_colour_and_brightness_do_not_tell_the_class() -> None:
     colours, labels = [], []
     for label, shape in enumerate(SHAPES):
         for path in sorted((STORED / "shapes" / shape).iterdir()):

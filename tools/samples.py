@@ -26,6 +26,7 @@ FLAT_PER_CLASS = 4
 SIZE = 64  # pixels, width and height of every image
 _SCALE = 4  # drawn larger by this and shrunk, for smooth edges
 _NOISE = 10  # grey levels that noise adds or takes at most
+_REACH = {"circle": 0.75, "square": 0.94, "triangle": 1.17}  # times the radius, for equal areas
 _DARK, _BRIGHT = 110, 130  # a colour of the background is below, one of a shape above, in each channel
 _QUALITY = 80
 _ORIENTATION = 0x0112  # EXIF tag
@@ -36,8 +37,8 @@ _README = f"""# Sample inputs
 
 Drawn by `python -m shardfeed.tools.samples data_samples`; nothing here is anybody's photo.
 `shapes/` is an image folder of {len(SHAPES)} classes with {IMAGES_PER_CLASS} JPEGs of {SIZE}x{SIZE} pixels each:
-one circle, square or triangle of any colour, size, place and angle on a noisy background of two colours,
-so that the outline alone tells the class.
+one bright circle, square or triangle of any hue, size, place and angle on a dark, noisy background of two
+colours. Areas are alike, so that the outline alone tells the class.
 `flat/` holds {FLAT_PER_CLASS * len(SHAPES)} of them without folders, named after their class (`circle.001.jpg`).
 `labels/` names {LABELLED_PER_CLASS * len(SHAPES)} images of `shapes/` in four kinds of label file:
 `labels.csv`, `labels.tsv` and `labels.jsonl` with path, label and split, and `train.txt` with lines of
@@ -76,7 +77,7 @@ def draw_shape(shape: str, number: int) -> Image.Image:
     """The RGB image [64, 64] of one `shape`; the same for the same `number`."""
     draw = random.Random(f"{shape} {number}").random
     image = _gradient(_colour(draw, 0, _DARK), _colour(draw, 0, _DARK), turned=draw() < 0.5)
-    radius = SIZE * _SCALE * (0.24 + 0.14 * draw())
+    radius = _REACH[shape] * SIZE * _SCALE * (0.24 + 0.12 * draw())
     room = SIZE * _SCALE - 2 * radius
     centre = (radius + room * draw(), radius + room * draw())
     # Enough to vary: a square on its tip is still a square, and a triangle never points down as much as up.
@@ -105,9 +106,9 @@ def _outline(
     angle: float,
     colour: tuple[int, int, int],
 ) -> None:
-    """Draw the shape whose corners lie on the circle of `radius` around `centre`."""
+    """Draw the circle of `radius` around `centre`, or the shape whose corners lie on it."""
     if shape == "circle":
-        canvas.circle(centre, radius * 0.9, colour)
+        canvas.circle(centre, radius, colour)
         return
     corners = {"square": 4, "triangle": 3}[shape]
     turn = angle - math.pi / 2 + (math.pi / 4 if shape == "square" else 0)
