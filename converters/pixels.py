@@ -1,10 +1,10 @@
 """From any readable image to upright 8-bit gray or RGB pixels, and from those to the bytes of a record.
 
 Pillow decodes. What it would do quietly (warn, fill in a cut file, keep metadata) is made an error or taken away here.
-The reference for colours, exact unless said otherwise:
+The reference for colors, exact unless said otherwise:
 - CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
   TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
-- 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (colour, as Pillow and libpng do).
+- 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (color, as Pillow and libpng do).
 - Alpha: over white, as browsers show it. Loaders that drop alpha instead show what the author hid.
 """
 
@@ -40,20 +40,22 @@ _settings = threading.RLock()  # Pillow's settings and the warning filters belon
 def strict_decoding(kind: Kind) -> Iterator[None]:
     """Inside, whatever Pillow raises or warns about `kind` becomes a RejectedError; the host's settings are kept."""
     try:
-        # JPEG and PNG come here without metadata, the only part Pillow warns about: no lock, threads run in parallel.
-        if kind in ("jpeg", "png") and not ImageFile.LOAD_TRUNCATED_IMAGES:
+        with _settings:  # else this could be the value that another thread has set below
+            tolerant = ImageFile.LOAD_TRUNCATED_IMAGES
+        if kind in ("jpeg", "png") and not tolerant:
+            # They come here without metadata, the only part Pillow warns about: threads may run in parallel.
             yield
             return
         with _settings, warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            theirs = ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS
+            limit = Image.MAX_IMAGE_PIXELS
             # Pillow raises above twice its limit, so this is ours; some plugins look at it again, at sizes of tiles.
             ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = False, MAX_PIXELS // 2
             try:
                 yield
             finally:
-                ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = theirs
+                ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = tolerant, limit
     except RejectedError:
         raise
     except (MemoryError, Image.DecompressionBombError) as error:
@@ -76,7 +78,7 @@ def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> None:
         return
     with strict_decoding("jpeg"):
         image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
-        # An eighth of the size: every bit of the file is decoded, and the transform and the colours, which cannot fail,
+        # An eighth of the size: every bit of the file is decoded, and the transform and the colors, which cannot fail,
         # are mostly left out. Half the time of a full decode, the same verdicts.
         image.draft(None, (max(1, image.width // 8), max(1, image.height // 8)))
         image.load()

@@ -62,7 +62,7 @@ WEBP = {"lossless": True, "exact": True}
         ("tiff", "1", {"compression": "group4"}, ("tiff", "1-bit")),
         ("tiff", "P", {}, ("tiff", "palette")),
         ("tiff", "CMYK", {}, ("tiff", "cmyk")),
-        ("tiff", "YCbCr", {}, ("tiff",)),
+        ("tiff", "RGB", {"compression": "packbits"}, ("tiff",)),
         ("webp", "RGB", WEBP, ("webp",)),
     ],
 )
