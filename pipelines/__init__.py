@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shardfeed.pipelines.augment import letterbox, random_resized_crop, resize_center_crop
-    from shardfeed.pipelines.batches import eval_batches, make_batches, train_batches
-    from shardfeed.pipelines.distribute import Feed, distribute
+    from shardfeed.pipelines.batches import make_batches, train_batches
+    from shardfeed.pipelines.distribution import Feed, distribute
+    from shardfeed.pipelines.evaluation import eval_batches
 
 __all__ = [
     "Feed",
@@ -24,8 +25,9 @@ __all__ = [
 
 _ROOMS = {
     "augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
-    "batches": ("eval_batches", "make_batches", "train_batches"),
+    "batches": ("make_batches", "train_batches"),
     "distribution": ("Feed", "distribute"),
+    "evaluation": ("eval_batches",),
 }
 
 

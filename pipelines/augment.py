@@ -54,7 +54,7 @@ def random_resized_crop(
         image = decode_resized(features, choose)
         if flip:
             # Another key than the window's: the same one would tie mirroring to the window's place.
-            mirror = tf.random.stateless_uniform([], seed + [1, 0]) < 0.5
+            mirror = tf.random.stateless_uniform([], seed + tf.constant([1, 0], tf.int64)) < 0.5
             image = tf.cond(mirror, lambda: tf.reverse(image, [1]), lambda: image)
         return tf.ensure_shape(image, [height, width, 3])
 

@@ -1,4 +1,4 @@
-"""Batches of a split for training and evaluation, as tf.data.
+"""Batches of a split, as tf.data: the general form, and the one for training a classifier.
 
 `make_batches` is the pipeline, to be read from top to bottom: order, serialized records, parse, transform (decode,
 crop, augment), batch, prefetch. Images leave the host as uint8: casting and normalising belong to the device.
@@ -14,7 +14,7 @@ from typing import Any, Literal, SupportsIndex
 import tensorflow as tf
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop, resize_center_crop
+from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
 from shardfeed.pipelines.tuning import cpu_budget, data_options, memory_budget, shuffle_buffer_records
 from shardfeed.readers.parse import parse_spec
 from shardfeed.readers.split import Split
@@ -63,33 +63,6 @@ def train_batches(
     )
 
 
-def eval_batches(
-    split: Split,
-    *,
-    batch_size: int,
-    image_size: Size,
-    label: str = LABEL,
-    parallelism: int | None = None,
-    prefetch: int = 2,
-) -> tf.data.Dataset:
-    """Batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
-
-    (images uint8 [b, height, width, 3], labels int64 [b]); b is `batch_size`, less in the last batch. Each image
-    is cut by `resize_center_crop(image_size)`; for any other transform use
-    `make_batches(..., order="stored", drop_remainder=False)`.
-    """
-    return make_batches(
-        split,
-        labelled(resize_center_crop(image_size), label),
-        batch_size=batch_size,
-        order="stored",
-        drop_remainder=False,
-        keys=image_and_label_keys(split.schema, label),
-        parallelism=parallelism,
-        prefetch=prefetch,
-    )
-
-
 def make_batches(
     split: Split,
     transform: Transform,
@@ -101,7 +74,7 @@ def make_batches(
     drop_remainder: bool = True,
     pad: float | None = None,
     keys: Iterable[str] | None = None,
-    replicas: int = 1,
+    epoch_samples: int | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -117,10 +90,10 @@ def make_batches(
     gives the same batches, whatever `tf.random.set_seed` says. With `repeat`, epochs 0, 1, 2... follow each other in
     one endless iteration, which starts with epoch 0 each time.
 
-    `drop_remainder`: an epoch is `len(split) // batch_size` batches, and the samples left at the end of its order are
-    not used; otherwise its last batch is smaller. `pad`: None where all samples have the same, static shape; else
-    components whose shape varies are padded at the end to the batch's longest with this number (strings with "").
-    `replicas`: each element holds `batch_size / replicas` samples, and that many elements in a row make a batch.
+    `epoch_samples`: how many samples, from the start of its order, make an epoch; all of the split unless given.
+    `drop_remainder`: those that would not fill an epoch's last batch are left out; otherwise that batch is smaller.
+    `pad`: None where all samples have one, static shape; else components whose shape varies are padded at their end to
+    the batch's longest with this number, strings with "".
 
     `shuffle_buffer`: records; unless given, 16,384, fewer where that takes more than a quarter of the memory granted.
     It decides the order: give it to have the same order on a smaller machine. `parallelism`: samples transformed, and
@@ -137,10 +110,7 @@ def make_batches(
     else:
         buffer = min(_at_least("shuffle_buffer", shuffle_buffer, 1), max(1, len(split)))
     _check_epochs(order, seed, repeat, drop_remainder)
-    steps = epoch_steps(split, batch_size, drop_remainder)
-    per_replica = batch_size // _at_least("replicas", replicas, 1)
-    if per_replica * replicas != batch_size:
-        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of replicas={replicas}")
+    steps, samples = epoch_size(split, batch_size, epoch_samples, drop_remainder)
 
     # What is parsed; the format is not worth reading where all images have the same.
     spec = parse_spec(split.schema, keys)
@@ -149,30 +119,31 @@ def make_batches(
         del spec[FORMAT]
         constants = {FORMAT: next(iter(split.formats))}
 
+    @tf.autograph.experimental.do_not_convert  # plain Python, which AutoGraph would warn it cannot read
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        """The samples of one epoch in order: (seed of its samples, (place in the split, record))."""
+        """The samples of one epoch in order: {seed of the epoch's samples, (place in the split, record)}."""
+        key = tf.stack([tf.constant(seed, tf.int64), number])
         order_seed, sample_seed = tf.unstack(
-            tf.random.stateless_uniform([2], [seed, number], minval=None, maxval=None, dtype=tf.int64, alg="philox")
+            tf.random.stateless_uniform([2], key, tf.int64.min, tf.int64.max, tf.int64, alg="philox")
         )
         if order == "stream":
             records = serialized_records(split, seed=order_seed, shuffle_buffer=buffer, parallelism=threads)
         else:
             records = serialized_records(split)
-        if drop_remainder:
-            records = records.take(steps * batch_size)
-        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records)
+        seeds = tf.data.Dataset.from_tensors(sample_seed).repeat()
+        return tf.data.Dataset.zip({"seed": seeds, "record": records.take(samples)})
 
-    def sample(sample_seed: tf.Tensor, record: tuple[tf.Tensor, tf.Tensor]) -> Any:
-        index, serialized = record
-        features = tf.io.parse_single_example(serialized, spec)
+    def sample(numbered: dict[str, Any]) -> Any:
+        index, record = numbered["record"]
+        features = tf.io.parse_single_example(record, spec)
         features |= {key: tf.constant(value) for key, value in constants.items()}
-        return transform(features, tf.stack([sample_seed, index]))
+        return transform(features, tf.stack([numbered["seed"], index]))
 
     # And now in the order in which things happen.
     batches = _epoch_numbers(order, seed, repeat).flat_map(epoch)
     batches = batches.map(sample, num_parallel_calls=threads, deterministic=True)
-    batches = _batch(batches, per_replica, drop_remainder, pad)
-    cardinality = tf.data.INFINITE_CARDINALITY if repeat else steps * replicas
+    batches = _batch(batches, batch_size, drop_remainder, pad)
+    cardinality = tf.data.INFINITE_CARDINALITY if repeat else steps
     batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
     return batches.prefetch(prefetch).with_options(data_options(threads))
 
@@ -209,9 +180,7 @@ def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float
         return samples.batch(size, drop_remainder=drop_remainder)
     # A component that does not vary needs no padding, and its dtype may not hold the number.
     values = [
-        tf.constant("")
-        if spec.dtype == tf.string
-        else tf.cast(0 if spec.shape.is_fully_defined() else pad, spec.dtype)
+        tf.constant("") if spec.dtype == tf.string else tf.cast(0 if spec.shape.is_fully_defined() else pad, spec.dtype)
         for spec in specs
     ]
     return samples.padded_batch(
@@ -221,19 +190,29 @@ def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float
     )
 
 
-def epoch_steps(split: Split, batch_size: int, drop_remainder: bool) -> int:
-    """Batches of one epoch, at least 1. Raises UsageError for an empty split, and for one smaller than a batch."""
+def epoch_size(split: Split, batch_size: int, epoch_samples: int | None, drop_remainder: bool) -> tuple[int, int]:
+    """Batches of an epoch, at least 1, and samples in them. Raises UsageError for an empty split or epoch."""
     if len(split) == 0:
         raise UsageError(f"split {split.name}", "it has no samples", "nothing can be read from it")
-    if not drop_remainder:
-        return -(-len(split) // batch_size)
-    if batch_size > len(split):
+    samples = len(split) if epoch_samples is None else _at_least("epoch_samples", epoch_samples, 1)
+    if samples > len(split):
+        raise UsageError("epoch_samples", f"got {samples}, expected at most {len(split)}, all of split {split.name}")
+    if drop_remainder and batch_size > samples:
         raise UsageError(
             "batch_size",
-            f"got {batch_size}, expected at most {len(split)}: split {split.name} has no more samples",
-            "a smaller batch, or drop_remainder=False in make_batches",
+            f"got {batch_size}, expected at most {samples}: an epoch of split {split.name} has no more samples",
+            "give a smaller one, or make_batches(..., drop_remainder=False)",
         )
-    return len(split) // batch_size
+    steps = samples // batch_size if drop_remainder else -(-samples // batch_size)
+    return steps, min(samples, steps * batch_size)
+
+
+def check_shared_batch(batch_size: int, replicas: int) -> None:
+    """Raises UsageError, with the nearest that would do, unless a global batch is shared out evenly."""
+    if batch_size < 1 or batch_size % replicas:
+        below = max(batch_size, 0) // replicas * replicas
+        remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
+        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} replicas", remedy)
 
 
 def labelled(transform: ImageTransform, label: str) -> Transform:

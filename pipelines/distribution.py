@@ -9,7 +9,8 @@ from shardfeed.pipelines.augment import Size, random_resized_crop
 from shardfeed.pipelines.batches import (
     Order,
     Transform,
-    epoch_steps,
+    check_shared_batch,
+    epoch_size,
     image_and_label_keys,
     labelled,
     make_batches,
@@ -63,10 +64,8 @@ def distribute(
     else:
         raise UsageError("image_size, transform", "expected exactly one of them")
     replicas = strategy.num_replicas_in_sync
-    if batch_size < 1 or batch_size % replicas:
-        below = max(batch_size, 0) // replicas * replicas
-        remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
-        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} replicas", remedy)
+    check_shared_batch(batch_size, replicas)
+    steps, samples = epoch_size(split, batch_size, None, drop_remainder=True)
 
     def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         if context.num_input_pipelines > 1:
@@ -78,17 +77,16 @@ def distribute(
         return make_batches(
             split,
             transform,
-            batch_size=batch_size,
+            batch_size=batch_size // replicas,
+            epoch_samples=samples,
             order=order,
             seed=seed,
             repeat=True,
             pad=pad,
             keys=keys,
-            replicas=replicas,
             shuffle_buffer=shuffle_buffer,
             parallelism=parallelism,
             prefetch=prefetch,
         )
 
-    steps = epoch_steps(split, batch_size, drop_remainder=True)
     return Feed(strategy.distribute_datasets_from_function(replica_batches), steps)

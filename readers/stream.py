@@ -10,6 +10,7 @@ says (one cut between records looks like a shorter one) is an error here. Tensor
 """
 
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -35,16 +36,15 @@ def serialized_records(
     slices = split.shard_slices()
     if not slices:
         raise UsageError(f"split {split.name}", "it has no samples", "nothing can be read from it")
-    shards = tf.data.Dataset.from_tensor_slices(
-        (
-            [os.fsencode(s.path) for s in slices],
-            tf.constant([s.records for s in slices], tf.int64),
-            tf.constant([s.first for s in slices], tf.int64),
-            tf.constant([s.skip for s in slices], tf.int64),
-            # -1 is "to the end": only then is the end reached, where too many records are noticed.
-            tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
-        )
-    )
+    table: Any = {  # the type stubs know no nested input
+        "path": [os.fsencode(s.path) for s in slices],
+        "records": tf.constant([s.records for s in slices], tf.int64),
+        "first": tf.constant([s.first for s in slices], tf.int64),
+        "skip": tf.constant([s.skip for s in slices], tf.int64),
+        # -1 is "to the end": only then is the end reached, where too many records are noticed.
+        "take": tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
+    }
+    shards = tf.data.Dataset.from_tensor_slices(table)
     if seed is None:
         return shards.flat_map(_shard_records)
     interleaved = min(len(slices), INTERLEAVED_SHARDS)
@@ -58,13 +58,10 @@ def serialized_records(
     return _shuffled(records, shuffle_buffer, seed, 2)
 
 
-def _shard_records(
-    path: tf.Tensor, records: tf.Tensor, first: tf.Tensor, skip: tf.Tensor, take: tf.Tensor
-) -> tf.data.Dataset:
-    counted = tf.data.TFRecordDataset(path, buffer_size=READ_BYTES).apply(
-        tf.data.experimental.assert_cardinality(records)
-    )
-    return counted.enumerate(first).skip(skip).take(take)
+def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
+    records = tf.data.TFRecordDataset(shard["path"], buffer_size=READ_BYTES)
+    counted = records.apply(tf.data.experimental.assert_cardinality(shard["records"]))
+    return counted.enumerate(shard["first"]).skip(shard["skip"]).take(shard["take"])
 
 
 def _shuffled(dataset: tf.data.Dataset, buffer: int, seed: int | tf.Tensor, salt: int) -> tf.data.Dataset:
