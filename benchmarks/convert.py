@@ -1,7 +1,4 @@
-"""Conversion against `tar cf` and a TFRecordWriter loop: `python benchmarks/convert.py PHOTOS`.
-
-    python benchmarks/photos.py /tmp/photos
-    python benchmarks/convert.py /tmp/photos --rounds 5
+"""Conversion against `tar cf` and a TFRecordWriter loop: `python benchmarks/convert.py [PHOTOS]`.
 
 Every run is a process of its own, ends when its bytes are on the disk (fsync, or `sync -f` for those that do not),
 and starts after the last one's output was removed and the disk has come to rest. Rounds alternate (A B A B ...), the
@@ -225,7 +222,8 @@ def compare(photos: str, rounds: int, scratch: str) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure conversion against tar and TensorFlow's writer.")
-    parser.add_argument("photos", help="image folder, as made by benchmarks/photos.py")
+    parser.add_argument("photos", nargs="?", default=RESULTS / "photos", help="image folder; drawn when it is missing")
+    parser.add_argument("--count", type=int, default=4000, help="photos to draw where they are missing (4000)")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds after one warm-up (5)")
     parser.add_argument("--scratch", help="folder for what is written (default: beside the photos)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for convert.json and convert.md")
@@ -236,8 +234,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(METHODS[args.only][1](photos, args.scratch)))
         return 0
     if not os.path.isdir(photos):
-        print(f"{photos}: no such folder; make it: python benchmarks/photos.py {photos}", file=sys.stderr)
-        return 2
+        from photos import make_photos  # not above: what it imports would weigh on every measured process
+
+        print(f"drawing {args.count} photos into {photos}", flush=True)
+        os.makedirs(os.path.dirname(photos), exist_ok=True)
+        make_photos(photos + ".partial", args.count)
+        os.rename(photos + ".partial", photos)
     with tempfile.TemporaryDirectory(dir=args.scratch or os.path.dirname(photos)) as scratch:
         result = compare(photos, args.rounds, scratch)
     args.results.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 CLASSES = 10
+SIZE = (500, 375)  # width and height in pixels
+QUALITY = 92
 _TILE = 1024  # pixels, side of a noise tile; cut anywhere, as it wraps around
 _TILES = 4
 _SURFACES = 6
@@ -25,7 +27,7 @@ _NOISE = 11.5  # grey levels, standard deviation of the 1/f noise in the median 
 _SPREAD = 0.5  # of the logarithm of that
 
 
-def make_photos(directory: str, count: int, size: tuple[int, int], quality: int, seed: int = 0) -> int:
+def make_photos(directory: str, count: int, size: tuple[int, int] = SIZE, quality: int = QUALITY, seed: int = 0) -> int:
     """Write `count` JPEGs of `size` (width, height in pixels) in 10 class folders; their bytes in all."""
     for label in range(CLASSES):
         os.makedirs(os.path.join(directory, f"class_{label}"), exist_ok=True)
@@ -102,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write photo-like JPEGs into 10 class folders.")
     parser.add_argument("directory")
     parser.add_argument("--count", type=int, default=4000)
-    parser.add_argument("--size", type=_size, default=(500, 375), metavar="WxH")
-    parser.add_argument("--quality", type=int, default=92)
+    parser.add_argument("--size", type=_size, default=SIZE, metavar="WxH")
+    parser.add_argument("--quality", type=int, default=QUALITY)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     started = time.monotonic()

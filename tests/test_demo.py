@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed
+from shardfeed.converters import ImageFolder, convert
 
 ROOT = Path(__file__).parent.parent
 SHAPES = ROOT / "data_samples" / "shapes"
@@ -35,12 +36,14 @@ def test_it_converts_trains_and_says_what_to_type(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
-def test_it_draws_its_own_images_runs_again_and_fails_below_nine_in_ten(tmp_path: Path) -> None:
-    for _ in range(2):
-        done = demo(tmp_path, "--epochs", "1")
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "expected at least 90%" in done.stdout
-    assert "--replace" in done.stdout
+def test_it_draws_its_own_images_replaces_an_earlier_run_and_fails_below_nine_in_ten(tmp_path: Path) -> None:
+    (tmp_path / "demo_output").mkdir()
+    convert(ImageFolder(SHAPES), tmp_path / "demo_output" / "dataset", workers=1)
+    done = demo(tmp_path, "--epochs", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "expected at least 90%" in done.stdout
+    assert "demo_output/dataset --split train=0.8,validation=0.1,test=0.1 --replace" in done.stdout
+    assert len(shardfeed.open(tmp_path / "demo_output" / "dataset")) == 3
     assert (tmp_path / "demo_output" / "samples" / "shapes").is_dir()
 
 

@@ -29,6 +29,7 @@ BUILD_TF_DATA = {
     "pipelines/augment.py",
     "pipelines/batches.py",
     "pipelines/distribution.py",
+    "pipelines/evaluation.py",
 }
 
 

@@ -25,6 +25,7 @@ LABELLED_PER_CLASS = 10  # images of each class that the label files name
 FLAT_PER_CLASS = 4
 SIZE = 64  # pixels, width and height of every image
 _SCALE = 4  # drawn larger by this and shrunk, for smooth edges
+_MARGIN = 1 / 16  # of the side, around every shape: the usual crop of evaluation leaves it whole
 _NOISE = 10  # grey levels that noise adds or takes at most
 _REACH = {"circle": 0.75, "square": 0.94, "triangle": 1.17}  # times the radius, for equal areas
 _DARK, _BRIGHT = 110, 130  # a colour of the background is below, one of a shape above, in each channel
@@ -78,8 +79,9 @@ def draw_shape(shape: str, number: int) -> Image.Image:
     draw = random.Random(f"{shape} {number}").random
     image = _gradient(_colour(draw, 0, _DARK), _colour(draw, 0, _DARK), turned=draw() < 0.5)
     radius = _REACH[shape] * SIZE * _SCALE * (0.24 + 0.12 * draw())
-    room = SIZE * _SCALE - 2 * radius
-    centre = (radius + room * draw(), radius + room * draw())
+    least = radius + _MARGIN * SIZE * _SCALE
+    room = SIZE * _SCALE - 2 * least
+    centre = (least + room * draw(), least + room * draw())
     # Enough to vary: a square on its tip is still a square, and a triangle never points down as much as up.
     angle = (draw() - 0.5) * math.pi / 3
     _outline(ImageDraw.Draw(image), shape, centre, radius, angle, _colour(draw, _BRIGHT, 256))

@@ -1,0 +1,138 @@
+import shutil
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from shardfeed.converters import ImageFolder, convert
+from shardfeed.errors import UsageError
+from shardfeed.readers import Dataset, Split
+from shardfeed.readers.stream import INTERLEAVED_SHARDS, serialized_records
+
+
+@pytest.fixture(scope="module")
+def many_shards(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """More shards than are read at a time, of unequal length."""
+    out = tmp_path_factory.mktemp("many") / "flowers"
+    convert(ImageFolder(flowers_folder), out, split={"train": 1.0}, shards=INTERLEAVED_SHARDS + 5, workers=1)
+    return shardfeed.open(out)["train"]
+
+
+def numbers(split: Split, **options: object) -> list[int]:
+    """The places of a stream's records; each record is compared with the one random access gives."""
+    found = []
+    for index, record in serialized_records(split, **options).as_numpy_iterator():  # pyright: ignore
+        assert record == split._shards.payload(int(index))
+        found.append(int(index))
+    return found
+
+
+def test_stored_order(flowers: Dataset, many_shards: Split) -> None:
+    for split in (flowers["train"], flowers["validation"], many_shards):
+        assert numbers(split) == list(range(len(split)))
+
+
+@pytest.mark.parametrize("part", [slice(0, 1), slice(3, 150), slice(40, 45), slice(-5, None), slice(None, 42)])
+def test_a_slice_is_its_part_of_the_split(flowers: Dataset, part: slice) -> None:
+    split = flowers["train"]
+    expected = list(range(len(split)))[part]
+    assert numbers(split[part]) == expected
+    assert sorted(numbers(split[part], seed=1, shuffle_buffer=7)) == expected
+
+
+def test_shuffled_is_a_permutation(flowers: Dataset, many_shards: Split) -> None:
+    for split in (flowers["train"], many_shards):
+        found = numbers(split, seed=5, shuffle_buffer=32)
+        assert sorted(found) == list(range(len(split)))
+        assert found != list(range(len(split)))
+
+
+def test_the_order_is_a_function_of_the_seed(many_shards: Split) -> None:
+    first = numbers(many_shards, seed=5, shuffle_buffer=32)
+    assert numbers(many_shards, seed=5, shuffle_buffer=32) == first
+    assert numbers(many_shards, seed=6, shuffle_buffer=32) != first
+    assert numbers(many_shards, seed=5, shuffle_buffer=33) != first
+    assert numbers(many_shards, seed=0, shuffle_buffer=32) != numbers(many_shards, seed=-1, shuffle_buffer=32)
+
+
+def test_the_order_does_not_depend_on_parallelism(many_shards: Split, flowers: Dataset) -> None:
+    for split in (many_shards, flowers["train"]):
+        first = numbers(split, seed=5, shuffle_buffer=16, parallelism=1)
+        for parallelism in (2, 8, 64):
+            assert numbers(split, seed=5, shuffle_buffer=16, parallelism=parallelism) == first
+
+
+@pytest.mark.parametrize("global_seed", [0, 1])
+def test_the_order_does_not_depend_on_the_global_seed(flowers: Dataset, global_seed: int) -> None:
+    split = flowers["train"]
+    expected = numbers(split, seed=5, shuffle_buffer=16)
+    tf.random.set_seed(global_seed)
+    before = tf.random.uniform([]).numpy()
+    tf.random.set_seed(global_seed)
+    assert numbers(split, seed=5, shuffle_buffer=16) == expected
+    assert tf.random.uniform([]).numpy() == before, "the caller's own randomness was changed"
+
+
+def test_shards_are_shuffled_and_interleaved_without_a_buffer(many_shards: Split) -> None:
+    starts = [s.first for s in many_shards.shard_slices()]
+    found = numbers(many_shards, seed=5, shuffle_buffer=1)
+    seen = [max(start for start in starts if start <= number) for number in found]
+    assert seen[0] != 0 or seen != sorted(seen)
+    first_round = list(dict.fromkeys(seen))[:INTERLEAVED_SHARDS]
+    assert first_round != sorted(first_round)
+    again = seen[len(seen) // 2 :]
+    assert set(again) & set(seen[: len(seen) // 2]), "shards are read one after the other"
+
+
+def test_reading_only_what_is_asked(flowers: Dataset) -> None:
+    assert len(numbers(flowers["train"][10:12])) == 2
+
+
+def test_step_and_empty_are_refused(flowers: Dataset) -> None:
+    with pytest.raises(UsageError, match="step 2"):
+        serialized_records(flowers["train"][::2])
+    with pytest.raises(UsageError, match="train.*no samples"):
+        serialized_records(flowers["train"][:0])
+
+
+@pytest.fixture
+def copy(flowers: Dataset, tmp_path: Path) -> Split:
+    """A split whose files a test may damage after it was opened."""
+    shutil.copytree(flowers.directory, tmp_path / "copy")
+    return shardfeed.open(tmp_path / "copy")["train"]
+
+
+def damage(split: Split, change: str) -> None:
+    """Change the second shard of `split`."""
+    path = Path(split.shard_slices()[1].path)
+    data = path.read_bytes()
+    start, size = (int(n) for n in path.with_suffix(".tfindex").read_text().splitlines()[-1].split())
+    if change == "cut":
+        changed = data[:start]  # between two records: TensorFlow alone takes it for a shorter shard
+    elif change == "doubled":
+        changed = data + data[start:]
+    elif change == "flipped":
+        middle = start + size // 2
+        changed = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    else:
+        path.unlink()
+        return
+    assert changed != data
+    path.write_bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ("cut", tf.errors.FailedPreconditionError),
+        ("doubled", tf.errors.FailedPreconditionError),
+        ("flipped", tf.errors.DataLossError),
+        ("missing", tf.errors.NotFoundError),
+    ],
+)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_damage_raises(copy: Split, change: str, error: type[Exception], seed: int | None) -> None:
+    damage(copy, change)
+    with pytest.raises(error):
+        list(serialized_records(copy, seed=seed, shuffle_buffer=4))
