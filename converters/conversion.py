@@ -86,7 +86,7 @@ def convert(
     engine = LocalEngine(workers or len(os.sched_getaffinity(0)), start_method)
     skipped: Sequence[Skipped] = getattr(source, "rejected", ())
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))
-    _check_output(out)
+    _check_output(out, replace=replace)
     staging = Staging(out)
     lock = Lock(staging.lock, f"process {os.getpid()} on {socket.gethostname()}")
     try:
@@ -95,8 +95,9 @@ def convert(
                 raise OutputExistsError(out, "exists already", "choose another name, or replace it with --replace")
             staging.clear()
             return _finished_earlier(out, time.monotonic() - started)
+        engine.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
-        staging.begin(_plan_json(plan), lambda: inputs_listing(source))
+        staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
         receipts = _write_shards(plan, source, staging, engine, progress)
         rejected = all_rejected(skipped, receipts)
         manifest = _stage_manifest(out, plan, receipts, rejected, staging.dataset)
@@ -119,16 +120,19 @@ def convert(
         _commit(staging, out, replace=os.path.lexists(out))
         return report
     finally:
+        engine.stop()
         lock.release()
 
 
-def _check_output(out: str) -> None:
+def _check_output(out: str, *, replace: bool) -> None:
     """Refuse before any image is read what could not be written in the end."""
     parent = os.path.dirname(out)
     if not os.path.isdir(parent):
         raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
     if os.path.lexists(out) and not os.path.isdir(out):
         raise OutputExistsError(out, "exists and is no directory", "choose another name")
+    if replace and os.path.isdir(out) and not os.path.isfile(os.path.join(out, MANIFEST)):
+        raise OutputExistsError(out, f"holds no {MANIFEST}: not a dataset, so not replaced", "choose another name")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
 
@@ -183,12 +187,11 @@ def _write_shards(
                 image=plan.options.image,
             )
 
-    with engine:
-        for receipt in engine.run(tasks(), report_progress):
-            count = shard_counts[receipt.split]
-            save_receipt(receipt_path(staging.receipts, receipt.split, receipt.number, count), receipt)
-            receipts[receipt.split, receipt.number] = receipt
-            report_progress()
+    for receipt in engine.run(tasks(), report_progress):
+        count = shard_counts[receipt.split]
+        save_receipt(receipt_path(staging.receipts, receipt.split, receipt.number, count), receipt)
+        receipts[receipt.split, receipt.number] = receipt
+        report_progress()
     return [receipts[shard.split, shard.number] for shard in plan.shards]
 
 

@@ -157,6 +157,10 @@ class LocalEngine:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End every worker at once, whatever it is doing."""
         for worker in self._workers:
             worker.process.kill()
         while self._workers:
@@ -170,8 +174,13 @@ class LocalEngine:
             self._retired[1] + sum(size for _, size in boards),
         )
 
+    def start(self, tasks: int) -> None:
+        """Start the workers that `tasks` tasks can keep busy; else `run` starts each when it needs one."""
+        for _ in range(min(self._wanted, tasks) - len(self._workers)):
+            self._start()
+
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
-        """Receipts as shards are finished, in no particular order; `poll` is called a few times a second.
+        """Receipts as tasks are finished, in no particular order; `poll` is called a few times a second.
 
         Raises the worker's own error (StorageError and the like), or WorkerLostError when one shard lost too many.
         """

@@ -102,7 +102,8 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     sizes: list[int] = []
     path = os.path.join(task.directory, task.stem)
     hashed = SHA256 in task.schema.features
-    with NewFile(path + RECORD_SUFFIX) as shard:
+    # The directory is made durable once, with the index: the receipt that counts comes after both.
+    with NewFile(path + RECORD_SUFFIX, sync_directory=False) as shard:
         read = 0
         for place, sample in enumerate(task.samples):
             progress(place, read)

@@ -5,6 +5,7 @@ Every transform is called as `transform(features, seed)`: `features` as they wer
 cut the same way wherever and whenever that happens. It returns uint8 [height, width, 3].
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
@@ -15,7 +16,7 @@ from shardfeed.pipelines.decode import decode_resized
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
 Size = int | tuple[int, int]
 
-_ATTEMPTS = 100  # to find a window; where none fits (a very long image), the window is the whole image
+_ATTEMPTS = 10  # to draw a window that fits into the image
 
 
 def random_resized_crop(
@@ -27,38 +28,55 @@ def random_resized_crop(
 ) -> ImageTransform:
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
-    `size`: pixels, one side or (height, width). `area`: the window's share of the image, least and most, within 0..1.
-    `aspect_ratio`: its width over its height, least and most. `flip`: mirror left and right.
-    Source: Szegedy et al. 2015, section 6, as TensorFlow's `stateless_sample_distorted_bounding_box` draws it.
+    `size`: pixels, one side or (height, width). `area`: the window's share of the image, least and most, within 0..1,
+    drawn evenly. `aspect_ratio`: its width over its height, least and most, drawn evenly on a logarithmic scale.
+    Where ten draws do not fit into the image (a very long one), the window is the largest one in its middle with an
+    aspect ratio in that range. `flip`: mirror left and right.
+    Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Raises UsageError for a size that is not positive, and for a range that is empty or out of bounds.
     """
     height, width = image_size(size)
     _check_range("area", area, 1.0)
-    _check_range("aspect_ratio", aspect_ratio, float("inf"))
+    _check_range("aspect_ratio", aspect_ratio, math.inf)
 
     def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        uniform = tf.random.stateless_uniform([2 * _ATTEMPTS + 3], seed, alg="philox")  # one call: each costs
+
         def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
-                tf.concat([shape, [3]], 0),
-                tf.zeros([1, 0, 4]),
-                seed,
-                min_object_covered=0.0,
-                area_range=area,
-                aspect_ratio_range=aspect_ratio,
-                max_attempts=_ATTEMPTS,
-                use_image_if_no_bounding_boxes=True,
-            )
-            return tf.concat([begin[:2], extent[:2]], 0), tf.constant([height, width])
+            return _random_window(shape, uniform, area, aspect_ratio), tf.constant([height, width])
 
         image = decode_resized(features, choose)
         if flip:
-            # Another key than the window's: the same one would tie mirroring to the window's place.
-            mirror = tf.random.stateless_uniform([], seed + tf.constant([1, 0], tf.int64)) < 0.5
-            image = tf.cond(mirror, lambda: tf.reverse(image, [1]), lambda: image)
+            image = tf.cond(uniform[-1] < 0.5, lambda: tf.reverse(image, [1]), lambda: image)
         return tf.ensure_shape(image, [height, width, 3])
 
     return transform
+
+
+def _random_window(
+    shape: tf.Tensor, uniform: tf.Tensor, area: tuple[float, float], aspect_ratio: tuple[float, float]
+) -> tf.Tensor:
+    """A window, int32 [4] (top, left, height, width), of an image of `shape`, int32 [2].
+
+    `uniform`: float32 [2 * _ATTEMPTS + 3] in 0..1: for the shares, the aspect ratios, top and left, and one to spare.
+    """
+    size = tf.cast(shape, tf.float32)
+    pixels = tf.reduce_prod(size) * (area[0] + (area[1] - area[0]) * uniform[:_ATTEMPTS])
+    low, high = math.log(aspect_ratio[0]), math.log(aspect_ratio[1])
+    ratios = tf.exp(low + (high - low) * uniform[_ATTEMPTS : 2 * _ATTEMPTS])
+    drawn = tf.round(tf.sqrt(tf.stack([pixels / ratios, pixels * ratios], 1)))
+    # The last candidate always fits: the image, cut in one direction to the nearest aspect ratio that is allowed.
+    nearest = tf.clip_by_value(size[1] / size[0], *aspect_ratio)
+    largest = tf.maximum(1.0, tf.round(tf.minimum(size, tf.stack([size[1] / nearest, size[0] * nearest]))))
+    candidates = tf.concat([drawn, largest[None]], 0)
+    fits = tf.reduce_all((candidates >= 1) & (candidates <= size), 1)
+    first = tf.argmax(fits)
+    extent = candidates[first]
+    # The largest one lies in the middle, the others anywhere.
+    place = tf.where(first == _ATTEMPTS, 0.5, uniform[-3:-1])
+    begin = tf.floor((size - extent + 1) * place)
+    return tf.cast(tf.concat([begin, extent], 0), tf.int32)
 
 
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> ImageTransform:
@@ -119,10 +137,11 @@ def letterbox(size: Size, *, fill: int = 0) -> ImageTransform:
 
 def image_size(size: Size) -> tuple[int, int]:
     """(height, width) in pixels. Raises UsageError unless both are positive integers."""
-    sides = (size, size) if isinstance(size, int) else tuple(size)
+    sides = size if isinstance(size, tuple | list) else (size, size)
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
         raise UsageError("image_size", f"got {size!r}, expected pixels: one positive integer, or (height, width)")
-    return sides
+    height, width = sides
+    return height, width
 
 
 def _check_range(place: str, span: tuple[float, float], most: float) -> None:

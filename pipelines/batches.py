@@ -178,16 +178,23 @@ def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float
                     "give pad=..., or make the shape static with tf.ensure_shape",
                 )
         return samples.batch(size, drop_remainder=drop_remainder)
-    # A component that does not vary needs no padding, and its dtype may not hold the number.
-    values = [
-        tf.constant("") if spec.dtype == tf.string else tf.cast(0 if spec.shape.is_fully_defined() else pad, spec.dtype)
-        for spec in specs
-    ]
+    values = [_padding(spec, pad) for spec in specs]
     return samples.padded_batch(
         size,
         padding_values=tf.nest.pack_sequence_as(samples.element_spec, values),
         drop_remainder=drop_remainder,
     )
+
+
+def _padding(spec: tf.TensorSpec, pad: float) -> tf.Tensor:
+    """`pad` as a scalar of the component's dtype. A component that does not vary is not padded, whatever its dtype."""
+    if spec.dtype == tf.string:
+        return tf.constant("")
+    if spec.shape.is_fully_defined():
+        return tf.zeros([], spec.dtype)
+    if spec.dtype.is_integer and not (pad == int(pad) and spec.dtype.min <= pad <= spec.dtype.max):
+        raise UsageError("pad", f"got {pad!r}, which {spec.dtype.name} cannot hold", "the transform may cast")
+    return tf.cast(pad, spec.dtype)
 
 
 def epoch_size(split: Split, batch_size: int, epoch_samples: int | None, drop_remainder: bool) -> tuple[int, int]:
@@ -209,8 +216,9 @@ def epoch_size(split: Split, batch_size: int, epoch_samples: int | None, drop_re
 
 def check_shared_batch(batch_size: int, replicas: int) -> None:
     """Raises UsageError, with the nearest that would do, unless a global batch is shared out evenly."""
-    if batch_size < 1 or batch_size % replicas:
-        below = max(batch_size, 0) // replicas * replicas
+    _at_least("replicas", replicas, 1)
+    if _at_least("batch_size", batch_size, 1) % replicas:
+        below = batch_size // replicas * replicas
         remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
         raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} replicas", remedy)
 

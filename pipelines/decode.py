@@ -3,12 +3,16 @@
 A JPEG is cropped while it is decoded. Where its window is at least twice the target, it is also scaled down by 2, 4 or
 8 while it is decoded, which is faster and, unlike skipping pixels, does not alias: less than a factor of 2 is left to
 the resize, for windows up to 16 times the target. The resize is bilinear without antialiasing, because the
-antialiasing kernel costs more than the decoder; so a large PNG made small does alias. The accurate DCT gives Pillow's
-pixels bit for bit, and is no slower than TensorFlow's default, which is up to 6 levels off.
+antialiasing kernel costs more than the decoder; so a large PNG made small does alias.
+
+The accurate DCT gives Pillow's pixels bit for bit, and is no slower than TensorFlow's default, which is up to 6 levels
+off. Only the outermost columns of a window may differ, by a few levels, where colour is subsampled: the decoder does
+not see the neighbours it would smooth them with.
 """
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from shardfeed.schema import ENCODED, FORMAT
@@ -28,13 +32,13 @@ def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow) -> t
     `features["image/format"]` is a constant, else by each image's first bytes.
     """
     encoded = features[ENCODED]
-    form = tf.get_static_value(features[FORMAT]) if FORMAT in features else None
+    form = tf.get_static_value(features[FORMAT]) if FORMAT in features else None  # bytes, or an array of one
     if form is None:
         image, target = tf.cond(
             tf.io.is_jpeg(encoded), lambda: _jpeg_window(encoded, choose), lambda: _png_window(encoded, choose)
         )
     else:
-        image, target = (_jpeg_window if form.item().lower() == b"jpeg" else _png_window)(encoded, choose)
+        image, target = (_jpeg_window if np.asarray(form).item().lower() == b"jpeg" else _png_window)(encoded, choose)
     # As float32 first: resizing uint8 takes twice as long. Adding a half before the cut rounds, and is cheaper than
     # tf.round; bilinear values never leave 0..255.
     return tf.cast(tf.image.resize(tf.cast(image, tf.float32), target) + 0.5, tf.uint8)

@@ -49,9 +49,9 @@ def eval_batches(
             prefetch=prefetch,
         )
 
+    check_shared_batch(batch_size, replicas)
     if replicas == 1:
         return stored(split, batch_size)
-    check_shared_batch(batch_size, replicas)
     if len(split) < replicas:
         raise UsageError(
             "replicas", f"got {replicas}, expected at most {len(split)}, the samples of split {split.name}"
@@ -79,9 +79,11 @@ def last_batches(samples: int, batch_size: int, replicas: int) -> list[int]:
     if rest % replicas == 0 or (full and _all_share(rest, replicas)):
         return [rest]
     both = rest + (batch_size if full else 0)
-    for last in range(both % replicas, batch_size + 1, replicas):
-        if _all_share(last, replicas) and 0 < both - last <= batch_size:
-            return [both - last, last]
+    for last in range(1, batch_size + 1):
+        before = both - last
+        if 0 < before <= batch_size and _all_share(before, replicas) and _all_share(last, replicas):
+            if full > 1 or before % replicas == 0:
+                return [before, last]
     return [rest] if full else [rest - rest % replicas, rest % replicas]
 
 

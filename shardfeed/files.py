@@ -65,11 +65,13 @@ class NewFile:
     """A file that appears under `path` only when it is whole: `with NewFile(path) as f: f.write([...])`.
 
     Leaving the block normally makes it durable and renames it; leaving it by an exception removes it.
-    `size` and `crc32c` are those of everything written so far.
+    `size` and `crc32c` are those of everything written so far. Without `sync_directory` the name is durable only
+    after the next `fsync_directory`, or the next NewFile in the same directory.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, sync_directory: bool = True) -> None:
         self.path = path
+        self._sync_directory = sync_directory
         self.size = 0
         self.crc32c = 0
         self._temporary = path + TEMPORARY
@@ -109,7 +111,8 @@ class NewFile:
                     os.unlink(self._temporary)
         if kind is None:
             _guard(self.path, "rename", lambda: os.rename(self._temporary, self.path))
-            fsync_directory(os.path.dirname(self.path) or ".")
+            if self._sync_directory:
+                fsync_directory(os.path.dirname(self.path) or ".")
 
 
 def write_file(path: str, data: bytes) -> tuple[int, int]:

@@ -155,6 +155,9 @@ def test_an_existing_output_is_refused_and_untouched(folder: Callable[..., Path]
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputExistsError, match="no directory"):
         convert(ImageFolder(root), tmp_path / "file", replace=True)
+    with pytest.raises(OutputExistsError, match="not a dataset, so not replaced"):
+        convert(ImageFolder(root), tmp_path / "out", replace=True)
+    assert tree(tmp_path / "out") == {"mine": b"x"}
     with pytest.raises(UsageError, match="parent directory does not exist"):
         convert(ImageFolder(root), tmp_path / "none" / "out")
     assert sorted(os.listdir(tmp_path)) == ["file", "images", "out"]

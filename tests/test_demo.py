@@ -42,7 +42,7 @@ def test_it_draws_its_own_images_replaces_an_earlier_run_and_fails_below_nine_in
     done = demo(tmp_path, "--epochs", "1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "expected at least 90%" in done.stdout
-    assert "demo_output/dataset --split train=0.8,validation=0.1,test=0.1 --replace" in done.stdout
+    assert "demo_output/dataset --split train=0.7,validation=0.1,test=0.2 --replace" in done.stdout
     assert len(shardfeed.open(tmp_path / "demo_output" / "dataset")) == 3
     assert (tmp_path / "demo_output" / "samples" / "shapes").is_dir()
 

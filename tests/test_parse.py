@@ -62,7 +62,7 @@ def test_chosen_keys() -> None:
 
 
 def test_an_unknown_key_lists_those_there_are() -> None:
-    with pytest.raises(UsageError, match="'lable'.*boxes, ids, label, name, score, words"):
+    with pytest.raises(UsageError, match=r"'lable'.*boxes, ids, label, name, score, words"):
         parse_spec(SCHEMA, ["lable"])
 
 

@@ -19,7 +19,7 @@ from shardfeed.tools.samples import SIZE, make_samples
 from shardfeed.tools.text import size_text
 
 ACCURACY_WANTED = 0.9  # of the test split; a third is chance
-_SPLIT = {"train": 0.8, "validation": 0.1, "test": 0.1}
+_SPLIT = {"train": 0.7, "validation": 0.1, "test": 0.2}
 _BATCH = 24  # images in a global batch, about: a multiple of the replicas
 _VALIDATE_EVERY = 5  # epochs
 
