@@ -81,9 +81,9 @@ def last_batches(samples: int, batch_size: int, replicas: int) -> list[int]:
     both = rest + (batch_size if full else 0)
     for last in range(1, batch_size + 1):
         before = both - last
-        if 0 < before <= batch_size and _all_share(before, replicas) and _all_share(last, replicas):
-            if full > 1 or before % replicas == 0:
-                return [before, last]
+        even = _all_share(before, replicas) if full > 1 else before % replicas == 0
+        if 0 < before <= batch_size and even and _all_share(last, replicas):
+            return [before, last]
     return [rest] if full else [rest - rest % replicas, rest % replicas]
 
 
