@@ -17,6 +17,8 @@ ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
 Size = int | tuple[int, int]
 
 _ATTEMPTS = 10  # to draw a window that fits into the image
+# Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
+_OWN_KEY = (0x5EED0FC209, 0)
 
 
 def random_resized_crop(
@@ -41,7 +43,8 @@ def random_resized_crop(
     _check_range("aspect_ratio", aspect_ratio, math.inf)
 
     def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        uniform = tf.random.stateless_uniform([2 * _ATTEMPTS + 3], seed, alg="philox")  # one call: each costs
+        own = seed + tf.constant(_OWN_KEY, tf.int64)
+        uniform = tf.random.stateless_uniform([2 * _ATTEMPTS + 3], own, alg="philox")  # one call: each costs
 
         def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return _random_window(shape, uniform, area, aspect_ratio), tf.constant([height, width])

@@ -107,6 +107,13 @@ def test_flipping_is_independent_of_the_window() -> None:
     assert abs(mirrored[small].mean() - mirrored[~small].mean()) < 0.25  # four standard deviations
 
 
+def test_the_crop_does_not_use_up_the_callers_seed() -> None:
+    """A transform may give its seed to one more random op: that must not follow the crop."""
+    _, _, mirrored = windows(random_resized_crop(32))
+    drawn = np.array([tf.random.stateless_uniform([23], tf.constant([7, seed], tf.int64)).numpy() for seed in SEEDS])
+    assert not any(((column < 0.5) == mirrored).all() for column in drawn.T)
+
+
 def test_the_same_seed_gives_the_same_image() -> None:
     transform = random_resized_crop(24)
     first = applied(transform, SQUARE, range(20))

@@ -103,6 +103,12 @@ def copy(flowers: Dataset, tmp_path: Path) -> Split:
     return shardfeed.open(tmp_path / "copy")["train"]
 
 
+def test_any_directory_name(flowers: Dataset, tmp_path: Path) -> None:
+    place = tmp_path / "W\u00f6rter, \udcff und *"
+    shutil.copytree(flowers.directory, place)
+    assert len(numbers(shardfeed.open(place)["train"])) == len(flowers["train"])
+
+
 def damage(split: Split, change: str) -> None:
     """Change the second shard of `split`."""
     path = Path(split.shard_slices()[1].path)
