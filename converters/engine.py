@@ -17,6 +17,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -134,6 +135,30 @@ def _without_main() -> Iterator[None]:
                 delattr(main, name)
 
 
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Start a process undisturbed: Ctrl-C reaches the whole group, and either side would print a traceback.
+
+    The child has SIGINT blocked from its first instruction until it ignores it. Here a signal waits for its handler: a
+    mask is not enough, as another thread (numpy has some) takes the signal and Python still runs the handler here.
+    """
+    resource_tracker.ensure_running()  # not below: it unblocks SIGINT
+    waiting: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # handlers run there, and only it may set them
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handlers[number] = signal.signal(number, lambda number, frame: waiting.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in waiting:
+            signal.raise_signal(number)
+
+
 class LocalEngine:
     """Writes shards in `workers` processes of this machine; use it as a context manager.
 
@@ -219,11 +244,11 @@ class LocalEngine:
         lifeline, end = self._context.Pipe(duplex=False)
         board = _Board(self._context)
         process = self._context.Process(target=_work, args=(theirs, lifeline, board), daemon=True)
-        with _without_main():
+        with _signals_later(), _without_main():
             process.start()
+            self._workers.append(_Worker(process, ours, end, board))
         theirs.close()
         lifeline.close()
-        self._workers.append(_Worker(process, ours, end, board))
         return self._workers[-1]
 
     def _receive(self, worker: _Worker) -> Receipt | None:

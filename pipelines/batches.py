@@ -141,7 +141,7 @@ def make_batches(
 
     # And now in the order in which things happen.
     batches = _epoch_numbers(order, seed, repeat).flat_map(epoch)
-    batches = batches.map(sample, num_parallel_calls=threads, deterministic=True)
+    batches = batches.map(sample, num_parallel_calls=threads)
     batches = _batch(batches, batch_size, drop_remainder, pad)
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else steps
     batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))

@@ -186,6 +186,28 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> 
     assert not alive
 
 
+def test_ctrl_c_while_workers_start_prints_one_line(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(300)
+    command = [
+        sys.executable,
+        "-m",
+        "shardfeed.tools.cli",
+        "convert",
+        str(root),
+        str(tmp_path / "out"),
+        "--workers",
+        "2",
+    ]
+    for _ in range(5):
+        process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        while len(descendants(process.pid)) < 3 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+        assert (process.returncode, errors) == (130, "shardfeed: interrupted; run the same command again to go on\n")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_command_within_five_seconds(
     folder: Callable[..., Path], tmp_path: Path, number: int, code: int

@@ -36,7 +36,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_convert_command_prints_what_readme_shows(place: Path) -> None:
-    shown = re.search(r"^    \$ shardfeed convert .*\n((?:    .*\n|\n)+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    shown = re.search(
+        r"^    \$ shardfeed convert .*\n((?:    .*\n|\n)+)", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
     assert shown
     timing = re.compile(r"\(\d.*\)")  # seconds and rates differ from run to run
 
