@@ -10,6 +10,7 @@ import PIL
 from PIL import features
 
 import shardfeed
+from shardfeed.budget import cpu_budget
 from shardfeed.converters.engine import LocalEngine
 from shardfeed.converters.images import ImageOptions
 from shardfeed.converters.interop import tfds_files
@@ -69,7 +70,7 @@ def convert(
         max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed.
         replace: swap `out` for the new dataset when it exists.
         verify: read every byte again before the commit.
-        workers: processes; default one for each core this process may use.
+        workers: processes; default one for each CPU that this process is granted.
         progress: called a few times a second.
 
     Raises:
@@ -83,7 +84,7 @@ def convert(
     out = os.path.abspath(os.fspath(out))
     fractions = {"train": 1.0} if split is None else split
     options = PlanOptions(dict(fractions), shards, shard_size, seed, sha256, image or ImageOptions())
-    engine = LocalEngine(workers or len(os.sched_getaffinity(0)), start_method)
+    engine = LocalEngine(cpu_budget() if workers is None else workers, start_method)
     skipped: Sequence[Skipped] = getattr(source, "rejected", ())
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))
     _check_output(out, replace=replace)

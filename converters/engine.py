@@ -154,7 +154,7 @@ def _signals_later() -> Iterator[None]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in handlers.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         for number in waiting:
             signal.raise_signal(number)
 

@@ -13,9 +13,10 @@ from typing import Any, Literal, SupportsIndex
 
 import tensorflow as tf
 
+from shardfeed.budget import cpu_budget, memory_budget
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
-from shardfeed.pipelines.tuning import cpu_budget, data_options, memory_budget, shuffle_buffer_records
+from shardfeed.pipelines.tuning import data_options, shuffle_buffer_records
 from shardfeed.readers.parse import parse_spec
 from shardfeed.readers.split import Split
 from shardfeed.readers.stream import serialized_records

@@ -1,73 +1,10 @@
-from pathlib import Path
+"""Buffers and options of tf.data."""
 
 import pytest
 
-from shardfeed.pipelines.tuning import cpu_budget, data_options, memory_budget, shuffle_buffer_records
+from shardfeed.pipelines.tuning import data_options, shuffle_buffer_records
 
-HERE = "/tenant/job"
 GIB = 1 << 30
-
-
-def machine(root: Path, cgroups: str, **files: str) -> str:
-    """A root with /proc/self/cgroup and control files; keys are paths below /sys/fs/cgroup."""
-    (root / "proc/self").mkdir(parents=True)
-    (root / "proc/self/cgroup").write_text(cgroups)
-    for path, text in files.items():
-        file = root / "sys/fs/cgroup" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return str(root)
-
-
-@pytest.fixture(autouse=True)
-def eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
-    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 16 * GIB // 4096, "SC_PAGE_SIZE": 4096}.__getitem__)
-
-
-def test_without_cgroups_the_machine_counts(tmp_path: Path) -> None:
-    assert cpu_budget(str(tmp_path)) == 8
-    assert memory_budget(str(tmp_path)) == 16 * GIB
-
-
-@pytest.mark.parametrize(
-    ("quota", "cpus"),
-    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("1000 100000", 1), ("9900000 100000", 8)],
-)
-def test_version_2_cpu_quota(tmp_path: Path, quota: str, cpus: int) -> None:
-    assert cpu_budget(machine(tmp_path, f"0::{HERE}\n", **{"tenant/job/cpu.max": quota})) == cpus
-
-
-@pytest.mark.parametrize(("quota", "cpus"), [("-1", 8), ("300000", 3), ("50000", 1)])
-@pytest.mark.parametrize("mount", ["cpu,cpuacct", "cpu"])
-def test_version_1_cpu_quota(tmp_path: Path, mount: str, quota: str, cpus: int) -> None:
-    files = {f"{mount}{HERE}/cpu.cfs_quota_us": quota, f"{mount}{HERE}/cpu.cfs_period_us": "100000"}
-    assert cpu_budget(machine(tmp_path, f"7:memory:/x\n4:cpu,cpuacct:{HERE}\n0::/\n", **files)) == cpus
-
-
-@pytest.mark.parametrize(
-    ("cgroups", "files", "memory"),
-    [
-        (f"0::{HERE}\n", {"tenant/job/memory.max": "max"}, 16 * GIB),
-        (f"0::{HERE}\n", {"tenant/job/memory.max": str(2 * GIB)}, 2 * GIB),
-        (f"0::{HERE}\n", {"tenant/job/memory.max": str(4 * GIB), "tenant/job/memory.high": str(3 * GIB)}, 3 * GIB),
-        (f"0::{HERE}\n", {"tenant/memory.max": str(GIB), "tenant/job/memory.max": str(2 * GIB)}, GIB),
-        (f"5:memory:{HERE}\n", {f"memory{HERE}/memory.limit_in_bytes": str(GIB)}, GIB),
-        (f"5:memory:{HERE}\n", {f"memory{HERE}/memory.limit_in_bytes": "9223372036854771712"}, 16 * GIB),
-        # /proc names the path on the host, the container's own cgroup is mounted as the top one.
-        ("0::/kubepods/pod1/c1\n", {"memory.max": str(GIB)}, GIB),
-        ("5:memory:/docker/c1\n", {"memory/memory.limit_in_bytes": str(GIB)}, GIB),
-        # Another process's cgroup.
-        (f"0::{HERE}\n", {"tenant/other/memory.max": str(GIB)}, 16 * GIB),
-    ],
-)
-def test_memory_limit(tmp_path: Path, cgroups: str, files: dict[str, str], memory: int) -> None:
-    assert memory_budget(machine(tmp_path, cgroups, **files)) == memory
-
-
-def test_this_machine_grants_something() -> None:
-    assert cpu_budget() >= 1
-    assert memory_budget() > 1 << 20
 
 
 @pytest.mark.parametrize(

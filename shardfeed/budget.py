@@ -1,0 +1,75 @@
+"""What this process was granted of the machine: CPUs and memory, by its cgroups.
+
+Counting the host's cores in a container that was granted a tenth of them starts ten times too many workers; TensorFlow
+does so, and Python's `os.cpu_count` does. So the cgroup is read, version 2 and version 1.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+
+
+def cpu_budget(root: str = "/") -> int:
+    """CPUs this process may use: those of its affinity mask, or fewer where a cgroup has a quota; at least 1.
+
+    A quota of 1.5 CPUs gives 2. `root` is where `/proc` and `/sys` are looked up.
+    """
+    granted = float(len(os.sched_getaffinity(0)))
+    for directory in _cgroup_directories(root, "cpu"):
+        quota, period = _numbers(directory, "cpu.max", 2)  # version 2: "<quota or max> <period>", microseconds
+        if quota is None:
+            (quota,) = _numbers(directory, "cpu.cfs_quota_us", 1)  # version 1; -1 where there is no quota
+            (period,) = _numbers(directory, "cpu.cfs_period_us", 1)
+        if quota is not None and period is not None and quota > 0 and period > 0:
+            granted = min(granted, quota / period)
+    return max(1, math.ceil(granted))
+
+
+def memory_budget(root: str = "/") -> int:
+    """Bytes of memory this process's cgroups may hold, or those of the machine where that is less.
+
+    A limit, not what is free now: a default derived from it is the same in every run on one machine.
+    """
+    granted = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for directory in _cgroup_directories(root, "memory"):
+        # memory.high is where the kernel starts to throttle; memory.limit_in_bytes is version 1's.
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            (limit,) = _numbers(directory, name, 1)
+            if limit is not None and limit > 0:
+                granted = min(granted, limit)
+    return granted
+
+
+def _cgroup_directories(root: str, controller: str) -> Iterator[str]:
+    """Every directory that may limit this process: its own cgroup and those above, in both versions' hierarchies.
+
+    A container often sees its own cgroup mounted as the top one while /proc names the path on the host, so each
+    path is tried from the whole down to nothing. Directories that are not there are yielded too.
+    """
+    try:
+        with open(os.path.join(root, "proc/self/cgroup")) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            mounts = ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
+        elif controller in controllers.split(","):
+            mounts = [f"sys/fs/cgroup/{controllers}", f"sys/fs/cgroup/{controller}"]
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        for mount in mounts:
+            for depth in range(len(parts), -1, -1):
+                yield os.path.join(root, mount, *parts[:depth])
+
+
+def _numbers(directory: str, name: str, count: int) -> list[int | None]:
+    """The first `count` words of a control file; None for a word that is not a number ("max") or not there."""
+    try:
+        with open(os.path.join(directory, name)) as file:
+            words = file.read().split()
+    except OSError:
+        words = []
+    return [int(word) if word.lstrip("-").isdigit() else None for word in (words + [""] * count)[:count]]
