@@ -82,8 +82,7 @@ def convert(
     """
     started = time.monotonic()
     out = os.path.abspath(os.fspath(out))
-    fractions = {"train": 1.0} if split is None else split
-    options = PlanOptions(dict(fractions), shards, shard_size, seed, sha256, image or ImageOptions())
+    options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions())
     engine = LocalEngine(cpu_budget() if workers is None else workers, start_method)
     skipped: Sequence[Skipped] = getattr(source, "rejected", ())
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))

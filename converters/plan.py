@@ -28,13 +28,13 @@ DEFAULT_SHARD_SIZE = 256_000_000  # bytes; long enough to read sequentially, sho
 class PlanOptions:
     """Every choice that changes the bytes of a dataset, besides the source itself.
 
-    `fractions`: split name -> share in (0, 1], sum 1; used for samples whose source names no split.
+    `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
     `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
     `shard_size`: bytes of source images a shard should hold, about.
     `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
     """
 
-    fractions: Mapping[str, float] = field(default_factory=lambda: {"train": 1.0})
+    fractions: Mapping[str, float] | None = None
     shards: int | Mapping[str, int] | None = None
     shard_size: int = DEFAULT_SHARD_SIZE
     seed: int = 0
@@ -42,14 +42,15 @@ class PlanOptions:
     image: ImageOptions = field(default_factory=ImageOptions)
 
     def __post_init__(self) -> None:
-        if not self.fractions:
+        fractions = {"train": 1.0} if self.fractions is None else self.fractions
+        if not fractions:
             raise UsageError("split", "no split is named", "give for example train=0.9,validation=0.1")
-        for name, share in self.fractions.items():
+        for name, share in fractions.items():
             check_split_name(name)
             if not 0 < share <= 1:
                 raise UsageError(f"split {name}", f"got the share {share}, expected more than 0 and at most 1")
-        if abs(sum(self.fractions.values()) - 1) > 1e-6:
-            total = sum(self.fractions.values())
+        if abs(sum(fractions.values()) - 1) > 1e-6:
+            total = sum(fractions.values())
             raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
         counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards or 1]
         for count in counts:
@@ -62,7 +63,7 @@ class PlanOptions:
         """The options as a JSON value."""
         shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
         return {
-            "split": dict(self.fractions),
+            "split": None if self.fractions is None else dict(self.fractions),
             "shards": shards,
             "shard_size": self.shard_size,
             "seed": self.seed,
@@ -136,8 +137,9 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     split_of = np.zeros(count, np.int16)
     names: dict[str, int] = {}
     secret = str(options.seed).encode()
-    shares = list(options.fractions)
-    bounds = np.cumsum(list(options.fractions.values()))[:-1].tolist()
+    fractions = {"train": 1.0} if options.fractions is None else options.fractions
+    shares = list(fractions)
+    bounds = np.cumsum(list(fractions.values()))[:-1].tolist()
     drawn = False
     for i in range(count):
         sample = source[i]
@@ -164,7 +166,9 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         members = np.flatnonzero(split_of == names[name])
         order = members[np.argsort(draws[members, 1], kind="stable")]
         shards += _cut(name, order, _shard_count(name, len(order), int(sizes[order].sum()), options))
-    for name in options.fractions:
+    if options.fractions is not None and not drawn:
+        raise UsageError("split", f"the source names the split of every sample ({', '.join(names)})", "leave it out")
+    for name in fractions:
         if drawn and name not in names:
             raise UsageError(f"split {name}", f"none of {count} samples falls into it", "give it a larger share")
     schema = schema_of(source, options)

@@ -96,6 +96,9 @@ def test_exit_codes(run: Run, folder: Callable[..., Path], tmp_path: Path) -> No
     assert run("convert", root, tmp_path / "x", "--shards", "many")[0] == 2
     assert run("convert", root, tmp_path / "x", "--shard-size", "big")[0] == 2
     assert run("convert", root, tmp_path / "x", "--max-bad", "lots")[0] == 2
+    code, _, err = run("convert", root, root / "out")
+    assert code == 2
+    assert "lies inside the source" in err
     assert run("frobnicate")[0] == 2
     assert run("verify", out)[0] == 0
     assert run("verify", out, "--deep")[0] == 0

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,20 @@ def test_bytes_do_not_depend_on_the_environment(
         command, cwd=tmp_path / "b", env=os.environ | environment, check=True, capture_output=True, umask=0o077
     )
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_shares_for_a_source_that_has_splits_are_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    for name in ("train", "val"):
+        shutil.copytree(root, tmp_path / "splits" / name)
+    with pytest.raises(UsageError, match=r"the source names the split of every sample \(train, validation\)"):
+        convert(ImageFolder(tmp_path / "splits"), tmp_path / "out", split=SPLIT)
+    assert sorted(os.listdir(tmp_path)) == ["images", "splits"]
+    convert(ImageFolder(tmp_path / "splits"), tmp_path / "out")
+    assert {name: len(split) for name, split in shardfeed.open(tmp_path / "out").items()} == {
+        "train": 9,
+        "validation": 9,
+    }
 
 
 def test_adding_files_moves_no_other_file(folder: Callable[..., Path], tmp_path: Path) -> None:

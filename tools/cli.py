@@ -12,7 +12,8 @@ from importlib import import_module
 from types import FrameType, ModuleType
 
 import shardfeed
-from shardfeed.errors import ShardfeedError
+from shardfeed.errors import ShardfeedError, StorageError
+from shardfeed.files import storage_error
 
 COMMANDS = {
     "convert": "image folder or label file -> sharded TFRecords",
@@ -73,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # one that no module expected: still the machine's fault, not a bug
+        print(f"shardfeed: {storage_error(str(error.filename or 'a file'), 'go on', error)}", file=sys.stderr)
+        return StorageError.exit_code
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -86,11 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
     source = _source(args)
+    _check_place(source, args.out)
     image = ImageOptions(check=args.check, resize_shorter=args.resize_shorter, quality=args.quality)
     split = _assignments("--split", args.split, float) if args.split else None
     shards = _shards(args.shards)
     if args.dry_run:
-        options = PlanOptions(split or {"train": 1.0}, shards, args.shard_size, args.seed, not args.no_hash, image)
+        options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image)
         _print_plan(make_plan(source, options), source, args)
         return 0
     bar = _Bar(quiet=args.quiet or args.json)
@@ -148,6 +149,14 @@ def _source(args: argparse.Namespace) -> Source:
     if _is_flat(args.source):
         return FileNames(args.source, class_names=classes)
     return ImageFolder(args.source, class_names=classes)
+
+
+def _check_place(source: Source, out: str) -> None:
+    """Refuse an output inside the listed folder: the next run would take the dataset for images."""
+    if isinstance(source, ImageFolder | FileNames):
+        root, place = os.path.realpath(os.fsdecode(source.root)), os.path.realpath(out)
+        if os.path.commonpath([root, place]) == root:
+            raise UsageError(out, f"lies inside the source {escape(source.root)}", "choose a place outside of it")
 
 
 def _is_flat(root: str) -> bool:
