@@ -193,7 +193,7 @@ def _padding(spec: tf.TensorSpec, pad: float) -> tf.Tensor:
         return tf.constant("")
     if spec.shape.is_fully_defined():
         return tf.zeros([], spec.dtype)
-    if spec.dtype.is_integer and not (pad == int(pad) and spec.dtype.min <= pad <= spec.dtype.max):
+    if spec.dtype.is_integer and not (float(pad).is_integer() and spec.dtype.min <= pad <= spec.dtype.max):
         raise UsageError("pad", f"got {pad!r}, which {spec.dtype.name} cannot hold", "the transform may cast")
     return tf.cast(pad, spec.dtype)
 
@@ -244,8 +244,8 @@ def image_and_label_keys(schema: Schema, label: str) -> list[str]:
 def _check_epochs(order: Order, seed: int, repeat: bool, drop_remainder: bool) -> None:
     if order not in ("stream", "stored"):
         raise UsageError("order", f"got {order!r}, expected 'stream' or 'stored'")
-    if not 0 <= operator.index(seed) <= _MAX_SEED:
-        raise UsageError("seed", f"got {seed!r}, expected 0 to 2^63 - 1")
+    if _at_least("seed", seed, 0) > _MAX_SEED:
+        raise UsageError("seed", f"got {seed!r}, expected at most 2^63 - 1")
     if repeat and not drop_remainder:
         raise UsageError("repeat", "got True with drop_remainder=False: epochs end within a batch", "use one of them")
 

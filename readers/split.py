@@ -102,7 +102,8 @@ class _Shards:
         offsets = self.index(shard).offsets
         row = number - self.firsts[shard]
         start, size = int(offsets[row]), int(offsets[row + 1] - offsets[row])
-        data = os.pread(self.file(shard).fd, size, start)
+        file = self.file(shard)  # held while it is read: another thread may evict it, and the last reference closes
+        data = os.pread(file.fd, size, start)
         place = f"{self.path(shard)}, record {row}, offset {start}"
         if len(data) != size:
             raise RecordError(

@@ -264,6 +264,7 @@ def test_ragged_features_without_padding_are_refused(tmp_path: Path) -> None:
         ({"epoch_samples": 7}, "batch_size: got 8, expected at most 7"),
         ({"order": "shuffled"}, "order: got 'shuffled', expected 'stream' or 'stored'"),
         ({"seed": -1}, "seed: got -1"),
+        ({"seed": 1.5}, "seed: got 1.5"),
         ({"seed": 2**63}, "seed: got"),
         ({"repeat": True, "drop_remainder": False}, "repeat: got True"),
         ({"shuffle_buffer": 0}, "shuffle_buffer: got 0"),
