@@ -1,7 +1,7 @@
 """What `train_batches` costs an image, beside the JPEG decoder alone: `python benchmarks/read.py [PHOTOS]`.
 
 The photos are converted once (checked by header), then whole epochs alternate in one process: the decoder's floor
-(parse, then decode_and_crop_jpeg of random windows, nothing else), `train_batches` (224 pixels, flip), and the
+(parse, then decode_and_crop_jpeg of the same windows), `train_batches` (224 pixels, flip), and the
 pipeline most tutorials show (decode all, random crop of a resized image, flip, autotuning). Medians of the counted
 rounds; CPU time is that of the whole process, so what buffers hide shows.
 """
@@ -24,20 +24,14 @@ BATCH, SIZE = 64, 224
 def pipelines(split: Any) -> dict[str, Any]:
     import tensorflow as tf
 
-    from shardfeed.pipelines import make_batches, train_batches
+    from shardfeed.pipelines import augment, make_batches, train_batches
 
     def floor(features: dict[str, Any], seed: Any) -> Any:
         encoded = features["image/encoded"]
-        begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
-            tf.image.extract_jpeg_shape(encoded),
-            tf.zeros([1, 0, 4]),
-            seed,
-            min_object_covered=0.0,
-            area_range=(0.08, 1.0),
-            aspect_ratio_range=(3 / 4, 4 / 3),
-            use_image_if_no_bounding_boxes=True,
-        )
-        window = tf.concat([begin[:2], extent[:2]], 0)
+        # The very windows of train_batches, drawn as it draws them: another sampler's would be larger or smaller.
+        own = seed + tf.constant(augment._OWN_KEY, tf.int64)
+        uniform = tf.random.stateless_uniform([2 * augment._ATTEMPTS + 3], own, alg="philox")
+        window = augment._random_window(tf.image.extract_jpeg_shape(encoded)[:2], uniform, (0.08, 1.0), (3 / 4, 4 / 3))
         pixels = tf.image.decode_and_crop_jpeg(encoded, window, channels=3, dct_method="INTEGER_ACCURATE")
         return tf.shape(pixels), features["image/class/label"]
 
@@ -86,7 +80,7 @@ def main() -> int:
         convert(ImageFolder(args.photos), f"{scratch}/photos", image=ImageOptions(check="header"), shards=8)
         built = pipelines(shardfeed.open(f"{scratch}/photos")["train"])
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in built}
-        for number in range(args.rounds + 1):
+        for number in range(args.rounds + 1):  # one after the other, not each in a row: the machine drifts
             for name, data in built.items():
                 measured = epoch(data)
                 if number:

@@ -16,14 +16,21 @@ from shardfeed.converters.images import ImageOptions
 from shardfeed.converters.interop import tfds_files
 from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlannedShard, PlanOptions, inputs_listing, make_plan
 from shardfeed.converters.receipts import load_receipt, receipt_path, save_receipt, still_whole
-from shardfeed.converters.report import Report, all_rejected, counts_by_code, rejected_lines, rejections_allowed
+from shardfeed.converters.report import (
+    Report,
+    all_rejected,
+    counts_by_code,
+    noted_lines,
+    rejections_allowed,
+    unasked,
+)
 from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
 from shardfeed.converters.source import Sample, Skipped, Source
 from shardfeed.converters.staging import Staging
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError, escape
 from shardfeed.files import Lock, exchange, file_checksum, publish, remove_file, write_file
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
+from shardfeed.naming import INDEX_SUFFIX, MANIFEST, NORMALISED, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,8 @@ def convert(
         staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
         receipts = _write_shards(plan, source, staging, engine, progress)
         rejected = all_rejected(skipped, receipts)
-        manifest = _stage_manifest(out, plan, receipts, rejected, staging.dataset)
+        normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
+        manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
         _check_shards(receipts, plan, staging.dataset, every_byte=verify)
         images, size = engine.done()
         report = Report(
@@ -108,7 +116,7 @@ def convert(
             committed=len(rejected) <= allowed,
             manifest=manifest,
             rejected=rejected,
-            normalised=_sorted(noted for receipt in receipts for noted in receipt.normalised),
+            normalised=normalised,
             warnings=_sorted(noted for receipt in receipts for noted in receipt.warnings),
             notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *engine.warnings],
             images=images,
@@ -196,14 +204,21 @@ def _write_shards(
 
 
 def _stage_manifest(
-    out: str, plan: Plan, receipts: Sequence[Receipt], rejected: Sequence[Noted], directory: str
+    out: str,
+    plan: Plan,
+    receipts: Sequence[Receipt],
+    rejected: Sequence[Noted],
+    normalised: Sequence[Noted],
+    directory: str,
 ) -> Manifest:
     """Write the sidecars and the manifest into `directory`, and remove what is not part of the dataset."""
     splits = {name: _split_info(name, [r for r in receipts if r.split == name]) for name in plan.split_sizes()}
     name = dataset_name(os.path.basename(out))
     sidecars = tfds_files(name, plan.schema, splits)
     if rejected:
-        sidecars[REJECTED] = rejected_lines(rejected)
+        sidecars[REJECTED] = noted_lines(rejected)
+    if changed := unasked(normalised):
+        sidecars[NORMALISED] = noted_lines(changed)
     infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
     manifest = Manifest(
         name=name,

@@ -59,13 +59,18 @@ class Report:
 
 
 def noted_json(noted: Noted) -> dict[str, str]:
-    """The line of `rejected.jsonl`; a name that is not UTF-8 as lone surrogates, which JSON escapes."""
+    """A line of `rejected.jsonl` or `normalised.jsonl`; names that are not UTF-8 have lone surrogates, escaped by JSON."""
     return {"key": name_text(noted.key), "code": noted.what, "reason": noted.why}
 
 
-def rejected_lines(rejected: Sequence[Noted]) -> bytes:
-    """The content of `rejected.jsonl`: an object a line, sorted by key."""
-    return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in rejected)
+def noted_lines(entries: Sequence[Noted]) -> bytes:
+    """The content of `rejected.jsonl` and `normalised.jsonl`: an object a line, in the order given."""
+    return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in entries)
+
+
+def unasked(normalised: Sequence[Noted]) -> list[Noted]:
+    """Those that were changed for another reason than the options asking for it: only they are worth a list."""
+    return [noted for noted in normalised if noted.what not in ("resized", "re-encoded")]
 
 
 def all_rejected(skipped: Sequence[Skipped], receipts: Sequence[Receipt]) -> list[Noted]:

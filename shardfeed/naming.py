@@ -10,6 +10,7 @@ from shardfeed.errors import UsageError
 
 MANIFEST = "manifest.json"
 REJECTED = "rejected.jsonl"
+NORMALISED = "normalised.jsonl"
 RECORD_SUFFIX = ".tfrecord"
 INDEX_SUFFIX = ".tfindex"
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
@@ -258,6 +259,19 @@ def test_rejected_inputs_refuse_the_commit_and_a_higher_limit_only_commits(
     data = shardfeed.open(tmp_path / "out")
     assert len(data["train"]) == 12
     assert data.manifest.rejected == {"E_NOT_IMAGE": 1, "E_TRUNCATED": 1}
+
+
+def test_normalised_images_are_listed_unless_asked_for(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(2)
+    Image.new("RGBA", (20, 20), (10, 20, 30, 128)).save(root / "rose" / "alpha.png")
+    convert(ImageFolder(root), tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "normalised.jsonl").read_text().splitlines()]
+    assert [(line["key"], line["code"]) for line in lines] == [("rose/alpha.png", "alpha")]
+    assert not verify(tmp_path / "out").damages
+    (root / "rose" / "alpha.png").unlink()
+    report = convert(ImageFolder(root), tmp_path / "small", image=ImageOptions(resize_shorter=16))
+    assert {noted.what for noted in report.normalised} == {"resized"}
+    assert not (tmp_path / "small" / "normalised.jsonl").exists()
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "101%", "-5%"])
