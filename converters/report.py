@@ -59,7 +59,7 @@ class Report:
 
 
 def noted_json(noted: Noted) -> dict[str, str]:
-    """A line of `rejected.jsonl` or `normalised.jsonl`; bytes that are not UTF-8 are lone surrogates, escaped by JSON."""
+    """A line of `rejected.jsonl` or `normalised.jsonl`; bytes that are not UTF-8 become lone surrogates."""
     return {"key": name_text(noted.key), "code": noted.what, "reason": noted.why}
 
 
