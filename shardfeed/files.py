@@ -7,6 +7,7 @@ the second time. The checksum of a file on disk, which readers compare with what
 
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -187,8 +188,6 @@ class Lock:
     """
 
     def __init__(self, path: str, owner: str) -> None:
-        import fcntl
-
         self.path = path
         while True:
             self._fd = _guard(path, "create", lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
