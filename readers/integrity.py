@@ -13,7 +13,7 @@ from shardfeed.files import file_checksum, storage_error
 from shardfeed.framing import FOOTER_BYTES, HEADER_BYTES, payload_length, unframe
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
-from shardfeed.readers.split import read_index
+from shardfeed.readers.shards import read_index
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted
 

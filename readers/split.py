@@ -4,27 +4,23 @@ Every record's CRC is checked. A split pickles as paths, opens files when it fir
 `pread`, which has no shared position: one split serves many threads and forked processes at once.
 """
 
-import bisect
+import hashlib
 import operator
-import os
-import threading
-from collections import OrderedDict
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from shardfeed.errors import IntegrityError, RecordError, UsageError
+from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.example import decode
-from shardfeed.framing import crc32c, unframe
-from shardfeed.index import Index
 from shardfeed.manifest import SplitInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.readers.columns import read_column
+from shardfeed.readers.shards import Shards
 from shardfeed.schema import LABEL, Schema
-
-_OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
@@ -43,105 +39,19 @@ class ShardSlice:
     records: int
 
 
-class _OpenFile:
-    """A file descriptor that closes when the last reader lets go of it: evicting one in use is safe."""
-
-    def __init__(self, path: str) -> None:
-        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
-
-
-class _Shards:
-    """A split's shard files and indexes, opened when first used. Shared by all views of the split."""
-
-    def __init__(self, directory: str, info: SplitInfo) -> None:
-        self.directory = directory
-        self.info = info
-        self.firsts = np.cumsum([0, *(shard.records for shard in info.shards)]).tolist()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._lock = threading.Lock()
-        self._files: OrderedDict[int, _OpenFile] = OrderedDict()
-        self._indexes: dict[int, Index] = {}
-
-    def __getstate__(self) -> tuple[str, SplitInfo]:
-        return self.directory, self.info
-
-    def __setstate__(self, state: tuple[str, SplitInfo]) -> None:
-        self.__init__(*state)
-
-    def path(self, shard: int) -> str:
-        return os.path.join(self.directory, self.info.stem(shard) + RECORD_SUFFIX)
-
-    def file(self, shard: int) -> _OpenFile:
-        files = self._files
-        with self._lock:
-            if shard in files:
-                files.move_to_end(shard)
-                return files[shard]
-        opened = _OpenFile(self.path(shard))
-        with self._lock:
-            files[shard] = opened
-            if len(files) > _OPEN_SHARDS:
-                files.popitem(last=False)
-        return opened
-
-    def index(self, shard: int) -> Index:
-        if shard not in self._indexes:
-            path = os.path.join(self.directory, self.info.stem(shard) + INDEX_SUFFIX)
-            self._indexes[shard] = read_index(path, self.info, shard)
-        return self._indexes[shard]
-
-    def payload(self, number: int) -> bytes:
-        """The record at place `number` of the whole split, its CRCs checked."""
-        shard = bisect.bisect_right(self.firsts, number) - 1
-        offsets = self.index(shard).offsets
-        row = number - self.firsts[shard]
-        start, size = int(offsets[row]), int(offsets[row + 1] - offsets[row])
-        file = self.file(shard)  # held while it is read: another thread may evict it, and the last reference closes
-        data = os.pread(file.fd, size, start)
-        place = f"{self.path(shard)}, record {row}, offset {start}"
-        if len(data) != size:
-            raise RecordError(
-                place, f"got {len(data)} bytes, expected {size}: the shard was cut", "run `shardfeed verify`"
-            )
-        return unframe(data, place)
-
-
-def read_index(path: str, info: SplitInfo, shard: int) -> Index:
-    """The index of a shard, checked against the manifest's CRC, count and size. Raises IntegrityError."""
-    with open(path, "rb") as file:
-        data = file.read()
-    expected = info.shards[shard]
-    if crc32c(data) != expected.index.crc32c:
-        raise IntegrityError(path, "the index is not the one that was written with this shard", "convert again")
-    index = Index.parse(data, path)
-    if len(index) != expected.records or index.offsets[-1] != expected.data.size:
-        raise IntegrityError(
-            path,
-            f"the index has {len(index)} records in {index.offsets[-1]} bytes, "
-            f"the manifest {expected.records} in {expected.data.size}",
-            "convert again",
-        )
-    return index
-
-
 class Split(Sequence[Record]):
-    """One split, or a slice of one: `len(split)`, `split[i]`, `split[a:b]`, iteration.
+    """One split, or a part of one: `len(split)`, `split[i]`, `split[a:b]`, `split[:0.1]`, `split.select(...)`.
 
     `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or a 1-D array for ragged ones. It
-    may be used as a map-style dataset of PyTorch as it stands.
+    may be used as a map-style dataset of PyTorch as it stands. A slice takes numbers of samples, or shares of the split
+    as floats within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
     """
 
     def __init__(self, directory: str, schema: Schema, info: SplitInfo) -> None:
         self.name = info.name
         self.schema = schema
-        self._shards = _Shards(directory, info)
-        self._range = range(info.records)
+        self._shards = Shards(directory, info)
+        self._places: range | np.ndarray = range(info.records)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -160,12 +70,30 @@ class Split(Sequence[Record]):
 
     @cached_property
     def record_bytes(self) -> int:
-        """Framed bytes of the records; for a slice in proportion to its length."""
+        """Framed bytes of the records; for a part of the split in proportion to its length."""
         info = self._shards.info
-        return info.size * len(self._range) // max(1, info.records)
+        return info.size * len(self) // max(1, info.records)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits that two views share only if they hold the same records, shard by shard, in the same order.
+
+        BLAKE2b over sizes and checksums of the shards, as the manifest has them, and the places of the view. It depends
+        neither on where the dataset lies nor on its name.
+        """
+        digest = hashlib.blake2b(self.name.encode(), digest_size=16)
+        for shard in self._shards.info.shards:
+            digest.update(struct.pack("<QQI", shard.records, shard.data.size, shard.data.crc32c))
+        if isinstance(self._places, range):
+            first = self._places[0] if len(self) else 0
+            step = self._places.step if len(self) > 1 else 1
+            digest.update(struct.pack("<qqq", first, step, len(self)))
+        else:
+            digest.update(self._places.astype("<i8").tobytes())
+        return digest.hexdigest()
 
     def __len__(self) -> int:
-        return len(self._range)
+        return len(self._places)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -173,27 +101,91 @@ class Split(Sequence[Record]):
     def __getitem__(self, index: slice) -> "Split": ...
     def __getitem__(self, index: Any) -> "Record | Split":
         if isinstance(index, slice):
-            view = object.__new__(Split)
-            view.name, view.schema, view._shards = self.name, self.schema, self._shards
-            view._range = self._range[index]
-            return view
+            cut = slice(self._number(index.start), self._number(index.stop), index.step)
+            return self._view(self._places[cut])
         payload = self.payload(index)
         try:
             return self._checked(decode(payload))
         except IntegrityError as error:  # CRC right, content not: name the record
-            number = self._range[operator.index(index)]
-            raise RecordError(f"split {self.name}, record {number}", error.problem, error.remedy) from None
+            raise RecordError(f"split {self.name}, record {self.place(index)}", error.problem, error.remedy) from None
+
+    def _number(self, bound: Any) -> Any:
+        """A bound of a slice in samples: a float is a share of the view."""
+        if not isinstance(bound, float | np.floating):
+            return bound
+        if not 0 <= bound <= 1:
+            raise UsageError(f"split {self.name}", f"got a slice at {bound}, expected a share within 0..1")
+        return round(float(bound) * len(self))
+
+    def _view(self, places: range | np.ndarray) -> "Split":
+        view = object.__new__(Split)
+        view.name, view.schema, view._shards, view._places = self.name, self.schema, self._shards, places
+        return view
+
+    def select(self, which: ArrayLike) -> "Split":
+        """The samples that `which` names, as a view: a bool mask [n], or indices, int [k], in any order.
+
+        `split.select(split.column("image/height") >= 224)` keeps the large ones. The view holds 8 bytes a sample, and
+        cannot be streamed. Raises UsageError for a mask of another length, for indices out of range or not integers.
+        """
+        chosen = np.asarray(which)
+        if chosen.dtype == bool and chosen.shape == (len(self),):
+            indices = np.flatnonzero(chosen)
+        elif chosen.ndim == 1 and (np.issubdtype(chosen.dtype, np.integer) or chosen.size == 0):
+            indices = chosen.astype(np.int64)
+        else:
+            raise UsageError(
+                f"split {self.name}",
+                f"got a selection of dtype {chosen.dtype} and shape {chosen.shape}",
+                f"expected a bool mask [{len(self)}], or integers [k]",
+            )
+        if indices.size and not -len(self) <= indices.min() <= indices.max() < len(self):
+            bad = indices.min() if indices.min() < -len(self) else indices.max()
+            raise UsageError(f"split {self.name}", f"got the index {bad}, expected less than {len(self)}")
+        return self._view(self.places(indices))
+
+    def column(self, key: str) -> np.ndarray:
+        """The value of feature `key` in each sample: int64 [n], float32 [n], or bytes as objects [n].
+
+        Labels come from the column that was stored with the dataset; for other features the records are read, all but
+        their images. Raises UsageError for a feature that has not one value a record, IntegrityError for damage.
+        """
+        feature = self.schema.features.get(key)
+        if feature is None or feature.ragged:
+            scalars = sorted(name for name, feature in self.schema.features.items() if not feature.ragged)
+            problem = f"got {escape(key)!r}, expected a feature with one value a record"
+            raise UsageError("column", problem, f"it has {', '.join(scalars)}")
+        return read_column(self._shards, self.schema, key)[np.asarray(self._places, np.int64)]
+
+    def place(self, index: int) -> int:
+        """Place in the whole split of the sample at `index` (negative counts from the end). Raises IndexError."""
+        try:
+            return int(self._places[operator.index(index)])
+        except IndexError:
+            raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
+
+    def places(self, indices: np.ndarray) -> np.ndarray:
+        """Places in the whole split, int64 [k], of the samples at `indices`, int64 [k], each within the view."""
+        if isinstance(self._places, range):
+            indices = np.where(indices < 0, indices + len(self), indices)
+            return self._places.start + self._places.step * indices.astype(np.int64)
+        return self._places[indices]
 
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
 
     def payload(self, index: int) -> bytes:
         """The serialized Example at `index` (negative counts from the end). Raises IndexError, RecordError."""
-        try:
-            number = self._range[operator.index(index)]
-        except IndexError:
-            raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
-        return self._shards.payload(number)
+        return self._shards.payloads(np.array([self.place(index)]))[0]
+
+    def payloads(self, indices: np.ndarray) -> list[bytes]:
+        """The serialized Examples at `indices`, int64 [k], in that order; neighbours in a shard are read at once.
+
+        Raises IndexError, RecordError.
+        """
+        if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
+            raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
+        return self._shards.payloads(self.places(indices))
 
     def _checked(self, found: Mapping[str, Any]) -> Record:
         record: Record = {}
@@ -215,18 +207,19 @@ class Split(Sequence[Record]):
     def shard_slices(self) -> list[ShardSlice]:
         """The shards behind this view, in order, with the records of each that belong to it.
 
-        Raises UsageError for a slice with a step: its records do not follow each other in the shards.
+        Raises UsageError for a view whose samples do not follow each other in the shards.
         """
-        if self._range.step != 1:
+        places = self._places
+        if not isinstance(places, range) or places.step != 1:
             raise UsageError(
-                f"split {self.name}", f"a slice with step {self._range.step} cannot be streamed", "use step 1"
+                f"split {self.name}", "samples that do not follow each other cannot be streamed", 'use order="global"'
             )
         shards = self._shards
         slices: list[ShardSlice] = []
         for number, info in enumerate(shards.info.shards):
-            first = shards.firsts[number]
-            start = max(self._range.start, first)
-            stop = min(self._range.stop, first + info.records)
+            first = int(shards.firsts[number])
+            start = max(places.start, first)
+            stop = min(places.stop, first + info.records)
             if start < stop:
                 slices.append(ShardSlice(shards.path(number), first, start - first, stop - start, info.records))
         return slices

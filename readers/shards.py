@@ -1,0 +1,142 @@
+"""A split's shard files: records by their place in the split, checked, from many threads and processes at once.
+
+Files are opened when they are first needed and read by `pread`, which has no shared position.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.framing import crc32c, unframe
+from shardfeed.index import Index
+from shardfeed.manifest import SplitInfo
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+
+_OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
+_READ_BYTES = 8 << 20  # records that follow each other in a shard are read together, up to so many bytes
+
+
+class _OpenFile:
+    """A file descriptor that closes when the last reader lets go of it: evicting one in use is safe."""
+
+    def __init__(self, path: str) -> None:
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):
+            os.close(self.fd)
+
+
+class Shards:
+    """The shard files and indexes of one split. Pickles as its directory and what the manifest says of it.
+
+    `firsts`: int64 [shards + 1], the place in the split of each shard's first record, and the number of records.
+    """
+
+    def __init__(self, directory: str, info: SplitInfo) -> None:
+        self.directory = directory
+        self.info = info
+        self.firsts = np.cumsum([0, *(shard.records for shard in info.shards)], dtype=np.int64)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._files: OrderedDict[int, _OpenFile] = OrderedDict()
+        self._indexes: dict[int, Index] = {}
+
+    def __getstate__(self) -> tuple[str, SplitInfo]:
+        return self.directory, self.info
+
+    def __setstate__(self, state: tuple[str, SplitInfo]) -> None:
+        self.__init__(*state)
+
+    def path(self, shard: int) -> str:
+        """The path of a shard's file."""
+        return os.path.join(self.directory, self.info.stem(shard) + RECORD_SUFFIX)
+
+    def index(self, shard: int) -> Index:
+        """Where the records of a shard start; read when first asked for, and kept: 8 bytes a record."""
+        if shard not in self._indexes:
+            path = os.path.join(self.directory, self.info.stem(shard) + INDEX_SUFFIX)
+            self._indexes[shard] = read_index(path, self.info, shard)
+        return self._indexes[shard]
+
+    def payloads(self, places: np.ndarray) -> list[bytes]:
+        """The records at `places`, int64 [k], in that order, their CRCs checked. Raises RecordError, IntegrityError.
+
+        They are read in the order in which they are stored, and those that follow each other in a shard at once.
+        """
+        found = [b""] * len(places)
+        if not found:
+            return found
+        by_place = np.argsort(places, kind="stable")
+        ordered = places[by_place]
+        shards = np.searchsorted(self.firsts, ordered, "right") - 1
+        rows = (ordered - self.firsts[shards]).tolist()
+        # A run: records of one shard, each right after the one before.
+        ends = np.flatnonzero((np.diff(ordered) != 1) | (np.diff(shards) != 0)) + 1
+        targets = by_place.tolist()
+        start = 0
+        for end in [*ends.tolist(), len(found)]:
+            shard = int(shards[start])
+            for number, payload in enumerate(self._run(shard, rows[start], end - start), start):
+                found[targets[number]] = payload
+            start = end
+        return found
+
+    def _run(self, shard: int, row: int, count: int) -> "list[bytes]":
+        """`count` records of a shard from `row` on."""
+        offsets = self.index(shard).offsets[row : row + count + 1].tolist()
+        path = self.path(shard)
+        file = self._file(shard)  # held while it is read: another thread may evict it, and the last reference closes
+        payloads: list[bytes] = []
+        while len(payloads) < count:
+            first = last = len(payloads)
+            while last < count and (last == first or offsets[last + 1] - offsets[first] <= _READ_BYTES):
+                last += 1
+            begin = offsets[first]
+            data = os.pread(file.fd, offsets[last] - begin, begin)
+            for i in range(first, last):
+                framed = data if last - first == 1 else data[offsets[i] - begin : offsets[i + 1] - begin]
+                place = f"{path}, record {row + i}, offset {offsets[i]}"
+                size = offsets[i + 1] - offsets[i]
+                if len(framed) != size:
+                    raise RecordError(
+                        place, f"got {len(framed)} bytes, expected {size}: the shard was cut", "run `shardfeed verify`"
+                    )
+                payloads.append(unframe(framed, place))
+        return payloads
+
+    def _file(self, shard: int) -> _OpenFile:
+        files = self._files
+        with self._lock:
+            if shard in files:
+                files.move_to_end(shard)
+                return files[shard]
+        opened = _OpenFile(self.path(shard))
+        with self._lock:
+            files[shard] = opened
+            if len(files) > _OPEN_SHARDS:
+                files.popitem(last=False)
+        return opened
+
+
+def read_index(path: str, info: SplitInfo, shard: int) -> Index:
+    """The index of a shard, checked against the manifest's CRC, count and size. Raises IntegrityError."""
+    with open(path, "rb") as file:
+        data = file.read()
+    expected = info.shards[shard]
+    if crc32c(data) != expected.index.crc32c:
+        raise IntegrityError(path, "the index is not the one that was written with this shard", "convert again")
+    index = Index.parse(data, path)
+    if len(index) != expected.records or index.offsets[-1] != expected.data.size:
+        raise IntegrityError(
+            path,
+            f"the index has {len(index)} records in {index.offsets[-1]} bytes, "
+            f"the manifest {expected.records} in {expected.data.size}",
+            "convert again",
+        )
+    return index
