@@ -1,6 +1,7 @@
 """Records in, batches on devices out: `train_batches`, `eval_batches`, `make_batches`, `distribute`, and transforms.
 
-Importing this package does not import TensorFlow; using one of its names does.
+Importing this package does not import TensorFlow; using a name that builds batches does. What decides their order does
+not: `order`, `ordering`, `samples` and `position` are NumPy.
 """
 
 from importlib import import_module
@@ -11,13 +12,19 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.batches import make_batches, train_batches
     from shardfeed.pipelines.distribution import Feed, distribute
     from shardfeed.pipelines.evaluation import eval_batches
+    from shardfeed.pipelines.ordering import order_samples
+    from shardfeed.pipelines.position import Position
+    from shardfeed.pipelines.samples import mix
 
 __all__ = [
     "Feed",
+    "Position",
     "distribute",
     "eval_batches",
     "letterbox",
     "make_batches",
+    "mix",
+    "order_samples",
     "random_resized_crop",
     "resize_center_crop",
     "train_batches",
@@ -28,6 +35,9 @@ _ROOMS = {
     "batches": ("make_batches", "train_batches"),
     "distribution": ("Feed", "distribute"),
     "evaluation": ("eval_batches",),
+    "ordering": ("order_samples",),
+    "position": ("Position",),
+    "samples": ("mix",),
 }
 
 

@@ -1,92 +1,154 @@
 """Batches for the replicas of a `tf.distribute` strategy, counted so that Keras has nothing to guess."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.assembly import Share, Transform, assemble_batches
 from shardfeed.pipelines.augment import Size, random_resized_crop
-from shardfeed.pipelines.batches import (
-    Order,
-    Transform,
-    check_shared_batch,
-    epoch_size,
-    image_and_label_keys,
-    labelled,
-    make_batches,
-)
-from shardfeed.readers.split import Split
+from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, threads
+from shardfeed.pipelines.order import Order
+from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
+from shardfeed.pipelines.position import Position
+from shardfeed.pipelines.samples import Samples
 from shardfeed.schema import LABEL
+
+Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
 
 
 @dataclass(frozen=True)
 class Feed:
-    """What `fit` needs: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
+    """What training needs: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
 
-    `batches` does not end: step s of epoch e is its batch number `e * steps_per_epoch + s`. Each iteration of it
-    starts with epoch 0. An epoch is `steps_per_epoch * batch_size` different samples.
+    `order` says which samples each step has. `start_step`: the step, counted from the first of epoch 0, at which each
+    iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.
     """
 
-    batches: "tf.data.Dataset | tf.distribute.DistributedDataset"
-    steps_per_epoch: int
+    order: Order
+    start_step: int
+    build: Callable[[int], Distributed]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Global batches of an epoch."""
+        return self.order.steps_per_epoch
+
+    @cached_property
+    def batches(self) -> Distributed:
+        """Without end: batch i of an iteration is that of step `start_step + i`, in parts for the replicas."""
+        return self.build(self.start_step)
+
+    def at(self, start: int | str | bytes) -> "Feed":
+        """The same batches from another step on: a number, or what `position` gave.
+
+        Raises OrderMismatchError for a position of a feed with other data, seed or global batch size.
+        """
+        if isinstance(start, str | bytes):
+            position = Position.from_json(start)
+            position.check(self.order)
+            start = position.step
+        return Feed(self.order, at_least("start", start, 0), self.build)
+
+    def position(self, step: int) -> str:
+        """One line of JSON to keep with the model after `step` steps; `at` takes it back and checks the order."""
+        return Position(at_least("step", step, 0), self.order).to_json()
 
 
 def distribute(
     strategy: tf.distribute.Strategy,
-    split: Split,
+    samples: Samples,
     *,
     batch_size: int,
     image_size: Size | None = None,
     transform: Transform | None = None,
     seed: int = 0,
-    order: Order = "stream",
+    order: OrderName | None = None,
     label: str = LABEL,
+    balance: str | None = None,
+    weights: Weights | None = None,
+    epoch_samples: int | None = None,
+    start_step: int = 0,
     pad: float | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
 ) -> Feed:
-    """Training batches of `split` for all replicas of `strategy`, on one machine (MirroredStrategy).
+    """Training batches of `samples` for all replicas of `strategy`, on one machine or on several workers.
 
     `batch_size` is the global one: each replica gets `batch_size / strategy.num_replicas_in_sync` samples a step.
     With `image_size` the batches are those of `train_batches`, (images uint8, labels int64); with `transform`
     instead they are what that gives, as in `make_batches`, where the other arguments are explained. `prefetch` counts
-    per-replica batches. The same seed and global batch give the same samples in each step for any number of replicas.
+    per-replica batches. `tf.distribute.get_strategy()` is the strategy of one device.
 
-    Raises UsageError as `make_batches` does, when the replicas cannot share a batch evenly, unless exactly one of
-    `image_size` and `transform` is given, and for a strategy with several input pipelines (several workers).
+    The same seed and global batch give the same samples in each step for any number of replicas. Under several input
+    pipelines (workers of a MultiWorkerMirroredStrategy) each takes its part of each step, so that this
+    holds for any number of workers too; but with the stream order each worker streams a part of the split of its own,
+    and which samples meet in a step depends on the number of workers.
+
+    Raises UsageError as `make_batches` does, when the replicas cannot share a batch evenly, and unless exactly one of
+    `image_size` and `transform` is given.
     """
-    if image_size is not None and transform is None:
-        keys = image_and_label_keys(split.schema, label)
-        transform = labelled(random_resized_crop(image_size), label)
-    elif transform is not None and image_size is None:
-        keys = None
-    else:
-        raise UsageError("image_size, transform", "expected exactly one of them")
+    keys, transform = image_or_transform(samples, image_size, transform, random_resized_crop, label)
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
-    steps, samples = epoch_size(split, batch_size, None, drop_remainder=True)
+    arranged, chosen = order_samples(
+        samples,
+        batch_size=batch_size,
+        order=order,
+        seed=seed,
+        balance=balance,
+        weights=weights,
+        epoch_samples=epoch_samples,
+        shuffle_buffer=shuffle_buffer,
+    )
+    at_once, ahead = threads(parallelism), at_least("prefetch", prefetch, 1)
 
-    def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        if context.num_input_pipelines > 1:
-            raise UsageError(
-                "strategy",
-                f"got {context.num_input_pipelines} input pipelines, expected one: several workers are not supported",
-                "use a strategy of one machine, such as MirroredStrategy",
+    def build(start: int) -> Distributed:
+        def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return assemble_batches(
+                arranged,
+                chosen,
+                transform,
+                repeat=True,
+                start_step=start,
+                share=pipeline_share(context, replicas),
+                pad=pad,
+                keys=keys,
+                parallelism=at_once,
+                prefetch=ahead,
             )
-        return make_batches(
-            split,
-            transform,
-            batch_size=batch_size // replicas,
-            epoch_samples=samples,
-            order=order,
-            seed=seed,
-            repeat=True,
-            pad=pad,
-            keys=keys,
-            shuffle_buffer=shuffle_buffer,
-            parallelism=parallelism,
-            prefetch=prefetch,
-        )
 
-    return Feed(strategy.distribute_datasets_from_function(replica_batches), steps)
+        return strategy.distribute_datasets_from_function(replica_batches)
+
+    return Feed(chosen, at_least("start_step", start_step, 0), build)
+
+
+def image_or_transform(
+    samples: Samples,
+    image_size: Size | None,
+    transform: Transform | None,
+    crop: Callable[[Size], Transform],
+    label: str,
+) -> tuple[list[str] | None, Transform]:
+    """The features to parse (None: all) and the transform: (image, label) of `crop(image_size)`, or the caller's.
+
+    Raises UsageError unless exactly one of them is given.
+    """
+    if image_size is not None and transform is None:
+        return image_and_label_keys(samples.schema, label), labelled(crop(image_size), label)
+    if transform is not None and image_size is None:
+        return None, transform
+    raise UsageError("image_size, transform", "expected exactly one of them")
+
+
+def pipeline_share(context: tf.distribute.InputContext, replicas: int) -> Share:
+    """The share of one input pipeline. Raises UsageError where pipelines feed different numbers of replicas."""
+    pipelines = context.num_input_pipelines
+    if replicas % pipelines:
+        raise UsageError(
+            "strategy", f"got {replicas} replicas on {pipelines} workers", "give each worker as many replicas"
+        )
+    return Share(replicas, context.input_pipeline_id, pipelines)

@@ -92,6 +92,11 @@ class Split(Sequence[Record]):
             digest.update(self._places.astype("<i8").tobytes())
         return digest.hexdigest()
 
+    @property
+    def contiguous(self) -> bool:
+        """Whether the samples follow each other in the shards, so that they can be read as a stream."""
+        return isinstance(self._places, range) and self._places.step == 1
+
     def __len__(self) -> int:
         return len(self._places)
 

@@ -10,7 +10,7 @@ import shardfeed
 from shardfeed.converters import LabelFile, convert
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import make_batches, random_resized_crop, resize_center_crop, train_batches
-from shardfeed.pipelines.batches import Transform
+from shardfeed.pipelines.assembly import Transform
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, LABEL
 
@@ -262,7 +262,7 @@ def test_ragged_features_without_padding_are_refused(tmp_path: Path) -> None:
         ({"batch_size": 1000}, r"batch_size: got 1000, expected at most 1\d\d: .*split train"),
         ({"epoch_samples": 1000}, "epoch_samples: got 1000, expected at most"),
         ({"epoch_samples": 7}, "batch_size: got 8, expected at most 7"),
-        ({"order": "shuffled"}, "order: got 'shuffled', expected 'stream' or 'stored'"),
+        ({"order": "shuffled"}, "order: got 'shuffled', expected 'stream', 'global', 'blocks', 'stored'"),
         ({"seed": -1}, "seed: got -1"),
         ({"seed": 1.5}, "seed: got 1.5"),
         ({"seed": 2**63}, "seed: got"),

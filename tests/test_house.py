@@ -25,9 +25,12 @@ MAY_IMPORT = {
 BUILD_TF_DATA = {
     "readers/stream.py",
     "readers/parse.py",
+    "readers/indexed.py",
     "pipelines/decode.py",
     "pipelines/augment.py",
+    "pipelines/assembly.py",
     "pipelines/batches.py",
+    "pipelines/backup.py",
     "pipelines/distribution.py",
     "pipelines/evaluation.py",
 }

@@ -1,0 +1,262 @@
+"""Which sample stands where: the order of a training run as arithmetic, without TensorFlow and without a table.
+
+An order is a small frozen object, a function from (epoch, position) to a sample. Positions count the samples of an
+epoch from 0; step s of an epoch is positions `s * batch_size` to `(s + 1) * batch_size - 1`, of which each worker or
+replica takes an equal, consecutive share. So the whole state of a run's input is one integer, the number of steps done,
+and it means the same with another number of replicas.
+
+An order prints itself, goes to JSON and back, and carries the fingerprint of the samples it was made for. What it says
+is the same on every machine and in every release.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.permutation import hashed, permuted
+
+# What a key is for: two uses of one seed must not see the same numbers.
+_EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _DEAL, _SLOTS, _STRATA, _PASS = range(1, 10)
+
+
+class Drawn(NamedTuple):
+    """Samples at some positions. Both int64 [k].
+
+    `indices`: which samples, 0 to samples - 1. `passes`: how many times the sample's stratum (all samples, where there
+    is one) had been gone through before: the epoch, unless samples are drawn by quota.
+    """
+
+    indices: np.ndarray
+    passes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Order:
+    """What all orders have.
+
+    `dataset`: fingerprint of the samples. `samples`: how many there are. `batch_size`: of all replicas together.
+    `epoch_samples`: positions of an epoch; a multiple of `batch_size`, or the last batch is smaller.
+    `seed`: 0 to 2^63 - 1; of the order and of the augmentation.
+    """
+
+    kind: ClassVar[str]
+
+    dataset: str
+    samples: int
+    batch_size: int
+    epoch_samples: int
+    seed: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch."""
+        return -(-self.epoch_samples // self.batch_size)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `order_from_json` gives back."""
+        return {"kind": self.kind, **asdict(self)}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} order of {self.samples:,} samples, seed {self.seed}: "
+            f"{self.steps_per_epoch:,} steps of {self.batch_size:,} an epoch (dataset {self.dataset[:8]})"
+        )
+
+
+@dataclass(frozen=True)
+class StreamOrder(Order):
+    """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; made by `readers.stream`."""
+
+    kind = "stream"
+
+    shuffle_buffer: int
+
+
+@dataclass(frozen=True)
+class IndexedOrder(Order):
+    """An order whose positions can be asked for one by one."""
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        """The samples at `positions` of an epoch, int64 [k], each within 0..epoch_samples - 1. `epoch` is 0 or more."""
+        raise NotImplementedError
+
+    @property
+    def chunk(self) -> int:
+        """Positions that are best drawn, and read, together."""
+        return self.batch_size
+
+    def batch(self, step: int, part: int = 0, parts: int = 1) -> np.ndarray:
+        """The samples, int64 [k], of step `step` of the run; of its share `part`, where `parts` share a batch."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        start = number * self.batch_size
+        positions = np.arange(start, min(start + self.batch_size, self.epoch_samples))
+        return self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)]).indices
+
+    def sample_seeds(self, passes: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """The augmentation's seeds, int64 [k, 2]: a function of (seed, pass) and the sample's place."""
+        return np.stack([hashed(self.seed, _SAMPLE, passes).astype(np.int64), places], axis=1)
+
+    def _key(self, purpose: int, *words: int | np.ndarray) -> np.ndarray:
+        return hashed(self.seed, purpose, *words)
+
+
+@dataclass(frozen=True)
+class StoredOrder(IndexedOrder):
+    """As the samples are stored, in each epoch."""
+
+    kind = "stored"
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        return Drawn(positions, np.full_like(positions, epoch))
+
+
+@dataclass(frozen=True)
+class GlobalOrder(IndexedOrder):
+    """A permutation of all samples in each epoch, another in each: any sample may stand anywhere.
+
+    An epoch is the first `epoch_samples` of its permutation.
+    """
+
+    kind = "global"
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        indices = permuted(positions, self.samples, self._key(_EPOCH, epoch))
+        return Drawn(indices, np.full_like(positions, epoch))
+
+
+@dataclass(frozen=True)
+class BlockOrder(IndexedOrder):
+    """Blocks of neighbours in random order, shuffled within a window: for disks on which random reads are slow.
+
+    Each epoch the samples are turned like a wheel by a random number of places, cut into blocks of `block` samples, and
+    the blocks are permuted; then each `window` samples in a row (whole blocks) are permuted among themselves. A window
+    holds blocks from all over the split, and is read with one long read a block. Any sample may stand
+    anywhere, but those of one block always stand within one window. What does not fill a block comes last.
+    """
+
+    kind = "blocks"
+
+    block: int
+    window: int
+
+    def __post_init__(self) -> None:
+        if not (self.block >= 1 and self.window >= self.block and self.window % self.block == 0):
+            raise ValueError(f"expected a window of whole blocks, got blocks of {self.block} in {self.window}")
+
+    @property
+    def chunk(self) -> int:
+        return self.window
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        windows = positions // self.window
+        starts = windows * self.window
+        sizes = np.minimum(self.window, self.samples - starts)
+        turned = starts + permuted(positions - starts, sizes, self._key(_WINDOW, epoch, windows))
+        slots, rows = np.divmod(turned, self.block)
+        if full := self.samples // self.block:
+            blocks = permuted(np.minimum(slots, full - 1), full, self._key(_BLOCKS, epoch))
+            slots = np.where(slots < full, blocks, slots)
+        turn = int(self._key(_ROTATION, epoch) % np.uint64(self.samples))
+        return Drawn((slots * self.block + rows + turn) % self.samples, np.full_like(positions, epoch))
+
+
+@dataclass(frozen=True)
+class StratifiedOrder(IndexedOrder):
+    """So many samples of each stratum (a class, a part of a mixture) in each epoch, and evenly in each batch.
+
+    `strata`: how many samples each has; they lie one stratum after the other. `quotas`: how many positions of an epoch
+    each gets; together `epoch_samples`, whole batches. A batch holds of each stratum the quota divided by the steps,
+    rounded down or up. A stratum is gone through in a random order to its end, over epochs, before any of its samples
+    comes again, then in another order.
+
+    The positions of an epoch are dealt like cards: laid out stratum by stratum, they go to the batches in turn. Strata,
+    batches and the places within a batch are permuted each time.
+    """
+
+    kind = "stratified"
+
+    strata: tuple[int, ...]
+    quotas: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.strata) != len(self.quotas) or sum(self.strata) != self.samples:
+            raise ValueError("expected a quota for each stratum, and strata that hold all samples")
+        if sum(self.quotas) != self.epoch_samples or self.epoch_samples % self.batch_size:
+            raise ValueError("expected quotas that add up to the whole batches of an epoch")
+        if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
+            raise ValueError("a stratum without samples has a quota")
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{quota / self.epoch_samples:.3g}" for quota in self.quotas[:8])
+        return f"{super().__str__()}; shares {shares}{', ...' if len(self.quotas) > 8 else ''}"
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        steps, slots = np.divmod(positions, self.batch_size)
+        batches = permuted(steps, self.steps_per_epoch, self._key(_DEAL, epoch))
+        turns = permuted(slots, self.batch_size, self._key(_SLOTS, epoch, steps))
+        cards = batches + turns * self.steps_per_epoch
+        quotas, sizes = np.array(self.quotas, np.int64), np.array(self.strata, np.int64)
+        laid_out = permuted(np.arange(len(quotas)), len(quotas), self._key(_STRATA, epoch))
+        ends = np.cumsum(quotas[laid_out])
+        found = np.searchsorted(ends, cards, "right")
+        strata = laid_out[found]
+        # How many positions its stratum had before, in this epoch and in those before.
+        ranks = cards - (ends[found] - quotas[strata]) + epoch * quotas[strata]
+        passes, places = np.divmod(ranks, sizes[strata])
+        starts = np.cumsum(sizes) - sizes
+        indices = starts[strata] + permuted(places, sizes[strata], self._key(_PASS, strata, passes))
+        return Drawn(indices, passes)
+
+
+ORDERS: Mapping[str, type[Order]] = {
+    order.kind: order for order in (StreamOrder, StoredOrder, GlobalOrder, BlockOrder, StratifiedOrder)
+}
+
+
+def order_from_json(value: Any) -> Order:
+    """The inverse of `Order.to_json`. Raises UsageError on anything else."""
+    try:
+        kind = ORDERS[value["kind"]]
+        given = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"}
+        for field in fields(kind):
+            numbers = given[field.name] if isinstance(given[field.name], tuple) else (given[field.name],)
+            expected = str if field.name == "dataset" else int
+            if any(type(number) is not expected for number in numbers):
+                raise ValueError(f"{field.name} is {given[field.name]!r}")
+        return kind(**given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError("order", f"not the description of an order: {type(error).__name__}: {error}") from None
+
+
+def in_share(positions: np.ndarray, batch_size: int, part: int, parts: int) -> np.ndarray:
+    """Which positions belong to share `part` of their batch: bool [k]; each of `parts` has an equal, consecutive one.
+
+    Raises UsageError unless the parts can share a batch.
+    """
+    if batch_size % parts:
+        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of {parts}, which share it")
+    return (positions % batch_size) // (batch_size // parts) == part
+
+
+def apportion(total: int, weights: Sequence[float]) -> tuple[int, ...]:
+    """`total` in whole numbers in proportion to `weights`: each share rounded down or up, together `total`.
+
+    The largest remainders are rounded up (Hamilton's method), the first ones where they are equal. Raises UsageError
+    for weights that are negative or not finite, or all zero.
+    """
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
+        raise UsageError("weights", f"got {list(weights)[:8]}, expected numbers of at least 0, and one above 0")
+    whole = math.fsum(weights)
+    exact = [total * weight / whole for weight in weights]
+    # 3 times a third is not always 1 in floating point: what is within a billionth of a whole number is that number.
+    floors = [
+        round(share) if abs(share - round(share)) < 1e-9 * max(1.0, share) else math.floor(share) for share in exact
+    ]
+    by_remainder = sorted(range(len(exact)), key=lambda i: (floors[i] - exact[i], i))
+    for i in by_remainder[: total - sum(floors)]:
+        floors[i] += 1
+    return tuple(floors)

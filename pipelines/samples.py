@@ -1,0 +1,155 @@
+"""What batches can be made of: a split, or several splits mixed by weight."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+
+from shardfeed.errors import UsageError
+from shardfeed.readers.split import Split
+from shardfeed.schema import Schema
+
+_PLACE_BITS = 40  # of a place within its part; the part's number stands above them
+
+
+class Samples(Protocol):
+    """Serialized samples by number. `Split` is one, `Mixture` another. What they say of themselves does not change."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """Of all samples."""
+        ...
+
+    @property
+    def formats(self) -> Mapping[str, int]:
+        """`image/format` -> records; its keys are all that occur, or it is empty when that is unknown."""
+        ...
+
+    @property
+    def record_bytes(self) -> int:
+        """Framed bytes of all samples, about."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Two that share it give the same samples by number."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def payloads(self, indices: np.ndarray) -> list[bytes]:
+        """The serialized Examples at `indices`, int64 [k], CRCs checked; from any thread. Raises RecordError."""
+        ...
+
+    def places(self, indices: np.ndarray) -> np.ndarray:
+        """A number for each of `indices`, int64 [k]: a sample keeps it in any part or arrangement of its split."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several splits as one: the samples of `parts` one after the other, each drawn by its weight. Made by `mix`."""
+
+    parts: tuple[Split, ...]
+    weights: tuple[float, ...]
+    name: str = field(default="mixture", init=False)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The features that all parts have, as all have them."""
+        first, *others = (part.schema for part in self.parts)
+        features = {
+            key: feature
+            for key, feature in first.features.items()
+            if all(other.features.get(key) == feature for other in others)
+        }
+        names = {key: names for key, names in first.class_names.items() if key in features}
+        return Schema(features, names)
+
+    @cached_property
+    def formats(self) -> Mapping[str, int]:
+        """`image/format` -> records of all parts; empty where one does not know."""
+        if not all(part.formats for part in self.parts):
+            return {}
+        kinds = sorted({kind for part in self.parts for kind in part.formats})
+        return {kind: sum(part.formats.get(kind, 0) for part in self.parts) for kind in kinds}
+
+    @cached_property
+    def record_bytes(self) -> int:
+        """Framed bytes of all parts."""
+        return sum(part.record_bytes for part in self.parts)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the parts, in their order, and their weights."""
+        parts = [f"{part.fingerprint} {weight!r}" for part, weight in zip(self.parts, self.weights, strict=True)]
+        return blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.cumsum([0, *map(len, self.parts)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def payloads(self, indices: np.ndarray) -> list[bytes]:
+        """The serialized Examples at `indices`, int64 [k], in that order. Raises IndexError, RecordError."""
+        found = [b""] * len(indices)
+        for number, chosen in self._by_part(indices):
+            payloads = self.parts[number].payloads(indices[chosen] - self._starts[number])
+            for target, payload in zip(chosen.tolist(), payloads, strict=True):
+                found[target] = payload
+        return found
+
+    def places(self, indices: np.ndarray) -> np.ndarray:
+        """Part number and place in that part's split, as one number each, int64 [k]."""
+        found = np.zeros(len(indices), np.int64)
+        for number, chosen in self._by_part(indices):
+            places = self.parts[number].places(indices[chosen] - self._starts[number])
+            found[chosen] = (number << _PLACE_BITS) + places
+        return found
+
+    def _by_part(self, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """(part, which of `indices` are its own) for the parts that occur."""
+        if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
+            raise IndexError(f"{self.name} has {len(self)} samples, got the index {indices.max()}")
+        numbers = np.searchsorted(self._starts, indices, "right") - 1
+        return [(int(number), np.flatnonzero(numbers == number)) for number in np.unique(numbers)]
+
+
+def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
+    """Splits, of one dataset or of several, as one: `train_batches(mix([(flowers, 3), (plants, 1)]), ...)`.
+
+    Of each batch, each split gets its share of the weights, rounded down or up, whatever its size: a small split is
+    gone through more often. An epoch has as many samples as all splits together, unless `epoch_samples` says otherwise.
+
+    Raises UsageError when there are none, when one is empty or its weight is not above 0, when classes of a label that
+    they share have other names (a number would mean two things), and when they share no feature.
+    """
+    if not parts:
+        raise UsageError("mix", "got no splits, expected pairs of a split and its weight")
+    for split, weight in parts:
+        if not (isinstance(weight, int | float) and 0 < weight < float("inf")):
+            raise UsageError("mix", f"got the weight {weight!r} for split {split.name}, expected a number above 0")
+        if len(split) == 0:
+            raise UsageError("mix", f"split {split.name} has no samples", "leave it out")
+    first = parts[0][0]
+    for split, _ in parts[1:]:
+        for key in sorted(first.schema.class_names.keys() & split.schema.class_names.keys()):
+            ours, theirs = first.schema.class_names[key], split.schema.class_names[key]
+            if ours != theirs:
+                at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
+                what = f"class {at} is {ours[at]!r} and {theirs[at]!r}" if at is not None else "their numbers differ"
+                raise UsageError("mix", f"the class names of {key} differ: {what}", "convert with one list of classes")
+    mixture = Mixture(tuple(split for split, _ in parts), tuple(float(weight) for _, weight in parts))
+    if not mixture.schema.features:
+        raise UsageError("mix", "the splits share no feature")
+    return mixture
