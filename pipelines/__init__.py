@@ -1,7 +1,7 @@
 """Records in, batches on devices out: `train_batches`, `eval_batches`, `make_batches`, `distribute`, and transforms.
 
 Importing this package does not import TensorFlow; using a name that builds batches does. What decides their order does
-not: `order`, `ordering`, `samples` and `position` are NumPy.
+not: `order`, `ordering`, `mixture` and `position` are NumPy.
 """
 
 from importlib import import_module
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.evaluation import eval_batches
     from shardfeed.pipelines.ordering import order_samples
     from shardfeed.pipelines.position import Position
-    from shardfeed.pipelines.samples import mix
+    from shardfeed.pipelines.mixture import mix
 
 __all__ = [
     "Feed",
@@ -37,7 +37,7 @@ _ROOMS = {
     "evaluation": ("eval_batches",),
     "ordering": ("order_samples",),
     "position": ("Position",),
-    "samples": ("mix",),
+    "mixture": ("mix",),
 }
 
 

@@ -13,7 +13,7 @@ from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys
 from shardfeed.pipelines.order import Order
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.pipelines.position import Position
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.mixture import Samples
 from shardfeed.schema import LABEL
 
 Distributed = tf.data.Dataset | tf.distribute.DistributedDataset

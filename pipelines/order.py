@@ -20,7 +20,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.permutation import hashed, permuted
 
 # What a key is for: two uses of one seed must not see the same numbers.
-_EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _DEAL, _SLOTS, _STRATA, _PASS = range(1, 10)
+_EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
 
 
 class Drawn(NamedTuple):
@@ -170,11 +170,13 @@ class StratifiedOrder(IndexedOrder):
 
     `strata`: how many samples each has; they lie one stratum after the other. `quotas`: how many positions of an epoch
     each gets; together `epoch_samples`, whole batches. A batch holds of each stratum the quota divided by the steps,
-    rounded down or up. A stratum is gone through in a random order to its end, over epochs, before any of its samples
-    comes again, then in another order.
+    rounded down or up, and those rounded up lie evenly over the epoch. A stratum is gone through in a random order to
+    its end, over epochs, before any of its samples comes again, then in another order.
 
-    The positions of an epoch are dealt like cards: laid out stratum by stratum, they go to the batches in turn. Strata,
-    batches and the places within a batch are permuted each time.
+    The positions of an epoch are cards, laid out stratum by stratum and dealt to the batches in turn: with T steps,
+    batch t gets the cards t, t + T, t + 2T... Step s takes batch (stride * s + turn) mod T, with a stride near T over
+    the golden ratio, so that batches that are neighbours in the dealing are far apart in time. The strata are laid out
+    anew, and the places within a batch permuted, each time.
     """
 
     kind = "stratified"
@@ -195,18 +197,25 @@ class StratifiedOrder(IndexedOrder):
         return f"{super().__str__()}; shares {shares}{', ...' if len(self.quotas) > 8 else ''}"
 
     def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        count = self.steps_per_epoch
         steps, slots = np.divmod(positions, self.batch_size)
-        batches = permuted(steps, self.steps_per_epoch, self._key(_DEAL, epoch))
-        turns = permuted(slots, self.batch_size, self._key(_SLOTS, epoch, steps))
-        cards = batches + turns * self.steps_per_epoch
+        stride = _golden_stride(count)
+        turn = int(self._key(_TURN, epoch) % np.uint64(count))
+        batches = (stride * steps + turn) % count
+        cards = batches + count * permuted(slots, self.batch_size, self._key(_SLOTS, epoch, steps))
         quotas, sizes = np.array(self.quotas, np.int64), np.array(self.strata, np.int64)
         laid_out = permuted(np.arange(len(quotas)), len(quotas), self._key(_STRATA, epoch))
         ends = np.cumsum(quotas[laid_out])
         found = np.searchsorted(ends, cards, "right")
         strata = laid_out[found]
-        # How many positions its stratum had before, in this epoch and in those before.
-        ranks = cards - (ends[found] - quotas[strata]) + epoch * quotas[strata]
-        passes, places = np.divmod(ranks, sizes[strata])
+        quota, first = quotas[strata], ends[found] - quotas[strata]
+        # How many positions its stratum had before: in earlier epochs, in the steps before this one, in this batch. Of
+        # `quota` cards each batch has quota // count, and those at less than quota % count behind the first one more.
+        offset, more = (turn - first) % count, quota % count
+        before = steps * (quota // count) + _floor_sum(steps, count, stride, offset)
+        before += steps - _floor_sum(steps, count, stride, offset - more + count)
+        within = (cards - first - (batches - first) % count) // count
+        passes, places = np.divmod(epoch * quota + before + within, sizes[strata])
         starts = np.cumsum(sizes) - sizes
         indices = starts[strata] + permuted(places, sizes[strata], self._key(_PASS, strata, passes))
         return Drawn(indices, passes)
@@ -240,6 +249,30 @@ def in_share(positions: np.ndarray, batch_size: int, part: int, parts: int) -> n
     if batch_size % parts:
         raise UsageError("batch_size", f"got {batch_size}, expected a multiple of {parts}, which share it")
     return (positions % batch_size) // (batch_size // parts) == part
+
+
+def _golden_stride(count: int) -> int:
+    """The number nearest to `count` over the golden ratio that has no factor in common with it."""
+    wanted = round(count * (math.sqrt(5) - 1) / 2)
+    return next(n for step in range(count + 1) for n in (wanted - step, wanted + step) if math.gcd(n, count) == 1)
+
+
+def _floor_sum(counts: np.ndarray, modulus: int, factor: int, offsets: np.ndarray) -> np.ndarray:
+    """The sum of (factor * i + offset) // modulus over i from 0 to count - 1, for each count and offset, int64 [k].
+
+    By Euclid's algorithm on factor and modulus, as in Graham, Knuth and Patashnik, "Concrete Mathematics", section 3.5.
+    """
+    totals = np.zeros_like(counts)
+    while True:
+        totals += counts * (counts - 1) // 2 * (factor // modulus) + counts * (offsets // modulus)
+        factor, offsets = factor % modulus, offsets % modulus
+        reached = factor * counts + offsets
+        counts = reached // modulus
+        if not counts.any():
+            return totals
+        # Count the lattice points below the line from the other side.
+        offsets = reached % modulus
+        modulus, factor = factor, modulus
 
 
 def apportion(total: int, weights: Sequence[float]) -> tuple[int, ...]:

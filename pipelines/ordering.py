@@ -18,7 +18,7 @@ from shardfeed.pipelines.order import (
     apportion,
 )
 from shardfeed.pipelines.permutation import MAX_SIZE
-from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.pipelines.mixture import Mixture, Samples
 from shardfeed.pipelines.tuning import shuffle_buffer_records
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL

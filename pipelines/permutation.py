@@ -13,7 +13,7 @@ import numpy as np
 
 MAX_SIZE = 2**40
 
-_ROUNDS = 8  # of which each half sees four; with fewer, small n are measurably not uniform
+_ROUNDS = 16  # with 8, which is enough for large n, places in a permutation of 5 are off by 3 % from uniform
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd
 _MASK = 2**64 - 1
 
