@@ -11,6 +11,7 @@ from typing import Any
 
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.files import write_file
+from shardfeed.framing import crc32c
 from shardfeed.pipelines.order import Order, order_from_json
 
 _FORMAT = 1
@@ -39,8 +40,10 @@ class Position:
         return self.step % self.order.steps_per_epoch
 
     def to_json(self) -> str:
-        """One line; `from_json` is the inverse."""
-        return json.dumps({"format": _FORMAT, "step": self.step, "order": self.order.to_json()}, sort_keys=True)
+        """One line, with a CRC-32C of itself; `from_json` is the inverse."""
+        content = {"format": _FORMAT, "step": self.step, "order": self.order.to_json()}
+        checksum = crc32c(json.dumps(content, sort_keys=True).encode())
+        return json.dumps({**content, "crc32c": f"{checksum:08x}"}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str | bytes, place: object = "position") -> "Position":
@@ -51,7 +54,10 @@ class Position:
                 raise ValueError(f"its format is {value['format']!r}, this release reads {_FORMAT}")
             if type(value["step"]) is not int or value["step"] < 0:
                 raise ValueError(f"its step is {value['step']!r}")
-            return cls(value["step"], order_from_json(value["order"]))
+            position = cls(value["step"], order_from_json(value["order"]))
+            if json.loads(position.to_json()) != value:
+                raise ValueError("changed since it was written: its checksum does not match")
+            return position
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise IntegrityError(
                 place, f"not a position: {type(error).__name__}: {error}", "restore it, or start training anew"
