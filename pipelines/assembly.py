@@ -66,7 +66,7 @@ def assemble_batches(
         constants = {FORMAT: next(iter(samples.formats))}
 
     def sample(numbered: dict[str, tf.Tensor]) -> Any:
-        features = tf.io.parse_single_example(numbered["record"], spec)
+        features = tf.io.parse_single_example(numbered["record"], spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
         return transform(features, numbered["seed"])
 
