@@ -40,6 +40,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/convert.py
 	$(BIN)/python benchmarks/read.py
+	$(BIN)/python benchmarks/order.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers build demo_output *.egg-info

@@ -1,0 +1,86 @@
+"""Draws docs/shuffling.png, how the orders shuffle beside a shuffle buffer alone: `python benchmarks/shuffling.py`.
+
+10,000 samples in 8 shards, one epoch of each order. Above: the place in storage of the sample at each position of the
+epoch; a good shuffle is an even gray, structure is what is left of the storage's order. Below: how far apart samples
+end up that are stored next to each other.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(Path(__file__).parent))
+
+SHARDS, SAMPLES, BUFFER = 8, 10_000, 1_000
+
+
+def orders() -> dict[str, np.ndarray]:
+    """Name -> place in storage by position, int64 [SAMPLES], of one epoch."""
+    import tensorflow as tf
+    from order import small_records
+
+    from shardfeed.pipelines import make_batches, order_samples
+    from shardfeed.pipelines.order import BlockOrder
+
+    buffer = tf.data.Dataset.range(SAMPLES).shuffle(BUFFER, seed=1).batch(SAMPLES)
+    found = {f"shuffle buffer of {BUFFER:,} alone": next(iter(buffer)).numpy()}
+    with tempfile.TemporaryDirectory() as scratch:
+        split = small_records(Path(scratch) / "small", SHARDS, SAMPLES // SHARDS)
+        stream = make_batches(
+            split,
+            lambda features, seed: seed[1],
+            batch_size=SAMPLES,
+            order="stream",
+            seed=1,
+            shuffle_buffer=BUFFER,
+            keys=[],
+        )
+        found[f'order="stream", buffer {BUFFER:,}'] = next(iter(stream)).numpy()
+        _, everywhere = order_samples(split, batch_size=SAMPLES, order="global", seed=1)
+    # Blocks of a megabyte of 64 kB photos: the records here are small, and would make blocks of 250.
+    blocks = BlockOrder("", SAMPLES, SAMPLES, SAMPLES, 1, 16, BUFFER // 16 * 16)
+    found[f'order="blocks" of 16, window {BUFFER:,}'] = blocks.batch(0)
+    found['order="global"'] = everywhere.batch(0)  # type: ignore[attr-defined]  # a global order
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Draw how the orders shuffle.")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "docs" / "shuffling.png")
+    args = parser.parse_args()
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = orders()
+    figure, axes = plt.subplots(2, len(found), figsize=(12, 5.6), height_ratios=(2, 1), sharey="row")
+    for (name, places), above, below in zip(found.items(), *axes, strict=True):
+        assert np.array_equal(np.sort(places), np.arange(SAMPLES)), name
+        above.plot(places, ",", color="black", alpha=0.6)
+        above.set_title(name, fontsize=10)
+        above.set_xlabel("position in the epoch")
+        at = np.argsort(places)
+        apart = np.abs(np.diff(at))
+        below.hist(apart, bins=50, range=(0, SAMPLES), color="black")
+        below.set_yscale("log")
+        below.set_xlabel(f"neighbours end up apart by (median {np.median(apart):,.0f})")
+        print(f"{name}: neighbours apart by {np.median(apart):,.0f} (median), {np.mean(apart):,.0f} (mean)")
+    axes[0, 0].set_ylabel("place in storage")
+    axes[1, 0].set_ylabel("pairs")
+    for axis in axes.flat:
+        axis.tick_params(labelsize=8)
+        axis.xaxis.label.set_size(9)
+        axis.yaxis.label.set_size(9)
+    figure.tight_layout()
+    figure.savefig(args.out, dpi=80, metadata={"Software": None})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
