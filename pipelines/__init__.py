@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.batches import make_batches, train_batches
     from shardfeed.pipelines.distribution import Feed, distribute
     from shardfeed.pipelines.evaluation import eval_batches
+    from shardfeed.pipelines.mixture import mix
     from shardfeed.pipelines.ordering import order_samples
     from shardfeed.pipelines.position import Position
-    from shardfeed.pipelines.mixture import mix
 
 __all__ = [
     "Feed",

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
 from shardfeed.pipelines.mixture import Samples
+from shardfeed.pipelines.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
 from shardfeed.pipelines.tuning import data_options
 from shardfeed.readers.indexed import indexed_records
 from shardfeed.readers.parse import parse_spec

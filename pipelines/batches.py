@@ -11,8 +11,8 @@ from shardfeed.budget import cpu_budget
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.assembly import Transform, assemble_batches
 from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
-from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.pipelines.mixture import Samples
+from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.schema import ENCODED, FORMAT, LABEL, Schema
 
 

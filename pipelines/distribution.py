@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.assembly import Share, Transform, assemble_batches
-from shardfeed.pipelines.augment import Size, random_resized_crop
+from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
 from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, threads
+from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.order import Order
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.pipelines.position import Position
-from shardfeed.pipelines.mixture import Samples
 from shardfeed.schema import LABEL
 
 Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
@@ -130,7 +130,7 @@ def image_or_transform(
     samples: Samples,
     image_size: Size | None,
     transform: Transform | None,
-    crop: Callable[[Size], Transform],
+    crop: Callable[[Size], ImageTransform],
     label: str,
 ) -> tuple[list[str] | None, Transform]:
     """The features to parse (None: all) and the transform: (image, label) of `crop(image_size)`, or the caller's.

@@ -62,7 +62,7 @@ class Mixture:
     weights: tuple[float, ...]
     name: str = field(default="mixture", init=False)
 
-    @cached_property
+    @property
     def schema(self) -> Schema:
         """The features that all parts have, as all have them."""
         first, *others = (part.schema for part in self.parts)
@@ -74,7 +74,7 @@ class Mixture:
         names = {key: names for key, names in first.class_names.items() if key in features}
         return Schema(features, names)
 
-    @cached_property
+    @property
     def formats(self) -> Mapping[str, int]:
         """`image/format` -> records of all parts; empty where one does not know."""
         if not all(part.formats for part in self.parts):
@@ -82,12 +82,12 @@ class Mixture:
         kinds = sorted({kind for part in self.parts for kind in part.formats})
         return {kind: sum(part.formats.get(kind, 0) for part in self.parts) for kind in kinds}
 
-    @cached_property
+    @property
     def record_bytes(self) -> int:
         """Framed bytes of all parts."""
         return sum(part.record_bytes for part in self.parts)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Of the parts, in their order, and their weights."""
         parts = [f"{part.fingerprint} {weight!r}" for part, weight in zip(self.parts, self.weights, strict=True)]

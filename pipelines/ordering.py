@@ -8,6 +8,7 @@ import numpy as np
 
 from shardfeed.budget import memory_budget
 from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines.mixture import Mixture, Samples
 from shardfeed.pipelines.order import (
     BlockOrder,
     GlobalOrder,
@@ -18,7 +19,6 @@ from shardfeed.pipelines.order import (
     apportion,
 )
 from shardfeed.pipelines.permutation import MAX_SIZE
-from shardfeed.pipelines.mixture import Mixture, Samples
 from shardfeed.pipelines.tuning import shuffle_buffer_records
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL

@@ -9,7 +9,6 @@ import operator
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -68,13 +67,13 @@ class Split(Sequence[Record]):
         """`image/format` -> records, of the whole split (also for a slice); empty when unknown."""
         return self._shards.info.formats
 
-    @cached_property
+    @property
     def record_bytes(self) -> int:
         """Framed bytes of the records; for a part of the split in proportion to its length."""
         info = self._shards.info
         return info.size * len(self) // max(1, info.records)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """32 hex digits that two views share only if they hold the same records, shard by shard, in the same order.
 

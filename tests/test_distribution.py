@@ -137,21 +137,13 @@ def test_image_size_or_transform(split: Split) -> None:
             distribute(tf.distribute.get_strategy(), split, batch_size=4, **options)
 
 
-def test_several_input_pipelines_are_refused(split: Split) -> None:
+def test_workers_with_different_numbers_of_replicas_are_refused() -> None:
     import tensorflow as tf
 
-    from shardfeed.pipelines import distribute
+    from shardfeed.pipelines.distribution import pipeline_share
 
-    class Workers:
-        """The part of a strategy of two workers that is asked."""
-
-        num_replicas_in_sync = 2
-
-        def distribute_datasets_from_function(self, function: Any) -> Any:
-            return function(tf.distribute.InputContext(num_input_pipelines=2, num_replicas_in_sync=2))
-
-    with pytest.raises(UsageError, match="strategy: got 2 input pipelines, expected one"):
-        distribute(Workers(), split, batch_size=4, image_size=8)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match="strategy: got 3 replicas on 2 workers; give each worker as many"):
+        pipeline_share(tf.distribute.InputContext(num_input_pipelines=2, num_replicas_in_sync=3), 3)
 
 
 # --- What follows runs in the child.
