@@ -28,9 +28,11 @@ from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
 from shardfeed.converters.source import Sample, Skipped, Source
 from shardfeed.converters.staging import Staging
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError, escape
-from shardfeed.files import Lock, exchange, file_checksum, publish, remove_file, write_file
+from shardfeed.files import Lock, NewFile, exchange, file_checksum, publish, remove_file, write_file
+from shardfeed.label_column import column_header, column_keys, column_name
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, NORMALISED, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
+from shardfeed.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,12 @@ def _stage_manifest(
     normalised: Sequence[Noted],
     directory: str,
 ) -> Manifest:
-    """Write the sidecars and the manifest into `directory`, and remove what is not part of the dataset."""
-    splits = {name: _split_info(name, [r for r in receipts if r.split == name]) for name in plan.split_sizes()}
+    """Write label columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
+    splits: dict[str, SplitInfo] = {}
+    for split in plan.split_sizes():
+        of_split = [receipt for receipt in receipts if receipt.split == split]
+        columns = _write_columns(directory, split, plan.schema, of_split)
+        splits[split] = _split_info(split, of_split, columns)
     name = dataset_name(os.path.basename(out))
     sidecars = tfds_files(name, plan.schema, splits)
     if rejected:
@@ -236,7 +242,20 @@ def _stage_manifest(
     return manifest
 
 
-def _split_info(name: str, receipts: Sequence[Receipt]) -> SplitInfo:
+def _write_columns(directory: str, split: str, schema: Schema, receipts: Sequence[Receipt]) -> dict[str, FileInfo]:
+    """The label columns of a split, put together from its shards'; none for a split without records."""
+    records = sum(receipt.info.records for receipt in receipts)
+    columns: dict[str, FileInfo] = {}
+    for key in column_keys(split, schema) if records else ():
+        with NewFile(os.path.join(directory, column_name(split, key))) as file:
+            file.write([column_header(records)])
+            for receipt in receipts:
+                file.write([receipt.columns[key]])
+        columns[key] = FileInfo(file.size, file.crc32c)
+    return columns
+
+
+def _split_info(name: str, receipts: Sequence[Receipt], columns: Mapping[str, FileInfo]) -> SplitInfo:
     counts: dict[str, list[int]] = {}
     formats: dict[str, int] = {}
     for receipt in receipts:
@@ -246,7 +265,7 @@ def _split_info(name: str, receipts: Sequence[Receipt]) -> SplitInfo:
         for kind, number in receipt.formats.items():
             formats[kind] = formats.get(kind, 0) + number
     shards = tuple(receipt.info for receipt in receipts)
-    return SplitInfo(name, shards, {key: tuple(values) for key, values in counts.items()}, formats)
+    return SplitInfo(name, shards, {key: tuple(values) for key, values in counts.items()}, formats, columns)
 
 
 def _check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:

@@ -3,13 +3,18 @@
 A receipt under its final name means: that shard and its index are whole. A resume redoes the others.
 """
 
+import base64
 import json
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from shardfeed.converters.shard_writer import Noted, Receipt
 from shardfeed.errors import name_bytes, name_text
 from shardfeed.files import write_file
+from shardfeed.label_column import read_labels
 from shardfeed.manifest import FileInfo, ShardInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
 
@@ -33,6 +38,7 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
         "index": [info.index.size, info.index.crc32c],
         "class_counts": {key: list(counts) for key, counts in receipt.class_counts.items()},
         "formats": dict(receipt.formats),
+        "columns": {key: base64.b64encode(labels).decode() for key, labels in receipt.columns.items()},
         "rejected": _noted(receipt.rejected),
         "normalised": _noted(receipt.normalised),
         "warnings": _noted(receipt.warnings),
@@ -41,16 +47,29 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
 
 def from_json(value: dict[str, Any]) -> Receipt:
     """The inverse of `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+    counts = {key: tuple(of_class) for key, of_class in value["class_counts"].items()}
     return Receipt(
-        value["split"],
-        value["number"],
-        ShardInfo(value["records"], FileInfo(*value["data"]), FileInfo(*value["index"])),
-        {key: tuple(counts) for key, counts in value["class_counts"].items()},
-        value["formats"],
-        _from_noted(value["rejected"]),
-        _from_noted(value["normalised"]),
-        _from_noted(value["warnings"]),
+        split=value["split"],
+        number=value["number"],
+        info=ShardInfo(value["records"], FileInfo(*value["data"]), FileInfo(*value["index"])),
+        class_counts=counts,
+        formats=value["formats"],
+        columns=_from_columns(value["columns"], counts),
+        rejected=_from_noted(value["rejected"]),
+        normalised=_from_noted(value["normalised"]),
+        warnings=_from_noted(value["warnings"]),
     )
+
+
+def _from_columns(value: Mapping[str, str], counts: Mapping[str, Sequence[int]]) -> dict[str, bytes]:
+    columns = {key: base64.b64decode(text, validate=True) for key, text in value.items()}
+    for key, data in columns.items():
+        # Nothing else checks these bytes: a changed digit in the receipt would become a wrong label in the dataset.
+        labels, expected = read_labels(data), counts[key]
+        in_range = not len(labels) or 0 <= labels.min() <= labels.max() < len(expected)
+        if not in_range or np.bincount(labels, minlength=len(expected)).tolist() != list(expected):
+            raise ValueError(f"the labels of {key} are not those that were counted")
+    return columns
 
 
 def receipt_path(directory: str, split: str, number: int, count: int) -> str:

@@ -13,10 +13,12 @@ from typing import Any
 from shardfeed.converters.images import ImageOptions, StoredImage, store_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.source import Sample, SourceFile
+from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.example import encode_parts
 from shardfeed.files import NewFile, write_file
 from shardfeed.framing import frame_parts
 from shardfeed.index import Index
+from shardfeed.label_column import column_keys, label_bytes
 from shardfeed.manifest import FileInfo, ShardInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
 from shardfeed.schema import (
@@ -70,7 +72,8 @@ class Noted:
 class Receipt:
     """What was written for one shard, and what was not.
 
-    `class_counts[key][v]` and `formats` as in the manifest. `rejected`: left out. `normalised`: stored with other
+    `class_counts[key][v]` and `formats` as in the manifest. `columns`: label feature -> the labels of the records that
+    were written, in stored order, as `label_bytes` gives them. `rejected`: left out. `normalised`: stored with other
     bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
     """
 
@@ -79,6 +82,7 @@ class Receipt:
     info: ShardInfo
     class_counts: Mapping[str, tuple[int, ...]]
     formats: Mapping[str, int]
+    columns: Mapping[str, bytes]
     rejected: tuple[Noted, ...]
     normalised: tuple[Noted, ...]
     warnings: tuple[Noted, ...]
@@ -92,9 +96,11 @@ Progress = Callable[
 def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
     """Write the shard and its index durably and say what is in them.
 
-    Raises StorageError when the disk refuses; then no file is left under a final name.
+    Raises StorageError when the disk refuses, UsageError for a label that has no class name; then no file is left under
+    a final name.
     """
-    labels = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
+    counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
+    columns: dict[str, list[int]] = {key: [] for key in column_keys(task.split, task.schema)}
     formats: dict[str, int] = {}
     rejected: list[Noted] = []
     normalised: list[Noted] = []
@@ -124,14 +130,25 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             parts = frame_parts(encode_parts(task.schema.features, values))
             shard.write(parts)
             sizes.append(sum(map(len, parts)))
-            _count(labels, values)
+            _count(counts, values, sample)
+            for key, column in columns.items():
+                column.append(values[key])  # type: ignore[arg-type]  # a label is an int
             kind = image.format.decode()
             formats[kind] = formats.get(kind, 0) + 1
         progress(len(task.samples), read)
     index_size, index_crc32c = write_file(path + INDEX_SUFFIX, Index.from_sizes(sizes).to_bytes())
     info = ShardInfo(len(sizes), FileInfo(shard.size, shard.crc32c), FileInfo(index_size, index_crc32c))
-    counts = {key: tuple(values) for key, values in labels.items()}
-    return Receipt(task.split, task.number, info, counts, formats, tuple(rejected), tuple(normalised), tuple(warnings))
+    return Receipt(
+        split=task.split,
+        number=task.number,
+        info=info,
+        class_counts={key: tuple(values) for key, values in counts.items()},
+        formats=formats,
+        columns={key: label_bytes(column) for key, column in columns.items()},
+        rejected=tuple(rejected),
+        normalised=tuple(normalised),
+        warnings=tuple(warnings),
+    )
 
 
 def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dict[str, Value]:
@@ -149,11 +166,17 @@ def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dic
     return values
 
 
-def _count(labels: dict[str, list[int]], values: Mapping[str, Value]) -> None:
-    for key, counts in labels.items():
+def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sample) -> None:
+    for key, of_class in counts.items():
         found = values[key]
         for label in found if isinstance(found, list) else [found]:
-            counts[label] += 1  # type: ignore[index]  # a label is an int: Schema and the source's contract
+            if not 0 <= label < len(of_class):  # type: ignore[operator]  # a label is an int: Schema and the source's contract
+                raise UsageError(
+                    f"sample {name_text(sample.key)}",
+                    f"got the label {label!r} for {escape(key)}, expected 0 to {len(of_class) - 1}",
+                    "correct the source, or its class names",
+                )
+            of_class[label] += 1  # type: ignore[index]  # as above
 
 
 def read_image(sample: Sample) -> bytes:

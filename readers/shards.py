@@ -6,6 +6,7 @@ Files are opened when they are first needed and read by `pread`, which has no sh
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class Shards:
     """The shard files and indexes of one split. Pickles as its directory and what the manifest says of it.
 
     `firsts`: int64 [shards + 1], the place in the split of each shard's first record, and the number of records.
+    `columns`: features that `read_column` has read, in stored order; as little pickled as open files.
     """
 
     def __init__(self, directory: str, info: SplitInfo) -> None:
@@ -46,6 +48,7 @@ class Shards:
         self._lock = threading.Lock()
         self._files: OrderedDict[int, _OpenFile] = OrderedDict()
         self._indexes: dict[int, Index] = {}
+        self.columns: dict[str, np.ndarray] = {}
 
     def __getstate__(self) -> tuple[str, SplitInfo]:
         return self.directory, self.info
@@ -63,6 +66,18 @@ class Shards:
             path = os.path.join(self.directory, self.info.stem(shard) + INDEX_SUFFIX)
             self._indexes[shard] = read_index(path, self.info, shard)
         return self._indexes[shard]
+
+    def unchecked(self, shard: int, size: int, offset: int) -> bytes:
+        """`size` bytes of a shard file from `offset` on, or fewer at its end. No CRC is checked."""
+        file = self._file(shard)  # held while it is read, as in _run
+        return os.pread(file.fd, size, offset)
+
+    def fetch_ahead(self, shard: int, size: int, offsets: Iterable[int]) -> None:
+        """Have the system start to read `size` bytes at each of `offsets`: their waits on a disk then overlap."""
+        if hasattr(os, "posix_fadvise"):  # Linux has it, macOS has not; nothing but speed depends on it
+            file = self._file(shard)
+            for offset in offsets:
+                os.posix_fadvise(file.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
     def payloads(self, places: np.ndarray) -> list[bytes]:
         """The records at `places`, int64 [k], in that order, their CRCs checked. Raises RecordError, IntegrityError.

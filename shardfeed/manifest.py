@@ -13,6 +13,7 @@ from typing import Any
 
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.framing import crc32c
+from shardfeed.label_column import column_name
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
 from shardfeed.schema import Schema
 
@@ -43,12 +44,14 @@ class SplitInfo:
 
     `class_counts[key][v]`: records (values, for ragged features) whose label feature `key` is `v`.
     `formats`: records by `image/format`; empty when unknown.
+    `columns`: label feature -> its column (see label_column.py); those not there are read from the records.
     """
 
     name: str
     shards: tuple[ShardInfo, ...]
     class_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     formats: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, FileInfo] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -92,6 +95,7 @@ class Manifest:
                 stem = split.stem(number)
                 files[stem + RECORD_SUFFIX] = shard.data
                 files[stem + INDEX_SUFFIX] = shard.index
+            files |= {column_name(split.name, key): file for key, file in split.columns.items()}
         return files
 
     def to_bytes(self) -> bytes:
@@ -134,13 +138,18 @@ def _split_to_json(split: SplitInfo) -> dict[str, Any]:
         }
         for number, shard in enumerate(split.shards)
     ]
-    return {
+    content = {
         "records": split.records,
         "bytes": split.size,
         "class_counts": {key: list(counts) for key, counts in split.class_counts.items()},
         "formats": dict(split.formats),
         "shards": shards,
     }
+    if split.columns:  # datasets that were made before there were columns keep their manifest's bytes
+        content["columns"] = {
+            key: {"file": column_name(split.name, key), **_file_to_json(file)} for key, file in split.columns.items()
+        }
+    return content
 
 
 def _split_from_json(name: str, value: Mapping[str, Any]) -> SplitInfo:
@@ -153,7 +162,8 @@ def _split_from_json(name: str, value: Mapping[str, Any]) -> SplitInfo:
         for shard in value["shards"]
     )
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
-    return SplitInfo(check_split_name(name), shards, counts, dict(value["formats"]))
+    columns = {key: _file_from_json(file) for key, file in value.get("columns", {}).items()}
+    return SplitInfo(check_split_name(name), shards, counts, dict(value["formats"]), columns)
 
 
 def _count(value: Any) -> int:

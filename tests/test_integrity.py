@@ -68,7 +68,14 @@ def flip_bit(data: bytes, bit: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "kind", ["manifest.json", "dataset_info.json", "features.json", "image.class.label.labels.txt"]
+    "kind",
+    [
+        "manifest.json",
+        "dataset_info.json",
+        "features.json",
+        "image.class.label.labels.txt",
+        "validation.image.class.label.npy",
+    ],
 )
 def test_every_other_file_is_checked(copy: Path, kind: str) -> None:
     change(copy / kind, flip(10))
