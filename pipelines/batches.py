@@ -102,7 +102,8 @@ def make_batches(
 
     `pad`: None where all samples have one, static shape; else components whose shape varies are padded at their end to
     the batch's longest with this number, strings with "".
-    `shuffle_buffer`: records; unless given, 16,384, fewer where that takes more than a quarter of the memory granted.
+    `shuffle_buffer`: records; unless given, 16,384, fewer where that takes more than a quarter of the memory granted,
+    and a quarter of that for "blocks", which take up to five times as much while one window is read and another used.
     It decides the order: give it to have the same order on a smaller machine.
     `parallelism`: samples transformed, and shards or batches read, at once; unless given, the CPUs granted.
     `prefetch`: batches made ahead.

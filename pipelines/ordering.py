@@ -60,7 +60,7 @@ def order_samples(
         order = "global" if stratified or not _streamable(samples) else "stream"
     if order not in _NAMES:
         raise UsageError("order", f"got {order!r}, expected {', '.join(map(repr, _NAMES))}")
-    buffer = _shuffle_buffer(samples, shuffle_buffer)
+    buffer = _shuffle_buffer(samples, order, shuffle_buffer)
     if stratified:
         if order != "global":
             raise UsageError(
@@ -90,10 +90,12 @@ def _streamable(samples: Samples) -> bool:
     return isinstance(samples, Split) and samples.contiguous
 
 
-def _shuffle_buffer(samples: Samples, asked: int | None) -> int:
+def _shuffle_buffer(samples: Samples, order: str, asked: int | None) -> int:
     if asked is not None:
         return min(at_least("shuffle_buffer", asked, 1), len(samples))
-    return shuffle_buffer_records(len(samples), samples.record_bytes, memory_budget())
+    records = shuffle_buffer_records(len(samples), samples.record_bytes, memory_budget())
+    # A window is read while another is used, and copied on its way: at its peak it takes five times its size.
+    return max(1, records // 4) if order == "blocks" else records
 
 
 def _epoch_samples(samples: Samples, batch_size: int, asked: int | None, drop_remainder: bool) -> int:

@@ -34,7 +34,7 @@ _ONE_BYTE = [bytes((n,)) for n in range(0x80)]  # most lengths and labels
 def _varint(n: int) -> bytes:
     if 0 <= n < 0x80:
         return _ONE_BYTE[n]
-    n &= 0xFFFFFFFFFFFFFFFF  # a negative int64 is written as its two's complement, ten bytes long
+    n = int(n) & 0xFFFFFFFFFFFFFFFF  # NumPy's would overflow; a negative int64 is its two's complement, ten bytes long
     out = bytearray()
     while n >= 0x80:
         out.append(n & 0x7F | 0x80)

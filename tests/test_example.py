@@ -147,3 +147,10 @@ def test_every_flipped_bit_of_an_index_is_found() -> None:
         if data[:cut].count(b"\n") == 3 or not data[:cut].endswith(b"\n"):
             with pytest.raises(IntegrityError):
                 Index.parse(data[:cut], "x")
+
+
+@pytest.mark.parametrize("value", [0, 127, 128, 2**40, 2**63 - 1, -1, -(2**63)])
+def test_numpy_integers_are_integers(value: int) -> None:
+    """A source that takes its labels from an array gives np.int64, which overflows where int does not."""
+    feature = {"label": Feature("int64")}
+    assert encode_parts(feature, {"label": np.int64(value)}) == encode_parts(feature, {"label": value})  # type: ignore[dict-item]  # that is the point

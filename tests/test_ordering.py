@@ -48,6 +48,12 @@ def test_blocks_follow_the_size_of_records(train: Split) -> None:
     assert isinstance(order, BlockOrder)
     assert (order.block, order.window) == (20, 80), "small records: a window has four blocks at least"
 
+    default = order_samples(train, batch_size=8, order="blocks")[1]
+    stream = order_samples(train, batch_size=8, order="stream")[1]
+    assert isinstance(default, BlockOrder)
+    assert isinstance(stream, StreamOrder)
+    assert default.window <= stream.shuffle_buffer // 4, "it takes several times its size while it is read"
+
     class Photos:
         """A million records of 100 kB: only what they say of themselves is looked at."""
 
