@@ -1,4 +1,4 @@
-"""Records in, batches on devices out: `train_batches`, `eval_batches`, `make_batches`, `distribute`, and transforms.
+"""Records in, batches on devices out, for Keras and for loops of your own, on one device and on many machines.
 
 Importing this package does not import TensorFlow; using a name that builds batches does. What decides their order does
 not: `order`, `ordering`, `mixture` and `position` are NumPy.
@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shardfeed.pipelines.augment import letterbox, random_resized_crop, resize_center_crop
+    from shardfeed.pipelines.backup import Backup
     from shardfeed.pipelines.batches import make_batches, train_batches
     from shardfeed.pipelines.distribution import Feed, distribute
-    from shardfeed.pipelines.evaluation import eval_batches
+    from shardfeed.pipelines.evaluation import EvalFeed, distribute_eval, eval_batches
     from shardfeed.pipelines.mixture import mix
     from shardfeed.pipelines.ordering import order_samples
     from shardfeed.pipelines.position import Position
 
 __all__ = [
+    "Backup",
+    "EvalFeed",
     "Feed",
     "Position",
     "distribute",
+    "distribute_eval",
     "eval_batches",
     "letterbox",
     "make_batches",
@@ -32,9 +36,10 @@ __all__ = [
 
 _ROOMS = {
     "augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
+    "backup": ("Backup",),
     "batches": ("make_batches", "train_batches"),
     "distribution": ("Feed", "distribute"),
-    "evaluation": ("eval_batches",),
+    "evaluation": ("EvalFeed", "distribute_eval", "eval_batches"),
     "ordering": ("order_samples",),
     "position": ("Position",),
     "mixture": ("mix",),

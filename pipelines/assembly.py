@@ -76,10 +76,12 @@ def assemble_batches(
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
+        assert order.parts == share.parts
         numbered = _streamed(samples, order, repeat, start_step, share, parallelism)
     batches = numbered.map(sample, num_parallel_calls=parallelism)
     batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
-    cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch
+    per_step = share.replicas // share.parts
+    cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch * per_step
     batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
     return batches.prefetch(prefetch).with_options(data_options(parallelism))
 

@@ -1,7 +1,7 @@
 """Batches for the replicas of a `tf.distribute` strategy, counted so that Keras has nothing to guess."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from shardfeed.pipelines.assembly import Share, Transform, assemble_batches
 from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
 from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, threads
 from shardfeed.pipelines.mixture import Samples
-from shardfeed.pipelines.order import Order
+from shardfeed.pipelines.order import Order, StreamOrder
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.pipelines.position import Position
 from shardfeed.schema import LABEL
@@ -104,10 +104,18 @@ def distribute(
         epoch_samples=epoch_samples,
         shuffle_buffer=shuffle_buffer,
     )
+    pipelines = input_pipelines(strategy)
+    if isinstance(chosen, StreamOrder):
+        chosen = replace(chosen, parts=pipelines)
     at_once, ahead = threads(parallelism), at_least("prefetch", prefetch, 1)
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            if isinstance(chosen, StreamOrder) and context.num_input_pipelines != pipelines:
+                problem = (
+                    f"got {context.num_input_pipelines} input pipelines, expected {pipelines}, its cluster's workers"
+                )
+                raise UsageError("strategy", problem, 'use order="global"')
             return assemble_batches(
                 arranged,
                 chosen,
@@ -142,6 +150,13 @@ def image_or_transform(
     if transform is not None and image_size is None:
         return None, transform
     raise UsageError("image_size, transform", "expected exactly one of them")
+
+
+def input_pipelines(strategy: tf.distribute.Strategy) -> int:
+    """Workers among which the input is shared: those of the strategy's cluster, or 1 where there is none."""
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec().as_dict() if resolver is not None else {}
+    return max(1, len(cluster.get("chief", [])) + len(cluster.get("worker", [])))
 
 
 def pipeline_share(context: tf.distribute.InputContext, replicas: int) -> Share:

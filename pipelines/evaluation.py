@@ -1,12 +1,19 @@
 """Batches for evaluation: every sample exactly once, on one device and on several."""
 
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.assembly import Transform, assemble_batches
 from shardfeed.pipelines.augment import Size, resize_center_crop
-from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, make_batches
+from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, make_batches, threads
+from shardfeed.pipelines.distribution import Distributed, image_or_transform, pipeline_share
+from shardfeed.pipelines.order import StoredOrder
+from shardfeed.pipelines.ordering import at_least, order_samples
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
 
@@ -91,3 +98,68 @@ def _all_share(size: int, replicas: int) -> bool:
     """Whether no replica gets an empty piece of a batch."""
     piece = -(-size // replicas)
     return piece * (replicas - 1) < size
+
+
+@dataclass(frozen=True)
+class EvalFeed:
+    """What a loop needs to evaluate: one iteration over `batches` is one pass over the split, in `steps` steps."""
+
+    batches: Distributed
+    steps: int
+
+
+def distribute_eval(
+    strategy: tf.distribute.Strategy,
+    split: Split,
+    *,
+    batch_size: int,
+    image_size: Size | None = None,
+    transform: Transform | None = None,
+    label: str = LABEL,
+    pad: float | None = None,
+    parallelism: int | None = None,
+    prefetch: int = 2,
+) -> EvalFeed:
+    """Batches for evaluation in a loop of your own, for all replicas of `strategy`, on one machine or on several.
+
+    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cut by
+    `resize_center_crop(image_size)`; with `transform` instead, (what that gives, mask). In every step each replica
+    has b = `batch_size / strategy.num_replicas_in_sync` samples, and all have as many steps. Each sample of the split
+    stands under a True exactly once, over all replicas and steps. Under False are samples that come again to
+    fill the last step: real ones, so that any model can digest them, and to be left out of every sum.
+
+    `pad`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches. Keras's `evaluate`
+    and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
+
+    Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of the
+    replicas, workers with different numbers of them, and unless exactly one of `image_size` and `transform` is given.
+    """
+    keys, sample = image_or_transform(split, image_size, transform, resize_center_crop, label)
+    replicas = strategy.num_replicas_in_sync
+    check_shared_batch(batch_size, replicas)
+    _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
+    assert isinstance(stored, StoredOrder)
+    order = replace(stored, epoch_samples=stored.steps_per_epoch * stored.batch_size)
+    # What fills the last step is in its second pass or a later one, and the seed is a function of the pass.
+    first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
+    at_once, ahead = threads(parallelism), at_least("prefetch", prefetch, 1)
+
+    def masked(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
+        mask = tf.equal(seed[0], first_pass)
+        made = sample(features, seed)
+        return (*made, mask) if transform is None else (made, mask)
+
+    def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return assemble_batches(
+            split,
+            order,
+            masked,
+            repeat=False,
+            share=pipeline_share(context, replicas),
+            pad=pad,
+            keys=keys,
+            parallelism=at_once,
+            prefetch=ahead,
+        )
+
+    return EvalFeed(strategy.distribute_datasets_from_function(replica_batches), order.steps_per_epoch)

@@ -69,11 +69,16 @@ class Order:
 
 @dataclass(frozen=True)
 class StreamOrder(Order):
-    """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; made by `readers.stream`."""
+    """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; made by `readers.stream`.
+
+    `parts`: input pipelines (workers) that share the split; each streams a part of its own, so that another number of
+    them is another order.
+    """
 
     kind = "stream"
 
     shuffle_buffer: int
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -106,12 +111,13 @@ class IndexedOrder(Order):
 
 @dataclass(frozen=True)
 class StoredOrder(IndexedOrder):
-    """As the samples are stored, in each epoch."""
+    """As the samples are stored, in each epoch. Where an epoch has more positions than samples, they start again."""
 
     kind = "stored"
 
     def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
-        return Drawn(positions, np.full_like(positions, epoch))
+        passes, indices = np.divmod(positions, self.samples)
+        return Drawn(indices, epoch * -(-self.epoch_samples // self.samples) + passes)
 
 
 @dataclass(frozen=True)
@@ -230,7 +236,9 @@ def order_from_json(value: Any) -> Order:
     """The inverse of `Order.to_json`. Raises UsageError on anything else."""
     try:
         kind = ORDERS[value["kind"]]
-        given = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"}
+        given: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"
+        }
         for field in fields(kind):
             numbers = given[field.name] if isinstance(given[field.name], tuple) else (given[field.name],)
             expected = str if field.name == "dataset" else int

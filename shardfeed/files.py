@@ -123,26 +123,6 @@ def write_file(path: str, data: bytes) -> tuple[int, int]:
     return file.size, file.crc32c
 
 
-def keep_file(written: str, final: str) -> tuple[int, int]:
-    """Make a file that another library wrote durable and give it its final name; its size in bytes and CRC-32C.
-
-    Both names are in one directory; what had the final name is replaced.
-    """
-
-    def sync() -> None:
-        fd = os.open(written, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-    _guard(final, "fsync", sync)
-    checksum = _guard(final, "read", lambda: file_checksum(written))
-    _guard(final, "rename", lambda: os.rename(written, final))
-    fsync_directory(os.path.dirname(final) or ".")
-    return checksum
-
-
 def make_directory(path: str) -> None:
     """Create one directory if it is not there, durably."""
 

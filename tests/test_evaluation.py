@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import eval_batches, make_batches, resize_center_crop
-from shardfeed.pipelines.evaluation import last_batches
+from shardfeed.pipelines import eval_batches, make_batches, random_resized_crop, resize_center_crop
+from shardfeed.pipelines.evaluation import distribute_eval, last_batches
+from shardfeed.pipelines.order import StoredOrder
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import LABEL
 
@@ -101,3 +102,86 @@ def test_bad_arguments(split: Split) -> None:
         eval_batches(split, batch_size=4, image_size=8, label="x")
     with pytest.raises(UsageError, match="image_size: got 0"):
         eval_batches(split, batch_size=4, image_size=0)
+
+
+ONE = tf.distribute.get_strategy()  # of one replica; several are in test_shares.py
+
+
+def test_a_stored_epoch_may_start_again() -> None:
+    for samples in range(1, 20):
+        for batch_size in range(1, 12):
+            steps = -(-samples // batch_size)
+            order = StoredOrder("", samples, batch_size, steps * batch_size, 0)
+            drawn = order.draw(0, np.arange(order.epoch_samples))
+            assert order.steps_per_epoch == steps
+            assert drawn.indices[drawn.passes == 0].tolist() == list(range(samples))
+            assert drawn.indices.max() < samples
+            again = order.draw(1, np.arange(order.epoch_samples))
+            assert again.indices.tolist() == drawn.indices.tolist()
+            assert again.passes.min() > drawn.passes.max()
+
+
+@pytest.mark.parametrize("batch_size", [1, 9, 16, 100])
+def test_under_the_mask_is_each_sample_once(split: Split, batch_size: int) -> None:
+    feed = distribute_eval(ONE, split, batch_size=batch_size, image_size=(20, 24))
+    assert feed.batches.element_spec == (
+        tf.TensorSpec([batch_size, 20, 24, 3], tf.uint8),
+        tf.TensorSpec([batch_size], tf.int64),
+        tf.TensorSpec([batch_size], tf.bool),
+    )
+    assert isinstance(feed.batches, tf.data.Dataset)
+    plain = list(eval_batches(split, batch_size=batch_size, image_size=(20, 24)).as_numpy_iterator())
+    passes = [list(feed.batches.as_numpy_iterator()) for _ in range(2)]
+    for batches in passes:
+        assert len(batches) == feed.steps == len(plain)
+        for part in (0, 1):
+            np.testing.assert_array_equal(
+                np.concatenate([batch[part][batch[2]] for batch in batches]),
+                np.concatenate([batch[part] for batch in plain]),
+            )
+    filled = feed.steps * batch_size - len(split)
+    first, (images, labels, mask) = passes[0][0], passes[1][-1]
+    assert mask.tolist() == [True] * (batch_size - filled) + [False] * filled
+    if batch_size < len(split):
+        np.testing.assert_array_equal(images[~mask], first[0][:filled])
+        np.testing.assert_array_equal(labels[~mask], first[1][:filled])
+
+
+def test_a_transform_gets_the_seeds_it_gets_elsewhere(split: Split) -> None:
+    crop = random_resized_crop(12)
+    (expected,) = make_batches(split[:7], crop, batch_size=7, order="stored").as_numpy_iterator()
+    feed = distribute_eval(ONE, split[:7], batch_size=4, transform=crop)
+    found = [images[mask] for images, mask in feed.batches.as_numpy_iterator()]
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+def test_fewer_samples_than_the_batch(split: Split) -> None:
+    chosen = split.select([5])
+    feed = distribute_eval(ONE, chosen, batch_size=4, transform=lambda features, seed: features["image/filename"])
+    ((names, mask),) = feed.batches.as_numpy_iterator()
+    assert names.tolist() == [split[5]["image/filename"]] * 4
+    assert mask.tolist() == [True, False, False, False]
+
+
+def test_ragged_features_are_padded(split: Split) -> None:
+    def some(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        return tf.range(tf.math.floormod(seed[1], 3))
+
+    feed = distribute_eval(ONE, split[:4], batch_size=3, transform=some, pad=-1)
+    values = [values.tolist() for values, _ in feed.batches.as_numpy_iterator()]
+    assert values == [[[-1, -1], [0, -1], [0, 1]], [[-1], [-1], [0]]]
+    with pytest.raises(UsageError, match="transform: got a component of shape"):
+        distribute_eval(ONE, split[:4], batch_size=3, transform=some)
+
+
+def test_bad_arguments_of_distribute_eval(split: Split) -> None:
+    with pytest.raises(UsageError, match="image_size, transform: expected exactly one of them"):
+        distribute_eval(ONE, split, batch_size=4)
+    with pytest.raises(UsageError, match="it has no samples"):
+        distribute_eval(ONE, split[:0], batch_size=4, image_size=8)
+    with pytest.raises(UsageError, match="batch_size: got 0"):
+        distribute_eval(ONE, split, batch_size=0, image_size=8)
+    with pytest.raises(UsageError, match="prefetch: got 0"):
+        distribute_eval(ONE, split, batch_size=4, image_size=8, prefetch=0)
+    with pytest.raises(UsageError, match=r"label: got 'x'.*'image/class/label'"):
+        distribute_eval(ONE, split, batch_size=4, image_size=8, label="x")

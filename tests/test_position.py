@@ -89,6 +89,12 @@ def test_a_buffer_of_another_size_has_its_remedy() -> None:
         Position(3, order).check(replace(order, shuffle_buffer=4096))
 
 
+def test_a_stream_over_other_workers_is_another_order() -> None:
+    order = StreamOrder("ab" * 16, 100_000, 8, 100_000, 3, 16_384, 2)
+    with pytest.raises(OrderMismatchError, match=r"parts was 2, now 1; a run in the stream order keeps its number of"):
+        Position(3, order).check(replace(order, parts=1))
+
+
 def test_long_values_are_cut() -> None:
     order = StratifiedOrder("ab" * 16, 1000, 10, 1000, 3, (1,) * 1000, (1,) * 1000)
     with pytest.raises(OrderMismatchError) as caught:

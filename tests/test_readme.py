@@ -57,13 +57,13 @@ def test_python_blocks_run(place: Path, name: str, code: str) -> None:
     script = place / f"{name}.py"
     # Only the multi-GPU block is about several devices: it gets two logical CPU devices, which MirroredStrategy uses.
     prefix = ""
-    if "MirroredStrategy()" in code:
+    if "tf.distribute.MirroredStrategy()" in code:
         prefix = (
             "import tensorflow as tf\n"
             "cpu = tf.config.list_physical_devices('CPU')[0]\n"
             "tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)\n"
         )
-        code = code.replace("MirroredStrategy()", "MirroredStrategy(['CPU:0', 'CPU:1'])")
+        code = code.replace("tf.distribute.MirroredStrategy()", "tf.distribute.MirroredStrategy(['CPU:0', 'CPU:1'])")
     script.write_text(prefix + code)
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
