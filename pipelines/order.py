@@ -9,8 +9,7 @@ An order prints itself, goes to JSON and back, and carries the fingerprint of th
 is the same on every machine and in every release.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.permutation import hashed, permuted
+from shardfeed.pipelines.quotas import floor_sum, golden_stride
 
 # What a key is for: two uses of one seed must not see the same numbers.
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
@@ -205,7 +205,7 @@ class StratifiedOrder(IndexedOrder):
     def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
         count = self.steps_per_epoch
         steps, slots = np.divmod(positions, self.batch_size)
-        stride = _golden_stride(count)
+        stride = golden_stride(count)
         turn = int(self._key(_TURN, epoch) % np.uint64(count))
         batches = (stride * steps + turn) % count
         cards = batches + count * permuted(slots, self.batch_size, self._key(_SLOTS, epoch, steps))
@@ -218,8 +218,8 @@ class StratifiedOrder(IndexedOrder):
         # How many positions its stratum had before: in earlier epochs, in the steps before this one, in this batch. Of
         # `quota` cards each batch has quota // count, and those at less than quota % count behind the first one more.
         offset, more = (turn - first) % count, quota % count
-        before = steps * (quota // count) + _floor_sum(steps, count, stride, offset)
-        before += steps - _floor_sum(steps, count, stride, offset - more + count)
+        before = steps * (quota // count) + floor_sum(steps, count, stride, offset)
+        before += steps - floor_sum(steps, count, stride, offset - more + count)
         within = (cards - first - (batches - first) % count) // count
         passes, places = np.divmod(epoch * quota + before + within, sizes[strata])
         starts = np.cumsum(sizes) - sizes
@@ -257,47 +257,3 @@ def in_share(positions: np.ndarray, batch_size: int, part: int, parts: int) -> n
     if batch_size % parts:
         raise UsageError("batch_size", f"got {batch_size}, expected a multiple of {parts}, which share it")
     return (positions % batch_size) // (batch_size // parts) == part
-
-
-def _golden_stride(count: int) -> int:
-    """The number nearest to `count` over the golden ratio that has no factor in common with it."""
-    wanted = round(count * (math.sqrt(5) - 1) / 2)
-    return next(n for step in range(count + 1) for n in (wanted - step, wanted + step) if math.gcd(n, count) == 1)
-
-
-def _floor_sum(counts: np.ndarray, modulus: int, factor: int, offsets: np.ndarray) -> np.ndarray:
-    """The sum of (factor * i + offset) // modulus over i from 0 to count - 1, for each count and offset, int64 [k].
-
-    By Euclid's algorithm on factor and modulus, as in Graham, Knuth and Patashnik, "Concrete Mathematics", section 3.5.
-    """
-    totals = np.zeros_like(counts)
-    while True:
-        totals += counts * (counts - 1) // 2 * (factor // modulus) + counts * (offsets // modulus)
-        factor, offsets = factor % modulus, offsets % modulus
-        reached = factor * counts + offsets
-        counts = reached // modulus
-        if not counts.any():
-            return totals
-        # Count the lattice points below the line from the other side.
-        offsets = reached % modulus
-        modulus, factor = factor, modulus
-
-
-def apportion(total: int, weights: Sequence[float]) -> tuple[int, ...]:
-    """`total` in whole numbers in proportion to `weights`: each share rounded down or up, together `total`.
-
-    The largest remainders are rounded up (Hamilton's method), the first ones where they are equal. Raises UsageError
-    for weights that are negative or not finite, or all zero.
-    """
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights):
-        raise UsageError("weights", f"got {list(weights)[:8]}, expected numbers of at least 0, and one above 0")
-    whole = math.fsum(weights)
-    exact = [total * weight / whole for weight in weights]
-    # 3 times a third is not always 1 in floating point: what is within a billionth of a whole number is that number.
-    floors = [
-        round(share) if abs(share - round(share)) < 1e-9 * max(1.0, share) else math.floor(share) for share in exact
-    ]
-    by_remainder = sorted(range(len(exact)), key=lambda i: (floors[i] - exact[i], i))
-    for i in by_remainder[: total - sum(floors)]:
-        floors[i] += 1
-    return tuple(floors)

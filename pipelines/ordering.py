@@ -16,9 +16,9 @@ from shardfeed.pipelines.order import (
     StoredOrder,
     StratifiedOrder,
     StreamOrder,
-    apportion,
 )
 from shardfeed.pipelines.permutation import MAX_SIZE
+from shardfeed.pipelines.quotas import apportion
 from shardfeed.pipelines.tuning import shuffle_buffer_records
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL

@@ -21,11 +21,10 @@ from shardfeed.pipelines.order import (
     StoredOrder,
     StratifiedOrder,
     StreamOrder,
-    _floor_sum,
-    apportion,
     in_share,
     order_from_json,
 )
+from shardfeed.pipelines.quotas import apportion
 
 DATASET = "0123456789abcdef" * 2
 
@@ -181,15 +180,6 @@ def test_classes_meet_in_batches_by_chance() -> None:
     assert met.mean() > 0.98  # by chance 1 - (1 - 5 / 59) ** 60 = 0.995
 
 
-@given(st.data(), st.integers(1, 60))
-def test_floor_sum(data: st.DataObject, modulus: int) -> None:
-    factor = data.draw(st.integers(0, modulus - 1))
-    rows = data.draw(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 2 * modulus)), min_size=1))
-    counts, offsets = np.array(rows, np.int64).T
-    expected = [sum((factor * i + offset) // modulus for i in range(count)) for count, offset in rows]
-    assert _floor_sum(counts, modulus, factor, offsets).tolist() == expected
-
-
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=12),
     st.lists(st.floats(0.01, 10), min_size=12, max_size=12),
@@ -218,25 +208,6 @@ def test_any_quotas(strata: list[int], weights: list[float], batch_size: int, st
             assert times.max() - times.min() <= 1
             mine = drawn.passes[stratum_of[drawn.indices] == number]
             assert mine.size == 0 or mine.max() <= (epoch + 1) * quotas[number] // size
-
-
-@given(st.integers(0, 500), st.lists(st.floats(0, 100), min_size=1, max_size=20).filter(lambda w: sum(w) > 1e-6))
-def test_apportion(total: int, weights: list[float]) -> None:
-    found = apportion(total, weights)
-    assert sum(found) == total
-    for share, weight in zip(found, weights, strict=True):
-        assert abs(share - total * weight / sum(weights)) < 1 + 1e-6
-        assert weight or not share
-
-
-def test_apportion_is_exact_where_it_can_be() -> None:
-    assert apportion(9, [1, 1, 1]) == (3, 3, 3)
-    assert apportion(10, [0.1] * 10) == (1,) * 10
-    assert apportion(1000, [0.7, 0.2, 0.1]) == (700, 200, 100)
-    assert apportion(4, [1, 1, 1]) == (2, 1, 1)
-    for bad in ([], [0, 0], [-1, 2], [float("nan")], [float("inf"), 1]):
-        with pytest.raises(UsageError, match="weights: got"):
-            apportion(3, bad)
 
 
 def test_shares_are_equal_and_consecutive() -> None:
