@@ -1,12 +1,59 @@
 """tf.data of serialized records in an order made of numbers: read by position, a chunk at a time, several at once."""
 
-from collections.abc import Callable
+import atexit
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
 
 # From the number of an epoch and of a chunk in it to the augmentation seeds, int64 [k, 2], and the records, [k].
 ReadChunk = Callable[[int, int], tuple[np.ndarray, list[bytes]]]
+
+_QUIET_SECONDS = 0.05  # without a call, in which TensorFlow's threads would have made the next
+_MOST_SECONDS = 5.0  # spent on that as the interpreter ends
+
+
+class _Calls:
+    """Calls of TensorFlow's threads into Python, which must all be over when the interpreter ends.
+
+    A thread that wants to run Python after that waits for ever, and with it the iterator that is being destroyed then:
+    a script whose iterator reads ahead would not exit. So as the interpreter starts to end, calls begin to say that the
+    data has ended too, and the interpreter waits until there are no more.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._last = 0.0
+        self.ending = False
+        atexit.register(self._end)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around what TensorFlow calls."""
+        with self._lock:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._last = time.monotonic()
+
+    def _end(self) -> None:
+        self.ending = True
+        deadline = time.monotonic() + _MOST_SECONDS
+        while time.monotonic() < deadline:
+            with self._lock:
+                if not self._running and time.monotonic() - self._last > _QUIET_SECONDS:
+                    return
+            time.sleep(_QUIET_SECONDS / 10)
+
+
+_CALLS = _Calls()
 
 
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
@@ -16,14 +63,18 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
     that `read` raises ends the iteration; its message is in TensorFlow's.
     """
 
-    def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        seeds, records = read(int(epoch), int(chunk))
-        return seeds, np.array(records, object)
+    def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[bool, np.ndarray, np.ndarray]:
+        with _CALLS.call():
+            if _CALLS.ending:
+                return False, np.zeros((0, 2), np.int64), np.zeros(0, object)
+            seeds, records = read(int(epoch), int(chunk))
+            return True, seeds, np.array(records, object)
 
     @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
-    def read_tensors(epoch: tf.Tensor, chunk: tf.Tensor) -> dict[str, tf.Tensor]:
-        seeds, records = tf.numpy_function(read_arrays, [epoch, chunk], [tf.int64, tf.string])
-        return {"seed": tf.ensure_shape(seeds, [None, 2]), "record": tf.ensure_shape(records, [None])}
+    def read_tensors(epoch: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        more, seeds, records = tf.numpy_function(read_arrays, [epoch, chunk], [tf.bool, tf.int64, tf.string])
+        return tf.ensure_shape(more, []), tf.ensure_shape(seeds, [None, 2]), tf.ensure_shape(records, [None])
 
     read_chunks = chunks.map(read_tensors, num_parallel_calls=parallelism, deterministic=True)
-    return read_chunks.unbatch()
+    read_chunks = read_chunks.take_while(lambda more, seeds, records: more)
+    return read_chunks.map(lambda more, seeds, records: {"seed": seeds, "record": records}).unbatch()
