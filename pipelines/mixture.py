@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -137,7 +138,7 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
     if not parts:
         raise UsageError("mix", "got no splits, expected pairs of a split and its weight")
     for split, weight in parts:
-        if not (isinstance(weight, int | float) and 0 < weight < float("inf")):
+        if not (isinstance(weight, Real) and 0 < weight < float("inf")):
             raise UsageError("mix", f"got the weight {weight!r} for split {split.name}, expected a number above 0")
         if len(split) == 0:
             raise UsageError("mix", f"split {split.name} has no samples", "leave it out")

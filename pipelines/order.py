@@ -22,6 +22,8 @@ from shardfeed.pipelines.quotas import floor_sum, golden_stride
 # What a key is for: two uses of one seed must not see the same numbers.
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
 
+_MAX_STEPS = 2**31  # of an epoch with strata: their square is counted in 64 bits
+
 
 class Drawn(NamedTuple):
     """Samples at some positions. Both int64 [k].
@@ -197,6 +199,8 @@ class StratifiedOrder(IndexedOrder):
             raise ValueError("expected quotas that add up to the whole batches of an epoch")
         if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
             raise ValueError("a stratum without samples has a quota")
+        if self.steps_per_epoch > _MAX_STEPS:
+            raise ValueError(f"expected at most 2^31 steps an epoch, got {self.steps_per_epoch}")
 
     def __str__(self) -> str:
         shares = ", ".join(f"{quota / self.epoch_samples:.3g}" for quota in self.quotas[:8])

@@ -71,10 +71,14 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
             return True, seeds, np.array(records, object)
 
     @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
-    def read_tensors(epoch: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def read_tensors(epoch: tf.Tensor, chunk: tf.Tensor) -> dict[str, tf.Tensor]:
         more, seeds, records = tf.numpy_function(read_arrays, [epoch, chunk], [tf.bool, tf.int64, tf.string])
-        return tf.ensure_shape(more, []), tf.ensure_shape(seeds, [None, 2]), tf.ensure_shape(records, [None])
+        return {
+            "more": tf.ensure_shape(more, []),
+            "seed": tf.ensure_shape(seeds, [None, 2]),
+            "record": tf.ensure_shape(records, [None]),
+        }
 
     read_chunks = chunks.map(read_tensors, num_parallel_calls=parallelism, deterministic=True)
-    read_chunks = read_chunks.take_while(lambda more, seeds, records: more)
-    return read_chunks.map(lambda more, seeds, records: {"seed": seeds, "record": records}).unbatch()
+    read_chunks = read_chunks.take_while(lambda chunk: chunk["more"])
+    return read_chunks.map(lambda chunk: {key: chunk[key] for key in ("seed", "record")}).unbatch()

@@ -74,7 +74,7 @@ def test_fingerprints_tell_mixtures_apart(flowers: Dataset) -> None:
         mix([(train, 3)]),
     ]
     assert len({mixture.fingerprint for mixture in mixtures}) == 5
-    assert mix([(train, 3), (validation, 1.0)]).fingerprint == mixtures[0].fingerprint
+    assert mix([(train, np.int64(3)), (validation, np.float32(1))]).fingerprint == mixtures[0].fingerprint  # type: ignore[list-item]  # NumPy numbers are numbers
 
 
 def test_two_datasets_share_what_both_have(folder: Callable[..., Path], tmp_path: Path) -> None:

@@ -320,6 +320,15 @@ def test_a_new_process_with_another_hash_seed_draws_the_same() -> None:
     assert done.stdout.strip() == str([order.batch(step).tolist() for step in range(40)])
 
 
+def test_what_would_overflow_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"at most 2\^31 steps an epoch"):
+        StratifiedOrder(DATASET, 2**32, 1, 2**32, 1, (2**32,), (2**32,))
+    largest = StratifiedOrder(DATASET, 2**31, 1, 2**31, 1, (2**31 - 5, 5), (2**30, 2**30))
+    drawn = largest.draw(10**6, np.array([0, 2**31 - 1]))
+    assert drawn.indices.min() >= 0
+    assert drawn.passes.min() >= 0
+
+
 def test_a_billion_samples() -> None:
     common = (DATASET, 10**9, 256, 10**9 // 256 * 256, 7)
     classes = (10**9 - 1000, 1000)
