@@ -20,7 +20,7 @@ from shardfeed.readers.indexed import indexed_records
 from shardfeed.readers.parse import parse_spec
 from shardfeed.readers.split import Split
 from shardfeed.readers.stream import serialized_records
-from shardfeed.schema import FORMAT
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 # From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
@@ -60,25 +60,29 @@ def assemble_batches(
 
     # What is parsed; the format is not worth reading where all images have the same.
     spec = parse_spec(samples.schema, keys)
+    if ENCODED in spec and "raw" in samples.formats:  # pixels have no header to tell their shape
+        spec |= parse_spec(samples.schema, [FORMAT, HEIGHT, WIDTH])
     constants = {}
     if FORMAT in spec and len(samples.formats) == 1:
         del spec[FORMAT]
         constants = {FORMAT: next(iter(samples.formats))}
 
-    def sample(numbered: dict[str, tf.Tensor]) -> Any:
-        features = tf.io.parse_single_example(numbered["record"], spec) if spec else {}  # it refuses an empty one
+    def sample(seed: tf.Tensor, record: Any) -> Any:
+        if isinstance(record, tuple):  # from a stream; put together here, because a map of its own would cost more
+            seed, record = tf.stack([seed, record[0]]), record[1]
+        features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
-        return transform(features, numbered["seed"])
+        return transform(features, seed)
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):
-        numbered = _drawn(samples, order, repeat, start_step, share, parallelism)
+        records = _drawn(samples, order, repeat, start_step, share, parallelism)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
-        numbered = _streamed(samples, order, repeat, start_step, share, parallelism)
-    batches = numbered.map(sample, num_parallel_calls=parallelism)
+        records = _streamed(samples, order, repeat, start_step, share, parallelism)
+    batches = records.map(sample, num_parallel_calls=parallelism)
     batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
     per_step = share.replicas // share.parts
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch * per_step
@@ -89,7 +93,7 @@ def assemble_batches(
 def _drawn(
     samples: Samples, order: IndexedOrder, repeat: bool, start_step: int, share: Share, parallelism: int
 ) -> tf.data.Dataset:
-    """{seed of the sample, record}, drawn by number and read by position; it starts anywhere at no cost."""
+    """(seed of the sample, record), drawn by number and read by position; it starts anywhere at no cost."""
     first_epoch, first_number = divmod(start_step, order.steps_per_epoch)
     first = first_number * order.batch_size
     chunks_per_epoch = -(-order.epoch_samples // order.chunk)
@@ -120,8 +124,9 @@ def _drawn(
 def _streamed(
     split: Split, order: StreamOrder, repeat: bool, start_step: int, share: Share, parallelism: int
 ) -> tf.data.Dataset:
-    """{seed of the sample, record}, read shard by shard; to start elsewhere, what comes before is read and dropped.
+    """(seed of the epoch, (place, record)), read shard by shard.
 
+    To start elsewhere than at an epoch's beginning, what comes before is read and dropped.
     Several input pipelines stream different parts of the split, each its own: cut by samples, not by shards, so that
     none is empty however few shards there are. A part has enough for its share of each step.
     """
@@ -145,7 +150,7 @@ def _streamed(
     records = epochs.flat_map(epoch)
     if skipped := first_number * (order.batch_size // share.parts):
         records = records.skip(skipped)
-    return records.map(lambda seed, numbered: {"seed": tf.stack([seed, numbered[0]]), "record": numbered[1]})
+    return records
 
 
 def _random_epoch(seed: int) -> tf.data.Dataset:

@@ -8,6 +8,7 @@ cut the same way wherever and whenever that happens. It returns uint8 [height, w
 import math
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
@@ -19,6 +20,7 @@ Size = int | tuple[int, int]
 _ATTEMPTS = 10  # to draw a window that fits into the image
 # Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
 _OWN_KEY = (0x5EED0FC209, 0)
+_PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
 def random_resized_crop(
@@ -27,13 +29,16 @@ def random_resized_crop(
     area: tuple[float, float] = (0.08, 1.0),
     aspect_ratio: tuple[float, float] = (3 / 4, 4 / 3),
     flip: bool = True,
+    antialias: bool = False,
 ) -> ImageTransform:
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
     `size`: pixels, one side or (height, width). `area`: the window's share of the image, least and most, within 0..1,
     drawn evenly. `aspect_ratio`: its width over its height, least and most, drawn evenly on a logarithmic scale.
     Where ten draws do not fit into the image (a very long one), the window is the largest one in its middle with an
-    aspect ratio in that range. `flip`: mirror left and right.
+    aspect ratio in that range. `flip`: mirror left and right. `antialias`: shrink with the triangle filter of Pillow's
+    and torchvision's bilinear, exactly, which costs more than decoding; without it, shrinking aliases by less than a
+    factor of 2 (see `decode`).
     Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Raises UsageError for a size that is not positive, and for a range that is empty or out of bounds.
@@ -42,51 +47,67 @@ def random_resized_crop(
     _check_range("area", area, 1.0)
     _check_range("aspect_ratio", aspect_ratio, math.inf)
 
+    draw = random_windows(area, aspect_ratio)
+
     def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        own = seed + tf.constant(_OWN_KEY, tf.int64)
-        uniform = tf.random.stateless_uniform([2 * _ATTEMPTS + 3], own, alg="philox")  # one call: each costs
-
-        def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return _random_window(shape, uniform, area, aspect_ratio), tf.constant([height, width])
-
-        image = decode_resized(features, choose)
+        window, coin = draw(seed)
+        target = tf.constant([height, width])
+        image = decode_resized(features, lambda shape: (window(shape), target), antialias=antialias)
         if flip:
-            image = tf.cond(uniform[-1] < 0.5, lambda: tf.reverse(image, [1]), lambda: image)
+            image = tf.cond(coin < 0.5, lambda: tf.reverse(image, [1]), lambda: image)
         return tf.ensure_shape(image, [height, width, 3])
 
     return transform
 
 
-def _random_window(
-    shape: tf.Tensor, uniform: tf.Tensor, area: tuple[float, float], aspect_ratio: tuple[float, float]
-) -> tf.Tensor:
-    """A window, int32 [4] (top, left, height, width), of an image of `shape`, int32 [2].
+def random_windows(
+    area: tuple[float, float], aspect_ratio: tuple[float, float]
+) -> Callable[[tf.Tensor], tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]]:
+    """From a seed, int64 [2], to a function and to one more number of 0..1, float32 [], to flip by.
 
-    `uniform`: float32 [2 * _ATTEMPTS + 3] in 0..1: for the shares, the aspect ratios, top and left, and one to spare.
+    The function takes an image's shape, int32 [2], to its window, int32 [4] (top, left, height, width). Written with as
+    few operations as will do: each costs about a microsecond an image.
     """
-    size = tf.cast(shape, tf.float32)
-    pixels = tf.reduce_prod(size) * (area[0] + (area[1] - area[0]) * uniform[:_ATTEMPTS])
-    low, high = math.log(aspect_ratio[0]), math.log(aspect_ratio[1])
-    ratios = tf.exp(low + (high - low) * uniform[_ATTEMPTS : 2 * _ATTEMPTS])
-    drawn = tf.round(tf.sqrt(tf.stack([pixels / ratios, pixels * ratios], 1)))
-    # The last candidate always fits: the image, cut in one direction to the nearest aspect ratio that is allowed.
-    nearest = tf.clip_by_value(size[1] / size[0], *aspect_ratio)
-    largest = tf.maximum(1.0, tf.round(tf.minimum(size, tf.stack([size[1] / nearest, size[0] * nearest]))))
-    candidates = tf.concat([drawn, largest[None]], 0)
-    fits = tf.reduce_all((candidates >= 1) & (candidates <= size), 1)
-    first = tf.argmax(fits)
-    extent = candidates[first]
-    # The largest one lies in the middle, the others anywhere.
-    place = tf.where(first == _ATTEMPTS, 0.5, uniform[-3:-1])
-    begin = tf.floor((size - extent + 1) * place)
-    return tf.cast(tf.concat([begin, extent], 0), tf.int32)
+    low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
+    # Columns of numbers: shares, logarithms of half the aspect ratio, the place of the window (top, left), the coin.
+    counts = [_ATTEMPTS, _ATTEMPTS, 2, 1]
+    least = np.repeat([area[0], low, 0.0, 0.0], counts)[:, None].astype(np.float32)
+    spans = np.repeat([area[1] - area[0], high - low, 1.0, 1.0], counts)[:, None].astype(np.float32)
+    halves = np.array([[-1.0, 1.0]], np.float32)  # height and width
+    farthest = np.array([[1 / aspect_ratio[0], aspect_ratio[1]]], np.float32)
+
+    def draw(seed: tf.Tensor) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
+        # As tf.random.stateless_uniform does, without its checks.
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant(_OWN_KEY, tf.int64))
+        uniform = tf.raw_ops.StatelessRandomUniformV2(
+            shape=least.shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32
+        )
+        shares, stretches, place, coin = tf.split(least + spans * uniform, counts)
+
+        def window(shape: tf.Tensor) -> tf.Tensor:
+            size = tf.cast(tf.reshape(shape, [1, 2]), tf.float32)
+            drawn = tf.round(tf.sqrt(shares * tf.reduce_prod(size)) * tf.exp(stretches * halves))
+            # The last candidate always fits: the image, cut in one direction to the nearest aspect ratio allowed.
+            largest = tf.maximum(1.0, tf.round(tf.minimum(size, tf.reverse(size, [1]) * farthest)))
+            candidates = tf.concat([drawn, largest], 0)
+            fits = tf.reduce_all(tf.equal(candidates, tf.clip_by_value(candidates, 1.0, size)), 1)
+            first = tf.argmax(fits)
+            extent = tf.gather(candidates, first)
+            # The largest one lies in the middle, the others anywhere.
+            begin = tf.floor((size[0] - extent + 1) * tf.where(first == _ATTEMPTS, 0.5, tf.reshape(place, [2])))
+            return tf.cast(tf.concat([begin, extent], 0), tf.int32)
+
+        return window, tf.reshape(coin, [])
+
+    return draw
 
 
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> ImageTransform:
+def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> ImageTransform:
     """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
     The window is the largest with the aspect ratio of `size`, times `crop_fraction`, centred. With the default 0.875 it
     is what is left of an image resized so that it just covers 256 x 256, of which the middle 224 x 224 are cut.
+    `antialias` as for `random_resized_crop`.
 
     Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1.
     """
@@ -103,17 +124,18 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> ImageTran
             window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
             return tf.concat([(shape - window) // 2, window], 0), target
 
-        return tf.ensure_shape(decode_resized(features, choose), [height, width, 3])
+        return tf.ensure_shape(decode_resized(features, choose, antialias=antialias), [height, width, 3])
 
     return transform
 
 
-def letterbox(size: Size, *, fill: int = 0) -> ImageTransform:
+def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> ImageTransform:
     """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground of value `fill`.
 
     An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at
     least 1, with (height - h') // 2 rows of ground above and (width - w') // 2 columns to the left. Boxes have to
-    follow: a caller computes that from `image/height` and `image/width`. The seed is not used.
+    follow: a caller computes that from `image/height` and `image/width`. The seed is not used. `antialias` as for
+    `random_resized_crop`.
 
     Raises UsageError for a size that is not positive, and for a fill that is not within 0..255.
     """
@@ -128,7 +150,7 @@ def letterbox(size: Size, *, fill: int = 0) -> ImageTransform:
 
     def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         del seed
-        image = decode_resized(features, choose)
+        image = decode_resized(features, choose, antialias=antialias)
         spare = [height, width] - tf.shape(image)[:2]
         before = spare // 2
         margins = tf.stack([before, spare - before], 1)

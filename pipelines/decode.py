@@ -1,13 +1,13 @@
 """Encoded images to pixels: only the part that is needed, at the scale that is needed.
 
-A JPEG is cropped while it is decoded. Where its window is at least twice the target, it is also scaled down by 2, 4 or
-8 while it is decoded, which is faster and, unlike skipping pixels, does not alias: less than a factor of 2 is left to
-the resize, for windows up to 16 times the target. The resize is bilinear without antialiasing, because the
-antialiasing kernel costs more than the decoder; so a large PNG made small does alias.
+A JPEG is cropped while it is decoded. An image is made small in two steps: first by r = 1, 2, 4 or 8, the largest of
+which the target still fits into the window that is left, then by a resize for what remains, less than a factor of 2 for
+windows up to 16 times the target. By r a JPEG is scaled while it is decoded, which saves time; other images by means
+over about r x r pixels. Neither aliases. The resize is bilinear; with `antialias` it is the triangle filter as wide as
+the scale asks for, which costs more than the decoder, and r leaves it at least a factor of 2 to do.
 
 The accurate DCT gives Pillow's pixels bit for bit, and is no slower than TensorFlow's default, which is up to 6 levels
-off. Only the outermost columns of a window may differ, by a few levels, where colour is subsampled: the decoder does
-not see the neighbours it would smooth them with.
+off.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,49 +15,111 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.schema import ENCODED, FORMAT
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 # From an image's (height, width), int32 [2], to the window to cut, int32 [4] (top, left, height, width), and the
 # (height, width) to resize it to, int32 [2]; all in pixels.
 ChooseWindow = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 _DCT = "INTEGER_ACCURATE"
-_RATIOS = (1, 2, 4, 8)
+RATIOS = (1, 2, 4, 8)
+# Columns decoded on either side of a window and cut off again: where colour is subsampled, the decoder smooths it
+# with the neighbours that it sees.
+_MARGIN = 1
+_GAP = 2  # by how much, at least, the antialiasing resize shrinks what was shrunk before
 
 
-def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow) -> tf.Tensor:
+def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> tf.Tensor:
     """The window of an image that `choose` picks, resized as it says, rounded: uint8 [h, w, 3], gray made RGB.
 
-    `features["image/encoded"]` is a JPEG or a PNG. Which one is decided when the graph is built where
-    `features["image/format"]` is a constant, else by each image's first bytes.
+    `features["image/encoded"]` is a JPEG, a PNG, or, where `features["image/format"]` is "raw", the pixels themselves,
+    uint8 `image/height` x `image/width` x 3. Which one is decided when the graph is built where the format is a
+    constant; else "raw" by that feature, JPEG and PNG by each image's first bytes.
     """
+    image, target = decode_window(features, choose, antialias=antialias)
+    return _resized(image, target, antialias)
+
+
+def decode_window(
+    features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The first half of `decode_resized`: the window, uint8 [h, w, 3], shrunk by r; and its target, int32 [2]."""
+    gap = _GAP if antialias else 1
     encoded = features[ENCODED]
+
+    def jpeg() -> tuple[tf.Tensor, tf.Tensor]:
+        return _jpeg_window(encoded, choose, gap)
+
+    def png() -> tuple[tf.Tensor, tf.Tensor]:
+        return _pixels_window(tf.image.decode_png(encoded, channels=3), choose, gap)
+
+    def raw() -> tuple[tf.Tensor, tf.Tensor]:
+        shape = tf.stack([features[HEIGHT], features[WIDTH], 3])
+        return _pixels_window(tf.reshape(tf.io.decode_raw(encoded, tf.uint8), shape), choose, gap)
+
+    def compressed() -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
+
     form = tf.get_static_value(features[FORMAT]) if FORMAT in features else None  # bytes, or an array of one
-    if form is None:
-        image, target = tf.cond(
-            tf.io.is_jpeg(encoded), lambda: _jpeg_window(encoded, choose), lambda: _png_window(encoded, choose)
-        )
+    if form is not None:
+        return {b"jpeg": jpeg, b"raw": raw}.get(np.asarray(form).item().lower(), png)()
+    if {FORMAT, HEIGHT, WIDTH} <= features.keys():
+        return tf.cond(features[FORMAT] == b"raw", raw, compressed)
+    return compressed()
+
+
+def _resized(image: tf.Tensor, target: tf.Tensor, antialias: bool) -> tf.Tensor:
+    """uint8 [h, w, 3] to uint8 [*target, 3]."""
+    image = tf.cast(image, tf.float32)  # first: resizing uint8 takes twice as long
+    if antialias:
+        resized = tf.image.resize(image, target, antialias=True)
     else:
-        image, target = (_jpeg_window if np.asarray(form).item().lower() == b"jpeg" else _png_window)(encoded, choose)
-    # As float32 first: resizing uint8 takes twice as long. Adding a half before the cut rounds, and is cheaper than
-    # tf.round; bilinear values never leave 0..255.
-    return tf.cast(tf.image.resize(tf.cast(image, tf.float32), target) + 0.5, tf.uint8)
+        # The op itself: `tf.image.resize` adds a dozen around it that look at shapes.
+        resized = tf.raw_ops.ResizeBilinear(images=image[None], size=target, half_pixel_centers=True)[0]
+    # Adding a half before the cut rounds, and is cheaper than tf.round; no value leaves 0..255.
+    return tf.cast(resized + 0.5, tf.uint8)
 
 
-def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow) -> tuple[tf.Tensor, tf.Tensor]:
-    window, target = choose(tf.image.extract_jpeg_shape(encoded)[:2])  # reads the header only
+def ratio_branch(window: tf.Tensor, target: tf.Tensor, gap: int = 1) -> tf.Tensor:
+    """Which of RATIOS to shrink `window` by so that it still covers `gap` times `target` in both directions."""
+    fits = tf.reduce_min(window[2:] // target)
+    return tf.reduce_sum(tf.cast(fits >= [gap * ratio for ratio in RATIOS[1:]], tf.int32))
+
+
+def _by_ratio(branch: tf.Tensor, shrink: Callable[[int], tf.Tensor]) -> tf.Tensor:
+    """`shrink(ratio)` for that of RATIOS at `branch`."""
+
+    def larger() -> tf.Tensor:
+        return tf.switch_case(branch - 1, [lambda ratio=ratio: shrink(ratio) for ratio in RATIOS[1:]])
+
+    return tf.cond(branch < 1, lambda: shrink(1), larger)  # the usual case first: each further branch costs
+
+
+def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> tuple[tf.Tensor, tf.Tensor]:
+    shape = tf.image.extract_jpeg_shape(encoded)[:2]  # reads the header only
+    window, target = choose(shape)
 
     def decode(ratio: int) -> tf.Tensor:
-        # The window is in pixels of the scaled image, whose sides are ceil(side / ratio): rounding down stays inside.
-        return tf.image.decode_and_crop_jpeg(encoded, window // ratio, channels=3, ratio=ratio, dct_method=_DCT)
+        # In pixels of the scaled image, whose sides are ceil(side / ratio): rounding down stays inside.
+        top, left, height, width = tf.unstack(window // ratio)
+        before = tf.minimum(left, _MARGIN)
+        right = tf.minimum(left + width + _MARGIN, -(-shape[1] // ratio))
+        wider = tf.stack([top, left - before, height, right - left + before])
+        image = tf.image.decode_and_crop_jpeg(encoded, wider, channels=3, ratio=ratio, dct_method=_DCT)
+        return tf.slice(image, [0, before, 0], [height, width, 3])
 
-    fits = tf.reduce_min(window[2:] // target)  # so many times the target fits into the window
-    branch = tf.reduce_sum(tf.cast(fits >= _RATIOS[1:], tf.int32))
-    return tf.switch_case(branch, [lambda ratio=ratio: decode(ratio) for ratio in _RATIOS]), target
+    return _by_ratio(ratio_branch(window, target, gap), decode), target
 
 
-def _png_window(encoded: tf.Tensor, choose: ChooseWindow) -> tuple[tf.Tensor, tf.Tensor]:
-    image = tf.image.decode_png(encoded, channels=3)
-    window, target = choose(tf.shape(image)[:2])
+def _pixels_window(pixels: tf.Tensor, choose: ChooseWindow, gap: int) -> tuple[tf.Tensor, tf.Tensor]:
+    window, target = choose(tf.shape(pixels)[:2])
     top, left, height, width = tf.unstack(window)
-    return tf.image.crop_to_bounding_box(image, top, left, height, width), target
+    cut = tf.slice(pixels, [top, left, 0], [height, width, 3])
+
+    def shrink(ratio: int) -> tf.Tensor:
+        if ratio == 1:
+            return cut
+        size = tf.maximum(1, window[2:] // ratio)
+        return tf.cast(tf.raw_ops.ResizeArea(images=cut[None], size=size)[0] + 0.5, tf.uint8)
+
+    return _by_ratio(ratio_branch(window, target, gap), shrink), target

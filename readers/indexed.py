@@ -59,7 +59,7 @@ _CALLS = _Calls()
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
     """What `read` gives for each of `chunks`, (epoch, chunk) as int64 [] each, sample by sample, in that order.
 
-    Elements are {"seed": int64 [2], "record": string []}. `parallelism` chunks are read at once, and held. An error
+    Elements are (seed int64 [2], record string []). `parallelism` chunks are read at once, and held. An error
     that `read` raises ends the iteration; its message is in TensorFlow's.
     """
 
@@ -81,4 +81,4 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
 
     read_chunks = chunks.map(read_tensors, num_parallel_calls=parallelism, deterministic=True)
     read_chunks = read_chunks.take_while(lambda chunk: chunk["more"])
-    return read_chunks.map(lambda chunk: {key: chunk[key] for key in ("seed", "record")}).unbatch()
+    return read_chunks.map(lambda chunk: (chunk["seed"], chunk["record"])).unbatch()

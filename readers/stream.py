@@ -4,22 +4,29 @@ The shuffled order is made of sequential reads: shards in random order, several 
 buffer. It is a permutation of the split and a function of the seed, the split's shards and the buffer's size alone:
 neither of how many shards are read at once, nor of the machine, nor of `tf.random.set_seed`.
 
+A large buffer takes a while to fill, and nothing leaves it before. So an epoch begins with the records of a few shards,
+an eighth of the buffer's worth, which go through a small buffer of their own while the large one fills in the
+background.
+
 Damage raises: TensorFlow checks the CRC of every record, and a shard with another number of records than the manifest
 says (one cut between records looks like a shorter one) is an error here. TensorFlow's message does not name the shard;
 `shardfeed verify` does.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.readers.split import Split
+from shardfeed.readers.split import ShardSlice, Split
 
 INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
 BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again
 READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a network disk, 16 MB in all
+START_BYTES = 64 << 20  # of records, read before the first one leaves: a fraction of a second from a local disk
+_START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_started_early`
 
 
 def serialized_records(
@@ -47,15 +54,81 @@ def serialized_records(
     shards = tf.data.Dataset.from_tensor_slices(table)
     if seed is None:
         return shards.flat_map(_shard_records)
-    interleaved = min(len(slices), INTERLEAVED_SHARDS)
-    records = _shuffled(shards, len(slices), seed, 1).interleave(
+    ordered = _shuffled(shards, len(slices), seed, 1)
+    start = max(1, START_BYTES * len(split) // max(1, split.record_bytes))
+    if shuffle_buffer < _START_SHARE * start:
+        records = _interleaved(ordered, len(slices), parallelism)
+        return _shuffled(records, shuffle_buffer, seed, 2)
+    return _started_early(ordered, slices, seed, start, shuffle_buffer, parallelism)
+
+
+def _interleaved(shards: tf.data.Dataset, count: int, parallelism: int) -> tf.data.Dataset:
+    """The records of `count` shards, several shards at a time."""
+    cycle = min(count, INTERLEAVED_SHARDS)
+    return shards.interleave(
         _shard_records,
-        cycle_length=interleaved,
+        cycle_length=cycle,
         block_length=BLOCK_RECORDS,
-        num_parallel_calls=min(parallelism, interleaved),
+        num_parallel_calls=min(parallelism, cycle),
         deterministic=True,
     )
-    return _shuffled(records, shuffle_buffer, seed, 2)
+
+
+def _started_early(
+    shards: tf.data.Dataset,
+    slices: Sequence[ShardSlice],
+    seed: int | tf.Tensor,
+    start: int,
+    shuffle_buffer: int,
+    parallelism: int,
+) -> tf.data.Dataset:
+    """The records of `shards` through a large buffer, all but the first, which go through one of `start` records.
+
+    The first ones are those of as many whole shards as make an eighth of the buffer; of one shard, where that has more,
+    only so many, and what it has left is reached by reading them a second time.
+    """
+    mean = sum(s.take for s in slices) / len(slices)
+    first_records = shuffle_buffer // _START_SHARE
+    count = min(max(1, round(first_records / mean)), len(slices) - 1)
+    most = max(s.take for s in slices)
+    if count and most <= 2 * first_records:  # whole shards
+        parts = [(shards.take(count), count), (shards.skip(count), len(slices) - count)]
+        longest = count * most
+    else:
+        head = shards.take(1).map(lambda shard: _head(shard, first_records))
+        tail = shards.take(1).map(lambda shard: _tail(shard, first_records))
+        parts = [(head, 1), (tail.concatenate(shards.skip(1)), len(slices))]
+        longest = first_records
+    buffers = [min(start, longest), shuffle_buffer]
+    first, rest = (
+        _shuffled(_interleaved(part, number, parallelism), buffer, seed, salt)
+        for (part, number), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
+    )
+
+    def part(number: tf.Tensor) -> tf.data.Dataset:
+        variant = tf.cond(
+            number == 0, lambda: tf.data.experimental.to_variant(first), lambda: tf.data.experimental.to_variant(rest)
+        )
+        return tf.data.experimental.from_variant(variant, first.element_spec)
+
+    # One after the other, as a block holds all of the first; but both are read from the beginning, the second one up to
+    # a block ahead.
+    return tf.data.Dataset.range(2).interleave(
+        part, cycle_length=2, block_length=longest, num_parallel_calls=2, deterministic=True
+    )
+
+
+def _head(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
+    """The first `count`, at most, of the records of `shard` that belong to the view."""
+    take = shard["take"]
+    return shard | {"take": tf.where(take < 0, tf.constant(count, tf.int64), tf.minimum(take, count))}
+
+
+def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
+    """What `_head` leaves."""
+    take = shard["take"]
+    left = tf.where(take < 0, take, tf.maximum(take - count, 0))
+    return shard | {"skip": shard["skip"] + count, "take": left}
 
 
 def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:

@@ -27,8 +27,8 @@ def test_sample_by_sample_in_order(parallelism: int) -> None:
         return np.full((count, 2), epoch), [b"%d %d %d" % (epoch, chunk, i) for i in range(count)]
 
     dataset = indexed_records(pairs(9), read, parallelism=parallelism)
-    assert dataset.element_spec == {"seed": tf.TensorSpec([2], tf.int64), "record": tf.TensorSpec([], tf.string)}
-    found = [(tuple(x["seed"].tolist()), x["record"]) for x in dataset.as_numpy_iterator()]
+    assert dataset.element_spec == (tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.string))
+    found = [(tuple(seed.tolist()), record) for seed, record in dataset.as_numpy_iterator()]
     expected = [((e, e), b"%d %d %d" % (e, c, i)) for e in range(3) for c in range(3) for i in range(c)]
     assert found == expected
 
@@ -40,7 +40,7 @@ def test_an_error_keeps_its_words() -> None:
         return np.zeros((1, 2), np.int64), [b"good"]
 
     iterator = indexed_records(pairs(9), read, parallelism=2).as_numpy_iterator()
-    assert [next(iterator)["record"] for _ in range(3)] == [b"good"] * 3
+    assert [next(iterator)[1] for _ in range(3)] == [b"good"] * 3
     with pytest.raises(tf.errors.OpError, match="RecordError: shard-7, record 3, offset 99: damaged"):
         next(iterator)
 

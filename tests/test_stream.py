@@ -7,7 +7,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
-from shardfeed.readers import Dataset, Split
+from shardfeed.readers import Dataset, Split, stream
 from shardfeed.readers.stream import INTERLEAVED_SHARDS, serialized_records
 
 
@@ -72,6 +72,60 @@ def test_the_order_does_not_depend_on_the_global_seed(flowers: Dataset, global_s
     tf.random.set_seed(global_seed)
     assert numbers(split, seed=5, shuffle_buffer=16) == expected
     assert tf.random.uniform([]).numpy() == before, "the caller's own randomness was changed"
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch starts with a small buffer as soon as the large one holds sixteen records."""
+    monkeypatch.setattr(stream, "START_BYTES", 1)
+
+
+@pytest.mark.usefixtures("early")
+@pytest.mark.parametrize("buffer", [16, 160, 1000])
+@pytest.mark.parametrize("part", [slice(None), slice(0, 1), slice(3, 150)])
+def test_an_epoch_that_starts_early_is_a_permutation(
+    flowers: Dataset, many_shards: Split, part: slice, buffer: int
+) -> None:
+    for split in (flowers["train"], many_shards):
+        expected = list(range(len(split)))[part]
+        first = numbers(split[part], split, seed=5, shuffle_buffer=buffer)
+        assert sorted(first) == expected
+        assert numbers(split[part], split, seed=5, shuffle_buffer=buffer, parallelism=8) == first
+
+
+@pytest.mark.usefixtures("early")
+def test_an_early_start_takes_few_shards(many_shards: Split) -> None:
+    """An eighth of the buffer's worth comes first, and only then what waited for the large buffer."""
+    slices = many_shards.shard_slices()
+    mean = len(many_shards) / len(slices)
+    shards = 3
+    found = numbers(many_shards, seed=5, shuffle_buffer=round(8 * shards * mean))
+    owners = [max(i for i, s in enumerate(slices) if s.first <= number) for number in found]
+    early = set(owners[: round(shards * (mean - 1))])
+    assert len(early) == shards
+    count = sum(slices[i].take for i in early)
+    assert set(owners[:count]) == early
+    assert not early & set(owners[count:])
+    # What follows went through the large buffer: it is not in runs of shards any more.
+    assert len(set(owners[count : count + 20])) > 5
+
+
+@pytest.mark.usefixtures("early")
+def test_a_large_shard_is_cut_for_an_early_start(flowers: Dataset) -> None:
+    split = flowers["train"]
+    largest = max(s.take for s in split.shard_slices())
+    buffer = 8 * (largest // 4)
+    found = numbers(split, seed=5, shuffle_buffer=buffer)
+    first = found[: buffer // 8]
+    assert max(first) - min(first) < buffer // 8, "not the first records of one shard"
+
+
+def test_a_small_buffer_is_not_started_early(many_shards: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = numbers(many_shards, seed=5, shuffle_buffer=80)
+    monkeypatch.setattr(stream, "START_BYTES", many_shards.record_bytes)
+    assert numbers(many_shards, seed=5, shuffle_buffer=80) == usual
+    monkeypatch.setattr(stream, "START_BYTES", 1)
+    assert numbers(many_shards, seed=5, shuffle_buffer=80) != usual
 
 
 def test_shards_are_shuffled_and_interleaved_without_a_buffer(many_shards: Split) -> None:
