@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.augment import letterbox, random_resized_crop, resize_center_crop
     from shardfeed.pipelines.backup import Backup
     from shardfeed.pipelines.batches import make_batches, train_batches
+    from shardfeed.pipelines.cache import Cache, cached
     from shardfeed.pipelines.distribution import Feed, distribute
     from shardfeed.pipelines.evaluation import EvalFeed, distribute_eval, eval_batches
     from shardfeed.pipelines.mixture import mix
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backup",
+    "Cache",
     "EvalFeed",
     "Feed",
     "Position",
+    "cached",
     "distribute",
     "distribute_eval",
     "eval_batches",
@@ -38,6 +41,7 @@ _ROOMS = {
     "augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
     "backup": ("Backup",),
     "batches": ("make_batches", "train_batches"),
+    "cache": ("Cache", "cached"),
     "distribution": ("Feed", "distribute"),
     "evaluation": ("EvalFeed", "distribute_eval", "eval_batches"),
     "ordering": ("order_samples",),

@@ -11,6 +11,7 @@ from shardfeed.budget import cpu_budget
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.assembly import Transform, assemble_batches
 from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
+from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.schema import ENCODED, FORMAT, LABEL, Schema
@@ -28,6 +29,7 @@ def train_batches(
     weights: Weights | None = None,
     repeat: bool = False,
     start_step: int = 0,
+    cache: CacheLike | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -52,6 +54,7 @@ def train_batches(
         repeat=repeat,
         start_step=start_step,
         keys=image_and_label_keys(samples.schema, label),
+        cache=cache,
         shuffle_buffer=shuffle_buffer,
         parallelism=parallelism,
         prefetch=prefetch,
@@ -73,6 +76,7 @@ def make_batches(
     pad: float | None = None,
     keys: Iterable[str] | None = None,
     epoch_samples: int | None = None,
+    cache: CacheLike | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -100,6 +104,9 @@ def make_batches(
     `epoch_samples`: how many samples, from the start of its order, make an epoch; unless given, as many as there are.
     `drop_remainder`: those that would not fill an epoch's last batch are left out; otherwise that batch is smaller.
 
+    `cache`: a directory on a faster disk or in /dev/shm, or a `Cache`: the shards are copied there once, as they are or
+    decoded, and read there.
+
     `pad`: None where all samples have one, static shape; else components whose shape varies are padded at their end to
     the batch's longest with this number, strings with "".
     `shuffle_buffer`: records; unless given, 16,384, fewer where that takes more than a quarter of the memory granted,
@@ -108,10 +115,11 @@ def make_batches(
     `parallelism`: samples transformed, and shards or batches read, at once; unless given, the CPUs granted.
     `prefetch`: batches made ahead.
 
-    Raises UsageError for an empty split, a batch that the split cannot fill, and arguments that cannot be meant.
+    Raises UsageError for an empty split, a batch that the split cannot fill, and arguments that cannot be meant; for a
+    cache, what `cached` raises.
     """
     arranged, chosen = order_samples(
-        samples,
+        cached(samples, cache),
         batch_size=batch_size,
         order=order,
         seed=seed,

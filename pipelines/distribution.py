@@ -10,6 +10,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.assembly import Share, Transform, assemble_batches
 from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
 from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, threads
+from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.order import Order, StreamOrder
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
@@ -72,6 +73,7 @@ def distribute(
     epoch_samples: int | None = None,
     start_step: int = 0,
     pad: float | None = None,
+    cache: CacheLike | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -95,7 +97,7 @@ def distribute(
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
     arranged, chosen = order_samples(
-        samples,
+        cached(samples, cache),
         batch_size=batch_size,
         order=order,
         seed=seed,

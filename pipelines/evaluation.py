@@ -11,6 +11,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.assembly import Transform, assemble_batches
 from shardfeed.pipelines.augment import Size, resize_center_crop
 from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, make_batches, threads
+from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.distribution import Distributed, image_or_transform, pipeline_share
 from shardfeed.pipelines.order import StoredOrder
 from shardfeed.pipelines.ordering import at_least, order_samples
@@ -25,6 +26,7 @@ def eval_batches(
     image_size: Size,
     label: str = LABEL,
     replicas: int = 1,
+    cache: CacheLike | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
 ) -> tf.data.Dataset:
@@ -32,7 +34,7 @@ def eval_batches(
 
     (images uint8 [b, height, width, 3], labels int64 [b]); b is `batch_size`, less in the last batch. Each image
     is cut by `resize_center_crop(image_size)`; for any other transform use
-    `make_batches(..., order="stored", drop_remainder=False)`. `parallelism` and `prefetch` as there.
+    `make_batches(..., order="stored", drop_remainder=False)`. `cache`, `parallelism` and `prefetch` as there.
 
     `replicas`: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
     out each batch among the replicas, so `batch_size` is the global one, and the last two batches may be of other
@@ -57,6 +59,7 @@ def eval_batches(
         )
 
     check_shared_batch(batch_size, replicas)
+    split = cached(split, cache)
     if replicas == 1:
         return stored(split, batch_size)
     if len(split) < replicas:
@@ -117,6 +120,7 @@ def distribute_eval(
     transform: Transform | None = None,
     label: str = LABEL,
     pad: float | None = None,
+    cache: CacheLike | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
 ) -> EvalFeed:
@@ -128,8 +132,8 @@ def distribute_eval(
     stands under a True exactly once, over all replicas and steps. Under False are samples that come again to
     fill the last step: real ones, so that any model can digest them, and to be left out of every sum.
 
-    `pad`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches. Keras's `evaluate`
-    and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
+    `pad`, `cache`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches. Keras's
+    `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
 
     Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of the
     replicas, workers with different numbers of them, and unless exactly one of `image_size` and `transform` is given.
@@ -137,6 +141,7 @@ def distribute_eval(
     keys, sample = image_or_transform(split, image_size, transform, resize_center_crop, label)
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
+    split = cached(split, cache)
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     order = replace(stored, epoch_samples=stored.steps_per_epoch * stored.batch_size)

@@ -36,7 +36,12 @@ class Samples(Protocol):
 
     @property
     def record_bytes(self) -> int:
-        """Framed bytes of all samples, about."""
+        """Framed bytes of all samples in the dataset, about: like the fingerprint, the same whatever copy is read."""
+        ...
+
+    @property
+    def read_bytes(self) -> int:
+        """Framed bytes of all samples as they are read, about: what they take in memory."""
         ...
 
     @property
@@ -87,6 +92,11 @@ class Mixture:
     def record_bytes(self) -> int:
         """Framed bytes of all parts."""
         return sum(part.record_bytes for part in self.parts)
+
+    @property
+    def read_bytes(self) -> int:
+        """Framed bytes of all parts as they are read."""
+        return sum(part.read_bytes for part in self.parts)
 
     @property
     def fingerprint(self) -> str:

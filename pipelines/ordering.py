@@ -93,7 +93,7 @@ def _streamable(samples: Samples) -> bool:
 def _shuffle_buffer(samples: Samples, order: str, asked: int | None) -> int:
     if asked is not None:
         return min(at_least("shuffle_buffer", asked, 1), len(samples))
-    records = shuffle_buffer_records(len(samples), samples.record_bytes, memory_budget())
+    records = shuffle_buffer_records(len(samples), samples.read_bytes, memory_budget())
     # A window is read while another is used, and copied on its way: at its peak it takes five times its size.
     return max(1, records // 4) if order == "blocks" else records
 

@@ -7,17 +7,32 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.framing import crc32c, unframe
+from shardfeed.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, crc32c, frame_parts, unframe
 from shardfeed.index import Index
 from shardfeed.manifest import SplitInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 _READ_BYTES = 8 << 20  # records that follow each other in a shard are read together, up to so many bytes
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Files that are read instead of a split's own: the same samples in the same places. Made by `copies.py`.
+
+    `directory`: where they are. `info`: what they are. `numbers[i]`: the split's shard of which their shard `i` is the
+    copy; shards that have none are read where they were. `decoded`: whether images are raw pixels in it.
+    """
+
+    directory: str
+    info: SplitInfo
+    numbers: tuple[int, ...]
+    decoded: bool
 
 
 class _OpenFile:
@@ -34,13 +49,16 @@ class _OpenFile:
 class Shards:
     """The shard files and indexes of one split. Pickles as its directory and what the manifest says of it.
 
+    `info` says what the split is, also where a `copy` of shards is read, which may hold other bytes.
     `firsts`: int64 [shards + 1], the place in the split of each shard's first record, and the number of records.
     `columns`: features that `read_column` has read, in stored order; as little pickled as open files.
     """
 
-    def __init__(self, directory: str, info: SplitInfo) -> None:
+    def __init__(self, directory: str, info: SplitInfo, copy: Copy | None = None) -> None:
         self.directory = directory
         self.info = info
+        self.copy = copy
+        self._copied = {number: i for i, number in enumerate(copy.numbers)} if copy else {}
         self.firsts = np.cumsum([0, *(shard.records for shard in info.shards)], dtype=np.int64)
         self._forget()
 
@@ -50,21 +68,29 @@ class Shards:
         self._indexes: dict[int, Index] = {}
         self.columns: dict[str, np.ndarray] = {}
 
-    def __getstate__(self) -> tuple[str, SplitInfo]:
-        return self.directory, self.info
+    def __getstate__(self) -> tuple[str, SplitInfo, Copy | None]:
+        return self.directory, self.info, self.copy
 
-    def __setstate__(self, state: tuple[str, SplitInfo]) -> None:
+    def __setstate__(self, state: tuple[str, SplitInfo, Copy | None]) -> None:
         self.__init__(*state)
 
+    def read_from(self, shard: int) -> tuple[str, SplitInfo, int]:
+        """Where a shard is read: a directory, the split that its files belong to, and the shard's number there."""
+        if self.copy is not None and shard in self._copied:
+            return self.copy.directory, self.copy.info, self._copied[shard]
+        return self.directory, self.info, shard
+
     def path(self, shard: int) -> str:
-        """The path of a shard's file."""
-        return os.path.join(self.directory, self.info.stem(shard) + RECORD_SUFFIX)
+        """The path of the file that is read for a shard."""
+        directory, info, number = self.read_from(shard)
+        return os.path.join(directory, info.stem(number) + RECORD_SUFFIX)
 
     def index(self, shard: int) -> Index:
         """Where the records of a shard start; read when first asked for, and kept: 8 bytes a record."""
         if shard not in self._indexes:
-            path = os.path.join(self.directory, self.info.stem(shard) + INDEX_SUFFIX)
-            self._indexes[shard] = read_index(path, self.info, shard)
+            directory, info, number = self.read_from(shard)
+            path = os.path.join(directory, info.stem(number) + INDEX_SUFFIX)
+            self._indexes[shard] = read_index(path, info, number)
         return self._indexes[shard]
 
     def unchecked(self, shard: int, size: int, offset: int) -> bytes:
@@ -113,6 +139,9 @@ class Shards:
             while last < count and (last == first or offsets[last + 1] - offsets[first] <= _READ_BYTES):
                 last += 1
             begin = offsets[first]
+            if last - first == 1 and (payload := _payload_alone(file.fd, begin, offsets[last])) is not None:
+                payloads.append(payload)
+                continue
             data = os.pread(file.fd, offsets[last] - begin, begin)
             for i in range(first, last):
                 framed = data if last - first == 1 else data[offsets[i] - begin : offsets[i + 1] - begin]
@@ -137,6 +166,19 @@ class Shards:
             if len(files) > _OPEN_SHARDS:
                 files.popitem(last=False)
         return opened
+
+
+def _payload_alone(fd: int, start: int, end: int) -> bytes | None:
+    """The payload of the framed record in bytes `start` to `end` of a file, or None where anything is wrong with it.
+
+    Read by itself: cutting it out of its frame would copy it, which takes longer than checking its CRC.
+    """
+    payload = os.pread(fd, end - start - FRAME_BYTES, start + HEADER_BYTES)
+    header, _, footer = frame_parts([payload])
+    framed_alike = (
+        os.pread(fd, HEADER_BYTES, start) == header and os.pread(fd, FOOTER_BYTES, end - FOOTER_BYTES) == footer
+    )
+    return payload if framed_alike and len(payload) == end - start - FRAME_BYTES else None
 
 
 def read_index(path: str, info: SplitInfo, shard: int) -> Index:

@@ -18,7 +18,7 @@ from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.example import decode
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
-from shardfeed.readers.shards import Shards
+from shardfeed.readers.shards import Copy, Shards
 from shardfeed.schema import LABEL, Schema
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
@@ -64,13 +64,20 @@ class Split(Sequence[Record]):
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """`image/format` -> records, of the whole split (also for a slice); empty when unknown."""
-        return self._shards.info.formats
+        """`image/format` -> records, of the whole split (also for a slice), as they are read; empty when unknown."""
+        copy = self._shards.copy
+        return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 
     @property
     def record_bytes(self) -> int:
-        """Framed bytes of the records; for a part of the split in proportion to its length."""
+        """Framed bytes of the dataset's records; for a part of the split in proportion to its length."""
         info = self._shards.info
+        return info.size * len(self) // max(1, info.records)
+
+    @property
+    def read_bytes(self) -> int:
+        """Framed bytes of the records as they are read: other than `record_bytes` where a decoded copy is."""
+        info = self._shards.copy.info if self._shards.copy else self._shards.info
         return info.size * len(self) // max(1, info.records)
 
     @property
@@ -78,7 +85,7 @@ class Split(Sequence[Record]):
         """32 hex digits that two views share only if they hold the same records, shard by shard, in the same order.
 
         BLAKE2b over sizes and checksums of the shards, as the manifest has them, and the places of the view. It depends
-        neither on where the dataset lies nor on its name.
+        neither on where the dataset lies nor on its name, nor on which copy of it is read.
         """
         digest = hashlib.blake2b(self.name.encode(), digest_size=16)
         for shard in self._shards.info.shards:
@@ -90,6 +97,16 @@ class Split(Sequence[Record]):
         else:
             digest.update(self._places.astype("<i8").tobytes())
         return digest.hexdigest()
+
+    @property
+    def shards(self) -> Shards:
+        """The files behind the whole split."""
+        return self._shards
+
+    @property
+    def whole(self) -> "Split":
+        """The split of which this is a view, all of it."""
+        return self._view(range(self._shards.info.records))
 
     @property
     def contiguous(self) -> bool:
@@ -109,7 +126,7 @@ class Split(Sequence[Record]):
             return self._view(self._places[cut])
         payload = self.payload(index)
         try:
-            return self._checked(decode(payload))
+            return self.parse(payload)
         except IntegrityError as error:  # CRC right, content not: name the record
             raise RecordError(f"split {self.name}, record {self.place(index)}", error.problem, error.remedy) from None
 
@@ -191,6 +208,10 @@ class Split(Sequence[Record]):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
         return self._shards.payloads(self.places(indices))
 
+    def parse(self, payload: bytes) -> Record:
+        """A serialized Example as `split[i]` gives it. Raises IntegrityError where it is none, or not of the schema."""
+        return self._checked(decode(payload))
+
     def _checked(self, found: Mapping[str, Any]) -> Record:
         record: Record = {}
         for key, feature in self.schema.features.items():
@@ -207,6 +228,20 @@ class Split(Sequence[Record]):
             else:
                 record[key] = values[0] if feature.dtype == "bytes" else values[0].item()
         return record
+
+    def reading(self, copy: Copy) -> "Split":
+        """The same samples, read from a copy of the shards they are in."""
+        view = self._view(self._places)
+        view._shards = Shards(self._shards.directory, self._shards.info, copy)
+        return view
+
+    def shard_numbers(self) -> list[int]:
+        """The shards that hold samples of this view, ascending."""
+        places, firsts = self._places, self._shards.firsts
+        if isinstance(places, range) and places.step == 1:  # no array of a number for each sample
+            touched = (firsts[:-1] < places.stop) & (firsts[1:] > places.start)
+            return np.flatnonzero(touched & (np.diff(firsts) > 0)).tolist() if len(places) else []
+        return np.unique(np.searchsorted(firsts, np.asarray(places, np.int64), "right") - 1).tolist()
 
     def shard_slices(self) -> list[ShardSlice]:
         """The shards behind this view, in order, with the records of each that belong to it.

@@ -31,13 +31,36 @@ def memory_budget(root: str = "/") -> int:
     A limit, not what is free now: a default derived from it is the same in every run on one machine.
     """
     granted = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([granted, *(limit for _, limit in _memory_limits(root))])
+
+
+def memory_free(root: str = "/") -> int:
+    """Bytes of memory that may still be taken: what is left of its cgroups' limits, and available on the machine.
+
+    Cached pages of files on disks count as free, because they are given up when memory is wanted; what lies in a
+    file system in memory does not.
+    """
+    free = _named(os.path.join(root, "proc/meminfo")).get("MemAvailable:", memory_budget(root) >> 10) << 10  # in KiB
+    for directory, limit in _memory_limits(root):
+        (used,) = _numbers(directory, "memory.current", 1)
+        if used is None:
+            (used,) = _numbers(directory, "memory.usage_in_bytes", 1)
+        if used is not None:
+            stat = _named(os.path.join(directory, "memory.stat"))
+            # Version 1 counts the cgroups below under "total_"; files in memory are on neither of these lists.
+            cached = sum(stat.get(f"total_{name}", stat.get(name, 0)) for name in ("active_file", "inactive_file"))
+            free = min(free, limit - used + cached)
+    return max(0, free)
+
+
+def _memory_limits(root: str) -> Iterator[tuple[str, int]]:
+    """(directory, bytes) of each limit of this process's cgroups."""
     for directory in _cgroup_directories(root, "memory"):
         # memory.high is where the kernel starts to throttle; memory.limit_in_bytes is version 1's.
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             (limit,) = _numbers(directory, name, 1)
             if limit is not None and limit > 0:
-                granted = min(granted, limit)
-    return granted
+                yield directory, limit
 
 
 def _cgroup_directories(root: str, controller: str) -> Iterator[str]:
@@ -63,6 +86,16 @@ def _cgroup_directories(root: str, controller: str) -> Iterator[str]:
         for mount in mounts:
             for depth in range(len(parts), -1, -1):
                 yield os.path.join(root, mount, *parts[:depth])
+
+
+def _named(path: str) -> dict[str, int]:
+    """The numbers of a file of lines "name number ..."; empty where there is none."""
+    try:
+        with open(path) as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return {}
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 
 
 def _numbers(directory: str, name: str, count: int) -> list[int | None]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.budget import cpu_budget, memory_budget
+from shardfeed.budget import cpu_budget, memory_budget, memory_free
 
 HERE = "/tenant/job"
 GIB = 1 << 30
@@ -67,6 +67,45 @@ def test_memory_limit(tmp_path: Path, cgroups: str, files: dict[str, str], memor
     assert memory_budget(machine(tmp_path, cgroups, **files)) == memory
 
 
+@pytest.mark.parametrize(
+    ("cgroups", "files", "free"),
+    [
+        ("", {}, 6 * GIB),
+        (f"0::{HERE}\n", {"tenant/job/memory.max": str(4 * GIB), "tenant/job/memory.current": str(3 * GIB)}, GIB),
+        # Above what the machine has available; without limit; used up.
+        (f"0::{HERE}\n", {"tenant/job/memory.max": str(12 * GIB), "tenant/job/memory.current": str(GIB)}, 6 * GIB),
+        (f"0::{HERE}\n", {"tenant/job/memory.max": "max", "tenant/job/memory.current": str(GIB)}, 6 * GIB),
+        (f"0::{HERE}\n", {"tenant/memory.max": str(GIB), "tenant/memory.current": str(2 * GIB)}, 0),
+        (
+            f"5:memory:{HERE}\n",
+            {f"memory{HERE}/memory.limit_in_bytes": str(GIB), f"memory{HERE}/memory.usage_in_bytes": str(GIB // 4)},
+            GIB * 3 // 4,
+        ),
+    ],
+)
+def test_memory_free(tmp_path: Path, cgroups: str, files: dict[str, str], free: int) -> None:
+    root = machine(tmp_path, cgroups, **files)
+    (tmp_path / "proc/meminfo").write_text(f"MemTotal: {16 << 20} kB\nMemFree: 1 kB\nMemAvailable: {6 << 20} kB\n")
+    assert memory_free(root) == free
+
+
+@pytest.mark.parametrize(
+    ("mount", "limit", "used", "total"),
+    [("", "memory.max", "memory.current", ""), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")],
+)
+def test_cached_pages_of_files_are_free(tmp_path: Path, mount: str, limit: str, used: str, total: str) -> None:
+    """But not those of files in memory, which the kernel lists with the processes' own."""
+    here = f"{mount}{HERE}".lstrip("/")
+    stat = f"anon 5\nactive_file 9\n{total}active_file {GIB}\n{total}inactive_file {GIB}\ninactive_anon {3 * GIB}\n"
+    files = {f"{here}/{limit}": str(8 * GIB), f"{here}/{used}": str(7 * GIB), f"{here}/memory.stat": stat}
+    assert memory_free(machine(tmp_path, f"{'5:memory' if mount else '0:'}:{HERE}\n", **files)) == 3 * GIB
+
+
+def test_without_meminfo_the_machine_is_free(tmp_path: Path) -> None:
+    assert memory_free(str(tmp_path)) == 16 * GIB
+
+
 def test_this_machine_grants_something() -> None:
     assert cpu_budget() >= 1
     assert memory_budget() > 1 << 20
+    assert memory_free() > 1 << 20
