@@ -21,6 +21,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from shardfeed.converters.heap import keep_heap
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shard_writer import Receipt, ShardTask, write_shard
 from shardfeed.errors import UsageError, WorkerLostError
@@ -65,6 +66,7 @@ def _work(tasks: Connection, lifeline: Connection, board: _Board) -> None:
     """A worker's life: shards in, receipts or errors out, until the parent closes the pipe or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    keep_heap()
 
     def leave_with_parent() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -211,9 +213,18 @@ class LocalEngine:
         """
         again: deque[ShardTask] = deque()
         deaths: dict[str, list[int]] = {}
+        waiting = next(tasks, None)  # made while the workers are busy: whoever is done gets it at once
+
+        def give() -> None:
+            nonlocal waiting
+            while waiting is not None and self._has_room():
+                self._give(waiting)
+                waiting = again.popleft() if again else next(tasks, None)
+
         while True:
-            while self._has_room() and (task := again.popleft() if again else next(tasks, None)) is not None:
-                self._give(task)
+            if waiting is None and again:
+                waiting = again.popleft()
+            give()
             busy = [worker for worker in self._workers if worker.task is not None]
             if not busy:
                 return
@@ -224,6 +235,7 @@ class LocalEngine:
                     receipt = self._receive(worker)
                     if receipt is not None:
                         worker.task = None
+                        give()  # first: keeping the receipt takes the disk a while
                         yield receipt
                     else:
                         again.append(self._lost(worker, RejectCode.DECODER_CRASH, deaths))

@@ -5,16 +5,17 @@ The result is a pure function of the task. Engines only decide where and when.
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.converters.images import ImageOptions, StoredImage, store_image
+from shardfeed.converters.image_options import ImageOptions
+from shardfeed.converters.images import StoredImage, store_image
+from shardfeed.converters.reading import ReadAhead, read_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.source import Sample, SourceFile
+from shardfeed.converters.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.example import encode_parts
+from shardfeed.example import ExampleEncoder
 from shardfeed.files import NewFile, write_file
 from shardfeed.framing import frame_parts
 from shardfeed.index import Index
@@ -108,6 +109,8 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     sizes: list[int] = []
     path = os.path.join(task.directory, task.stem)
     hashed = SHA256 in task.schema.features
+    encoder = ExampleEncoder(task.schema.features)
+    ahead = ReadAhead(task.samples)
     # The directory is made durable once, with the index: the receipt that counts comes after both.
     with NewFile(path + RECORD_SUFFIX, sync_directory=False) as shard:
         read = 0
@@ -117,6 +120,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             try:
                 if place in task.condemned:
                     raise RejectedError(task.condemned[place], "ended its worker each time it was tried")
+                ahead.before(place)
                 data = read_image(sample)
                 read = len(data)
                 image = store_image(data, task.image)
@@ -127,7 +131,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 normalised.append(Noted(sample.key, image.transform, f"stored as {image.format.decode()}"))
             warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
             values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
-            parts = frame_parts(encode_parts(task.schema.features, values))
+            parts = frame_parts(encoder.parts(values))
             shard.write(parts)
             sizes.append(sum(map(len, parts)))
             _count(counts, values, sample)
@@ -177,43 +181,3 @@ def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sa
                     "correct the source, or its class names",
                 )
             of_class[label] += 1  # type: ignore[index]  # as above
-
-
-def read_image(sample: Sample) -> bytes:
-    """The bytes of a sample's image. Raises RejectedError where they cannot be had or are not those planned."""
-    if isinstance(sample.image, bytes):
-        return sample.image
-    if isinstance(sample.image, SourceFile):
-        return _read_file(sample.image)
-    try:
-        return sample.image()
-    except Exception as error:  # whatever a user's callable raises costs one image, not the run
-        raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
-
-
-def _read_file(file: SourceFile) -> bytes:
-    try:
-        # A FIFO put there since the listing must not block us: O_NONBLOCK opens it, fstat then tells.
-        fd = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            data = os.read(fd, file.size + 1)
-            state = os.fstat(fd)
-            while stat.S_ISREG(state.st_mode) and len(data) < min(file.size, state.st_size):
-                more = os.read(fd, file.size + 1 - len(data))
-                if not more:
-                    break
-                data += more
-        finally:
-            os.close(fd)
-    except FileNotFoundError:
-        raise RejectedError(RejectCode.SOURCE_CHANGED, "it was there when listed and is gone") from None
-    except OSError as error:
-        raise RejectedError(RejectCode.UNREADABLE, f"{os.strerror(error.errno or 0)} (errno {error.errno})") from None
-    if not stat.S_ISREG(state.st_mode):
-        raise RejectedError(RejectCode.NOT_REGULAR, "not a regular file any more")
-    if len(data) != file.size or state.st_size != file.size or state.st_mtime_ns != file.mtime_ns:
-        raise RejectedError(
-            RejectCode.SOURCE_CHANGED,
-            f"listed with {file.size} bytes, now {max(len(data), state.st_size)}; or its modification time differs",
-        )
-    return data

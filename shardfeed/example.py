@@ -14,7 +14,6 @@ process is refused as a duplicate symbol.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 import numpy as np
 
@@ -29,11 +28,14 @@ Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D ar
 
 
 _ONE_BYTE = [bytes((n,)) for n in range(0x80)]  # most lengths and labels
+_SMALL = b"\x0a%c%b\x12%c%c%c\x0a%c%b"  # the map entry of one value, while every length fits in seven bits
 
 
 def _varint(n: int) -> bytes:
     if 0 <= n < 0x80:
         return _ONE_BYTE[n]
+    if 0 <= n < 0x200000:  # the sizes of most images
+        return bytes((n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14) if n >> 14 else (n & 0x7F | 0x80, n >> 7))
     n = int(n) & 0xFFFFFFFFFFFFFFFF  # NumPy's would overflow; a negative int64 is its two's complement, ten bytes long
     out = bytearray()
     while n >= 0x80:
@@ -41,12 +43,6 @@ def _varint(n: int) -> bytes:
         n >>= 7
     out.append(n)
     return bytes(out)
-
-
-@lru_cache(maxsize=4096)
-def _name(key: str) -> bytes:
-    """The key field of a map entry."""
-    return _field(b"\x0a", key.encode())
 
 
 def _field(tag: bytes, content: bytes) -> bytes:
@@ -69,36 +65,66 @@ def _list(feature: Feature, value: Value) -> bytes:
 _KINDS: Mapping[Dtype, bytes] = {"bytes": _BYTES, "float32": _FLOAT, "int64": _INT64}
 
 
-def encode_parts(features: Mapping[str, Feature], values: Mapping[str, Value]) -> list[bytes]:
-    """An Example as buffers that joined are its serialisation; a scalar of 4 KiB or more is never copied.
+class ExampleEncoder:
+    """Examples with these features, one after the other: what they have in common is worked out once."""
 
-    `values` has exactly the keys of `features`, each value of the stated dtype: one value for shape `()`,
-    a list for `(None,)`; int64 within its range.
-    """
-    assert features.keys() == values.keys(), (sorted(features), sorted(values))
-    parts: list[bytes] = []
-    small: list[bytes] = []
-    for key in sorted(features):
-        value, name = values[key], _name(key)
-        if isinstance(value, bytes) and len(value) >= _LARGE:
-            # The same nesting from the inside out, with only the lengths counting the value.
-            head = b"\x0a" + _varint(len(value))
-            for tag, before in ((_BYTES, b""), (b"\x12", b""), (b"\x0a", name)):
-                head = tag + _varint(len(before) + len(head) + len(value)) + before + head
-            parts += [b"".join([*small, head]), value]
-            small = []
-        else:
-            feature = features[key]
-            kind = _field(_KINDS[feature.dtype], _list(feature, value))
-            small.append(_field(b"\x0a", name + _field(b"\x12", kind)))
-    parts.append(b"".join(small))
-    total = sum(map(len, parts))
-    parts[0] = b"\x0a" + _varint(total) + parts[0] if total else b""
-    return parts
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._fields = [(key, _field(b"\x0a", key.encode()), features[key]) for key in sorted(features)]
+
+    def parts(self, values: Mapping[str, Value]) -> list[bytes]:
+        """An Example as buffers that joined are its serialisation; a scalar of 4 KiB or more is never copied.
+
+        `values` has exactly the features' keys, each value of the stated dtype: one value for shape `()`, a list for
+        `(None,)`; int64 within its range.
+        """
+        assert len(values) == len(self._fields), (sorted(values), [key for key, *_ in self._fields])
+        parts: list[bytes] = []
+        small: list[bytes] = []
+        for key, name, feature in self._fields:
+            value = values[key]
+            if isinstance(value, bytes):
+                if len(value) >= _LARGE:
+                    parts += [b"".join([*small, _before_large(name, len(value))]), value]
+                    small = []
+                    continue
+                tag, content = 0x0A, value
+            elif feature.dtype == "int64" and not isinstance(value, list | tuple):
+                tag, content = 0x1A, _varint(value)  # type: ignore[arg-type]  # dtype says int
+            else:
+                small.append(_entry(name, feature, value))
+                continue
+            size, whole = len(content), len(name) + len(content) + 6
+            if whole < 0x80:
+                small.append(_SMALL % (whole, name, size + 4, tag, size + 2, size, content))
+            else:
+                small.append(_entry(name, feature, value))
+        parts.append(b"".join(small))
+        total = sum(map(len, parts))
+        parts[0] = b"\x0a" + _varint(total) + parts[0] if total else b""
+        return parts
+
+
+def _entry(name: bytes, feature: Feature, value: Value) -> bytes:
+    """The map entry of any value."""
+    kind = _field(_KINDS[feature.dtype], _list(feature, value))
+    return _field(b"\x0a", name + _field(b"\x12", kind))
+
+
+def _before_large(name: bytes, size: int) -> bytes:
+    """What stands before a value of `size` bytes in its map entry: the same nesting, only the lengths count it."""
+    value = b"\x0a" + _varint(size)
+    values = _BYTES + _varint(len(value) + size) + value
+    feature = name + b"\x12" + _varint(len(values) + size) + values
+    return b"\x0a" + _varint(len(feature) + size) + feature
+
+
+def encode_parts(features: Mapping[str, Feature], values: Mapping[str, Value]) -> list[bytes]:
+    """One Example as buffers; see `ExampleEncoder.parts`."""
+    return ExampleEncoder(features).parts(values)
 
 
 def encode(features: Mapping[str, Feature], values: Mapping[str, Value]) -> bytes:
-    """The serialised Example; see `encode_parts`."""
+    """The serialised Example; see `ExampleEncoder.parts`."""
     return b"".join(encode_parts(features, values))
 
 

@@ -23,7 +23,15 @@ TEMPORARY = ".partial"  # suffix of a file that is being written
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100
 _IOV_MAX = 1024  # limits.h: buffers in one writev
+_MOST_WAITING = _IOV_MAX // 2  # buffers: a record has a few
 _CHUNK = 1 << 20
+# Bytes: the disk starts on so many while the next are made, so that fsync has little left to wait for.
+_WRITEBACK = 8 << 20
+_GATHER = 1 << 20  # bytes written at once: fewer, larger calls take a third less of the system's time
+_SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
+_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
 _T = TypeVar("_T")
 
 
@@ -75,23 +83,41 @@ class NewFile:
         self._sync_directory = sync_directory
         self.size = 0
         self.crc32c = 0
+        self._waiting: list[bytes] = []
+        self._written = 0  # bytes, of `size`
+        self._begun = 0  # bytes from the start that the disk was asked to begin writing
         self._temporary = path + TEMPORARY
         self._fd = _guard(
             path, "create", lambda: os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         )
 
     def write(self, parts: Sequence[bytes]) -> None:
-        """Append the buffers in order, whatever number of system calls that takes."""
-        wanted = sum(map(len, parts))
-        written = _guard(self.path, "write", lambda: os.writev(self._fd, parts)) if len(parts) <= _IOV_MAX else 0
+        """Append the buffers in order, which are kept until there is about a megabyte to write."""
+        self._waiting += parts
+        for part in parts:
+            self.crc32c = extend_crc32c(self.crc32c, part)
+            self.size += len(part)
+        if self.size - self._written >= _GATHER or len(self._waiting) >= _MOST_WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what waits, whatever number of system calls that takes."""
+        parts, self._waiting = self._waiting, []
+        wanted = self.size - self._written
+        try:
+            written = os.writev(self._fd, parts) if len(parts) <= _IOV_MAX else 0
+        except OSError as error:
+            raise storage_error(self.path, "write", error) from error
         if written != wanted:  # a short write: disk nearly full, or more buffers than one call takes
             rest = memoryview(b"".join(parts))[written:]
             while rest:
                 done = _guard(self.path, "write", lambda r=rest: os.write(self._fd, r))
                 rest = rest[done:]
-        for part in parts:
-            self.crc32c = extend_crc32c(self.crc32c, part)
-        self.size += wanted
+        self._written = self.size
+        if self._written - self._begun >= _WRITEBACK and _sync_file_range is not None:
+            # Its result says nothing: an error is kept by the kernel for fsync, and no file system must know this call.
+            _sync_file_range(self._fd, self._begun, self._written - self._begun, _SYNC_FILE_RANGE_WRITE)
+            self._begun = self._written
 
     def __enter__(self) -> "NewFile":
         return self
@@ -101,6 +127,7 @@ class NewFile:
     ) -> None:
         try:
             if kind is None:
+                self._flush()
                 _guard(self.path, "fsync", lambda: os.fsync(self._fd))
         except StorageError:
             kind = StorageError

@@ -5,14 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from shardfeed.converters.engine import LocalEngine
-from shardfeed.converters.images import ImageOptions
+from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shard_writer import Receipt, ShardTask
 from shardfeed.converters.source import Sample
@@ -48,6 +48,23 @@ def test_shards_of_many_workers(tmp_path: Path, image: bytes) -> None:
     assert {n: r.info.records for n, r in receipts.items()} == {n: n for n in range(7)}
     assert engine.done() == (21, 21 * len(image))
     assert engine.warnings == []
+
+
+def test_a_worker_has_its_next_shard_before_a_receipt_is_handed_out(tmp_path: Path, image: bytes) -> None:
+    """Keeping a receipt takes the disk a while. One shard more is made ahead, and no more: they take memory."""
+    made = []
+
+    def tasks() -> Iterator[ShardTask]:
+        for number in range(6):
+            made.append(number)
+            yield task(tmp_path, number, [image])
+
+    with LocalEngine(1) as engine:
+        for done, receipt in enumerate(engine.run(tasks())):
+            assert receipt.number == done
+            given = engine._workers[0].task
+            assert given is None if done == 5 else given is not None and given.number == done + 1
+            assert made == list(range(min(6, done + 3)))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])

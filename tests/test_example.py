@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError
-from shardfeed.example import decode, encode, encode_parts
+from shardfeed.example import ExampleEncoder, decode, encode, encode_parts
 from shardfeed.framing import frame, unframe
 from shardfeed.index import Index
 from shardfeed.schema import Feature
@@ -61,6 +61,32 @@ def test_a_large_value_is_not_copied() -> None:
     parts = encode_parts({"a": Feature("int64"), "image": Feature("bytes")}, {"a": 1, "image": image})
     assert any(part is image for part in parts)
     assert len(parts) <= 3
+
+
+@pytest.mark.parametrize("key", ["a", "k" * 50, "k" * 121, "k" * 200])
+def test_one_value_is_written_like_a_list_of_one(key: str) -> None:
+    """Around every size at which a length takes one more byte, in the fast forms and in the general one."""
+    sizes = [*range(140), 16_370, 16_383, 16_384, 4095, 4096, 2**21 - 1, 2**21, 2**21 + 9]
+    values: list[tuple[Any, Any]] = [("bytes", bytes(size)) for size in sizes]
+    values += [("int64", sign * 2**power + more) for power in range(63) for sign in (1, -1) for more in (-1, 0)]
+    values += [("int64", 2**63 - 1), ("float32", 1.5)]
+    for dtype, value in values:
+        listed = encode({key: Feature(dtype, (None,))}, {key: [value]})
+        assert encode({key: Feature(dtype)}, {key: value}) == listed, (dtype, value)
+        ((found, decoded),) = decode(listed).values()
+        assert (found, list(decoded)) == (dtype, [value])
+
+
+def test_one_encoder_writes_many_examples() -> None:
+    encoder = ExampleEncoder({"b": Feature("bytes"), "a": Feature("int64", (None,))})
+    for values in ({"a": [1, 300], "b": b"x"}, {"b": bytes(5000), "a": []}):
+        parts = encoder.parts(values)
+        assert {key: list(found) for key, (_, found) in decode(b"".join(parts)).items()} == {
+            "a": values["a"],
+            "b": [values["b"]],
+        }
+    with pytest.raises(AssertionError):
+        encoder.parts({"a": [1]})
 
 
 def test_lists_that_are_not_packed_are_read() -> None:

@@ -2,8 +2,11 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,84 @@ def test_a_full_disk_is_a_storage_error(tmp_path: Path) -> None:
     assert caught.value.exit_code == 5
     assert "bytes are free" in str(caught.value)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_record(tmp_path: Path) -> None:
+    """A limit on the file's size does what a full disk does: one short write, then an error."""
+    code = f"""
+import resource
+from shardfeed.errors import StorageError
+from shardfeed.files import NewFile
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    with NewFile({str(tmp_path / "a")!r}) as file:
+        for _ in range(1000):
+            file.write([b"head", bytes(999), b"tail"])
+except StorageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cannot write: File too large (EFBIG)" in done.stdout
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_short_write_is_carried_on(tmp_path: Path) -> None:
+    """As a signal cuts one off: the rest follows, nothing is lost or doubled."""
+    parts = [bytes((i,)) * 300_000 for i in range(7)]
+    received = bytearray()
+    reader, writer = os.pipe()
+    main, times = threading.main_thread().ident, []
+    assert main is not None
+
+    def read_slowly() -> None:
+        for _ in range(5):
+            time.sleep(0.02)
+            signal.pthread_kill(main, signal.SIGUSR1)
+            received.extend(os.read(reader, 100_000))
+        while chunk := os.read(reader, 1 << 20):
+            received.extend(chunk)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: times.append(1))
+    thread = threading.Thread(target=read_slowly)
+    try:
+        with pytest.raises(RuntimeError), NewFile(str(tmp_path / "a")) as file:
+            os.close(file._fd)
+            file._fd = os.dup(writer)
+            os.close(writer)
+            thread.start()
+            file.write(parts)
+            raise RuntimeError
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+        os.close(reader)
+    assert times
+    assert received == b"".join(parts)
+    assert (file.size, file.crc32c) == (len(received), crc32c(bytes(received)))
+
+
+def test_a_large_file_is_begun_early_and_whole(tmp_path: Path) -> None:
+    parts = [b"%06d" % i + bytes(90_000) + b"end" for i in range(300)]  # 27 MB: several pieces are begun
+    with NewFile(str(tmp_path / "a")) as file:
+        for part in parts:
+            file.write([part[:6], part[6:]])
+        assert 0 < file.size - file._begun < 8 << 20
+    assert (file.size, file.crc32c) == file_checksum(str(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == b"".join(parts)
+
+
+def test_a_killed_writer_leaves_no_final_name(tmp_path: Path) -> None:
+    code = (
+        "import os, signal; from shardfeed.files import NewFile\n"
+        f"with NewFile({str(tmp_path / 'a')!r}) as file:\n"
+        "    for _ in range(20): file.write([bytes(1_000_000)])\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert os.listdir(tmp_path) == ["a.partial"]
+    write_file(str(tmp_path / "a"), b"again")
+    assert (tmp_path / "a").read_bytes() == b"again"
+    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_no_parent(tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ def test_parts_join_to_one_frame(parts: list[bytes]) -> None:
     assert unframe(frame(payload), "x") == payload
 
 
+def test_the_middle_part_is_not_copied() -> None:
+    image = bytes(100_000)
+    buffers = frame_parts([b"head", image, b"tail"])
+    assert len(buffers) == 3
+    assert buffers[1] is image
+
+
 def test_every_flipped_bit_is_found() -> None:
     framed = frame(bytes(range(200)))
     for bit in range(len(framed) * 8):
