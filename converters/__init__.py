@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.conversion import Progress, convert
     from shardfeed.converters.file_names import FileNames
     from shardfeed.converters.image_folder import ImageFolder
-    from shardfeed.converters.images import ImageOptions
+    from shardfeed.converters.image_options import ImageOptions
     from shardfeed.converters.label_file import LabelFile
     from shardfeed.converters.report import Report
     from shardfeed.converters.source import Sample, Source, SourceFile
@@ -30,7 +30,7 @@ __all__ = [
 _ROOMS = {
     "FileNames": "file_names",
     "ImageFolder": "image_folder",
-    "ImageOptions": "images",
+    "ImageOptions": "image_options",
     "LabelFile": "label_file",
     "Progress": "conversion",
     "Report": "report",

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import PIL
+import simplejpeg
 from PIL import features
 
 import shardfeed
 from shardfeed.budget import cpu_budget
+from shardfeed.converters import transcode
 from shardfeed.converters.engine import LocalEngine
-from shardfeed.converters.images import ImageOptions
+from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.interop import tfds_files
 from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlannedShard, PlanOptions, inputs_listing, make_plan
 from shardfeed.converters.receipts import load_receipt, receipt_path, save_receipt, still_whole
@@ -23,9 +25,11 @@ from shardfeed.converters.report import (
     noted_lines,
     rejections_allowed,
     unasked,
+    without_counted,
 )
 from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
 from shardfeed.converters.source import Sample, Skipped, Source
+from shardfeed.converters.space import check_space
 from shardfeed.converters.staging import Staging
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError, escape
 from shardfeed.files import Lock, NewFile, exchange, file_checksum, publish, remove_file, write_file
@@ -106,12 +110,14 @@ def convert(
             return _finished_earlier(out, time.monotonic() - started)
         engine.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
+        check_space(plan, out, staging.dataset)
         staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
         receipts = _write_shards(plan, source, staging, engine, progress)
         rejected = all_rejected(skipped, receipts)
         normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
         manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
         _check_shards(receipts, plan, staging.dataset, every_byte=verify)
+        warnings, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
         images, size = engine.done()
         report = Report(
             out=out,
@@ -119,8 +125,8 @@ def convert(
             manifest=manifest,
             rejected=rejected,
             normalised=normalised,
-            warnings=_sorted(noted for receipt in receipts for noted in receipt.warnings),
-            notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *engine.warnings],
+            warnings=warnings,
+            notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *counted, *engine.warnings],
             images=images,
             source_bytes=size,
             seconds=time.monotonic() - started,
@@ -149,13 +155,16 @@ def _check_output(out: str, *, replace: bool) -> None:
 
 def _plan_json(plan: Plan) -> dict[str, object]:
     """What must agree for a resume to give the same bytes."""
-    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": _made_by()}
+    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": _made_by(plan)}
 
 
-def _made_by() -> dict[str, str]:
-    """Versions of what decides bytes: ours, and the codecs that re-encode."""
+def _made_by(plan: Plan) -> dict[str, str]:
+    """Versions of what decides bytes: ours, the codecs that re-encode, and the one that refuses damaged images."""
     codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
-    return {"shardfeed": shardfeed.__version__, "pillow": PIL.__version__, **codecs}
+    if plan.options.image.baseline:
+        codecs[transcode.PACKAGE] = transcode.tool_version()
+    checker = {"simplejpeg": simplejpeg.__version__}
+    return {"shardfeed": shardfeed.__version__, "pillow": PIL.__version__, **checker, **codecs}
 
 
 def _write_shards(
@@ -220,7 +229,7 @@ def _stage_manifest(
         columns = _write_columns(directory, split, plan.schema, of_split)
         splits[split] = _split_info(split, of_split, columns)
     name = dataset_name(os.path.basename(out))
-    sidecars = tfds_files(name, plan.schema, splits)
+    sidecars = tfds_files(name, plan.schema, splits, plan.options.image)
     if rejected:
         sidecars[REJECTED] = noted_lines(rejected)
     if changed := unasked(normalised):
@@ -234,7 +243,7 @@ def _stage_manifest(
         fingerprint=plan.fingerprint,
         options=plan.options.to_json(),
         rejected=counts_by_code(rejected),
-        made_by=_made_by(),
+        made_by=_made_by(plan),
     )
     for file in set(os.listdir(directory)) - manifest.files().keys():
         remove_file(os.path.join(directory, file))

@@ -4,76 +4,38 @@ Kept byte for byte: JPEG, gray or YCbCr, 8 bits, sequential or progressive, upri
 transparency, upright. TensorFlow, DALI, Pillow and OpenCV agree on those. The rest is transcoded: to PNG, exactly,
 when the source is lossless or a JPEG of unusual colors (CMYK, YCCK, RGB: rare, and worth the bytes); to JPEG of
 quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would be four to eight times their size.
+With `encode="raw"` nothing is kept and all of it becomes pixels.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from PIL import Image
 
 from shardfeed.converters import pixels as px
+from shardfeed.converters.fit import fit_image
+from shardfeed.converters.image_options import Check, ImageOptions
 from shardfeed.converters.jpeg_header import JpegHeader, check_end_marker, check_scans, read_jpeg_header
-from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
+from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.other_formats import load_other
 from shardfeed.converters.png_header import GRAY, PALETTE, RGB, Crcs, read_png_header
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sniff import Kind, image_kind
-from shardfeed.errors import UsageError
-
-Check = Literal["decode", "header", "none"]
+from shardfeed.converters.transcode import PROGRESSIVE, NotTranscodableError, to_baseline
+from shardfeed.errors import escape
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
+# What an image's `transform` says when the options ask for it; other words are about the source.
+ASKED = {"resized", "re-encoded", "raw", "baseline"}
+# The warning about each progressive JPEG that is kept; there may be very many, so reports count them.
+PROGRESSIVE_KEPT = "a progressive JPEG, kept"
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
-
-
-@dataclass(frozen=True)
-class ImageOptions:
-    """Everything about images that changes bytes.
-
-    check: "decode" decodes every image; "header" reads headers and looks for the end of the file; "none" reads only
-        what is stored beside the image (format, height, width). Images that are transcoded are always decoded.
-    resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
-    quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92.
-    max_pixels: height * width, max_bytes: of the file; more is rejected as E_TOO_LARGE before it is decoded.
-    """
-
-    check: Check = "decode"
-    resize_shorter: int | None = None
-    quality: int | None = None
-    max_pixels: int = MAX_PIXELS
-    max_bytes: int = MAX_FILE_BYTES
-
-    def __post_init__(self) -> None:
-        if self.check not in _CRCS:
-            raise UsageError("check", f"got {self.check!r}, expected decode, header or none")
-        for name, least, most in (
-            ("resize_shorter", 1, 65_535),
-            ("quality", 1, 100),
-            ("max_pixels", 1, MAX_PIXELS),
-            ("max_bytes", 1, MAX_FILE_BYTES),
-        ):
-            value = getattr(self, name)
-            if value is None and name in ("resize_shorter", "quality"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise UsageError(name, f"got {value!r}, expected an integer from {least} to {most}")
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value; two options that could give other bytes differ in it."""
-        return {
-            "check": self.check,
-            "resize_shorter": self.resize_shorter,
-            "quality": self.quality,
-            "max_pixels": self.max_pixels,
-            "max_bytes": self.max_bytes,
-        }
 
 
 @dataclass(frozen=True)
 class StoredImage:
     """What a record holds of one image.
 
-    encoded: the file. format: b"jpeg" or b"png". height, width: pixels.
+    encoded: the file, or the pixels. format: b"jpeg", b"png" or b"raw". height, width: pixels.
     transform: None when `encoded` is the source byte for byte; else why not, words joined by "+".
     warnings: sentences about oddities that changed nothing.
     """
@@ -98,19 +60,26 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
     return _store_other(kind, data, options)
 
 
-def check_encoded(data: bytes) -> tuple[bytes, int, int]:
-    """Format (b"jpeg" or b"png"), height and width of a stored image that decodes whole. Raises RejectedError."""
-    kind = image_kind(data)
-    if kind == "jpeg":
+def check_stored(data: bytes, kind: bytes, height: int, width: int) -> None:
+    """Raises RejectedError unless `data` is what its record says, of that format and size, and decodes whole."""
+    if kind == b"raw":
+        if len(data) != 3 * height * width:
+            expected = f"{3 * height * width} bytes of {height} x {width} pixels"
+            raise RejectedError(RejectCode.CORRUPT, f"raw pixels: got {len(data)} bytes, expected {expected}")
+        return
+    found = image_kind(data)
+    if found == "jpeg":
         header = read_jpeg_header(data, MAX_PIXELS)
         _check_jpeg_variant(header)
         check_scans(data, header)
-    elif kind == "png":
+    elif found == "png":
         header = read_png_header(data, MAX_PIXELS, "all")
     else:
-        raise RejectedError(RejectCode.UNSUPPORTED, f"a record holds JPEG or PNG, this is {kind}")
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a record holds JPEG, PNG or raw pixels, this is {found}")
+    if (found.encode(), header.height, header.width) != (kind, height, width):
+        shape = f"{found} of {header.height} x {header.width} pixels"
+        raise RejectedError(RejectCode.CORRUPT, f"got {shape}, its record says {escape(kind)} of {height} x {width}")
     px.check_pixels(data, header)
-    return kind.encode(), header.height, header.width
 
 
 def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
@@ -126,24 +95,35 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
     exact = bool(words)
     if header.orientation != 1:
         words.append("exif-rotated")
-    size = _smaller(header.height, header.width, options)
-    if size:
+    fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
+    if fit:
         words.append("resized")
     elif options.quality is not None:
         words.append("re-encoded")
-    if not words:
-        if options.check == "decode":
-            px.check_pixels(data, header)
-        return StoredImage(data, b"jpeg", header.height, header.width, None, warnings)
+    if options.check == "decode" and not exact:
+        warnings += px.check_pixels(data, header)  # stricter than the decoder below, which fills in what is missing
+    if not words and options.encode == "keep":
+        return _kept_jpeg(data, header, warnings, options)
     with px.strict_decoding("jpeg"):
-        # Twice the size wanted: the last step is then always a real, antialiased one.
-        pixels = px.load_jpeg(data, header, (2 * size[0], 2 * size[1]) if size else None)
-        if size:
-            pixels = px.shrink(pixels, size)
-        pixels = px.upright(pixels, header.orientation)
-        if exact and not size and options.quality is None:
+        pixels = px.upright(px.load_jpeg(data, header, fit), header.orientation)
+        if options.encode == "raw":
+            return _stored_raw(pixels, words, warnings)
+        if exact and not fit and options.quality is None:
             return _stored_png(pixels, words, warnings)
         return _stored_jpeg(pixels, words, warnings, options, half_chroma=header.half_chroma)
+
+
+def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:
+    """The file itself, or where that is asked for its baseline twin."""
+    transform = None
+    if header.process == PROGRESSIVE and not options.baseline:
+        warnings = (*warnings, PROGRESSIVE_KEPT)
+    elif header.process == PROGRESSIVE:
+        try:
+            data, transform = to_baseline(data, header), "baseline"
+        except NotTranscodableError as problem:
+            warnings = (*warnings, f"progressive, and not made baseline: {problem}")
+    return StoredImage(data, b"jpeg", header.height, header.width, transform, warnings)
 
 
 def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
@@ -161,19 +141,20 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
         words.append("alpha")
     if header.orientation != 1:
         words.append("exif-rotated")
-    size = _smaller(header.height, header.width, options)
-    if size:
+    fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
+    if fit:
         words.append("resized")
-    if not words:
+    if not words and options.encode == "keep":
         if options.check == "decode":
             px.check_pixels(data, header)
         return StoredImage(data, b"png", header.height, header.width, None, warnings)
     with px.strict_decoding("png"):
         header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
         pixels = px.load_png(data, header)
-        if size:
-            pixels = px.shrink(pixels, size)
-        return _stored_png(px.upright(pixels, header.orientation), words, warnings)
+        if fit:
+            pixels = px.fitted(pixels, fit)
+        pixels = px.upright(pixels, header.orientation)
+        return (_stored_raw if options.encode == "raw" else _stored_png)(pixels, words, warnings)
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
@@ -182,14 +163,21 @@ def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
     warnings = (loaded.exif_problem,) if loaded.exif_problem else ()
     pixels = loaded.pixels
     with px.strict_decoding(kind):
-        size = _smaller(pixels.height, pixels.width, options)
-        if size:
+        fit = fit_image(pixels.height, pixels.width, options, lying=loaded.orientation >= 5)
+        if fit:
             words.append("resized")
-            pixels = px.shrink(pixels, size)
+            pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, loaded.orientation)
+        if options.encode == "raw":
+            return _stored_raw(pixels, words, warnings)
         if loaded.lossy:
             return _stored_jpeg(pixels, words, warnings, options, half_chroma=kind == "webp")
         return _stored_png(pixels, words, warnings)
+
+
+def _stored_raw(pixels: Image.Image, words: list[str], warnings: tuple[str, ...]) -> StoredImage:
+    what = "+".join([*words, "raw"])
+    return StoredImage(px.raw_bytes(pixels), b"raw", pixels.height, pixels.width, what, warnings)
 
 
 def _stored_png(pixels: Image.Image, words: list[str], warnings: tuple[str, ...]) -> StoredImage:
@@ -208,11 +196,3 @@ def _check_jpeg_variant(header: JpegHeader) -> None:
     if header.process > 2 or header.bits != 8 or header.color is None:
         what = f"process SOF{header.process}, {header.bits} bits, {header.components} components"
         raise RejectedError(RejectCode.UNSUPPORTED, f"JPEG of a kind that common decoders do not read: {what}")
-
-
-def _smaller(height: int, width: int, options: ImageOptions) -> tuple[int, int] | None:
-    """(width, height) after shrinking the shorter side to `resize_shorter`; None when nothing is to be done."""
-    shorter, goal = min(height, width), options.resize_shorter
-    if goal is None or shorter <= goal:
-        return None
-    return max(1, (width * goal + shorter // 2) // shorter), max(1, (height * goal + shorter // 2) // shorter)

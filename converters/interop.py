@@ -9,17 +9,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from shardfeed.converters.image_options import ImageOptions
 from shardfeed.manifest import SplitInfo
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
 _FEATURES = "tensorflow_datasets.core.features."
 
 
-def tfds_files(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) -> dict[str, bytes]:
-    """File name -> content of TFDS's view."""
+def tfds_files(
+    name: str, schema: Schema, splits: Mapping[str, SplitInfo], image: ImageOptions | None = None
+) -> dict[str, bytes]:
+    """File name -> content of TFDS's view of a dataset whose images were stored as `image` says (default: as files)."""
     files = {
         "dataset_info.json": _json(_dataset_info(name, schema, splits)),
-        "features.json": _json(_features(schema)),
+        "features.json": _json(_features(schema, image or ImageOptions())),
     }
     for key, names in schema.class_names.items():
         if all("\n" not in text and text.strip() == text and text for text in names):
@@ -52,19 +55,21 @@ def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) ->
     return info
 
 
-def _features(schema: Schema) -> dict[str, Any]:
+def _features(schema: Schema, image: ImageOptions) -> dict[str, Any]:
     return {
         "pythonClassName": _FEATURES + "features_dict.FeaturesDict",
-        "featuresDict": {"features": {key: _feature(key, schema) for key in sorted(schema.features)}},
+        "featuresDict": {"features": {key: _feature(key, schema, image) for key in sorted(schema.features)}},
     }
 
 
-def _feature(key: str, schema: Schema) -> dict[str, Any]:
+def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
     feature = schema.features[key]
+    if key == ENCODED and image.encode == "raw":
+        return _pixels(image.shape)
     if key == ENCODED:
         # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
-        image = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
-        return {"pythonClassName": _FEATURES + "image_feature.Image", "image": image}
+        of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
+        return {"pythonClassName": _FEATURES + "image_feature.Image", "image": of_file}
     inner = _scalar(feature)
     if key in schema.class_names:
         label = {"numClasses": str(len(schema.class_names[key]))}
@@ -72,6 +77,15 @@ def _feature(key: str, schema: Schema) -> dict[str, Any]:
     if not feature.ragged:
         return inner
     return {"pythonClassName": _FEATURES + "sequence_feature.Sequence", "sequence": {"feature": inner, "length": "-1"}}
+
+
+def _pixels(shape: tuple[int, int] | None) -> dict[str, Any]:
+    if shape is None:
+        # TFDS wants the shape of such a tensor beside it, under a key of its own: here it is bytes, to be reshaped by
+        # the height and width of the record.
+        return _scalar(Feature("bytes"))
+    tensor = {"shape": {"dimensions": [*map(str, shape), "3"]}, "dtype": "uint8", "encoding": "bytes"}
+    return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}
 
 
 def _scalar(feature: Feature) -> dict[str, Any]:

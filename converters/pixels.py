@@ -1,6 +1,7 @@
 """From any readable image to upright 8-bit gray or RGB pixels, and from those to the bytes of a record.
 
 Pillow decodes. What it would do quietly (warn, fill in a cut file, keep metadata) is made an error or taken away here.
+Only the check of a JPEG's image data has a decoder of its own, which says more: `jpeg_check`.
 The reference for colors, exact unless said otherwise:
 - CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
   TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
@@ -9,6 +10,7 @@ The reference for colors, exact unless said otherwise:
 """
 
 import io
+import math
 import threading
 import warnings
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from PIL import Image, ImageChops, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
+from shardfeed.converters.fit import Fit
+from shardfeed.converters.jpeg_check import complaint
 from shardfeed.converters.jpeg_header import JpegHeader, without_metadata
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.png_header import PngHeader, only_pixels
@@ -70,29 +74,40 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
         raise RejectedError(code, f"{kind} decoder: {str(error) or type(error).__name__}") from error
 
 
-def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> None:
-    """Decode a whole JPEG or PNG and throw the pixels away. Raises RejectedError."""
+def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]:
+    """Decode a whole JPEG or PNG and throw the pixels away; what was odd about it. Raises RejectedError."""
     if isinstance(header, PngHeader):
         with strict_decoding("png"):
             PngImageFile(io.BytesIO(only_pixels(data, header))).load()
-        return
+        return ()
+    said = None
+    if header.color in ("gray", "YCbCr"):
+        said = complaint(data)
+        if said is None:
+            return ()
     with strict_decoding("jpeg"):
         image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
-        # An eighth of the size: every bit of the file is decoded, and the transform and the colors, which cannot fail,
-        # are mostly left out. Half the time of a full decode, the same verdicts.
-        image.draft(None, (max(1, image.width // 8), max(1, image.height // 8)))
+        # An eighth of the size, as `complaint` does it.
+        image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
         image.load()
+    # Unusual subsampling is no oddity, only unknown to the first decoder.
+    return (f"its decoder says: {said}",) if said and "subsampling" not in said else ()
 
 
-def load_jpeg(data: bytes, header: JpegHeader, at_least: tuple[int, int] | None) -> Image.Image:
-    """Gray or RGB pixels as stored; with `at_least` (width, height) decoded at 1/2, 1/4 or 1/8 where that is enough."""
+def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image:
+    """Gray or RGB pixels as stored, with `fit` made to fit; then decoded at 1/2, 1/4 or 1/8 where that is enough."""
     image: Image.Image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
-    if at_least:
-        image.draft(None, at_least)
+    reduction = 1.0
+    if fit:
+        # At least twice the size wanted: the last step is then always a real, antialiased one.
+        at_least = math.ceil(2 * fit.scale * header.width), math.ceil(2 * fit.scale * header.height)
+        drafted = image.draft(None, at_least)
+        reduction = header.width / drafted[1][2] if drafted else reduction
     image.load()
     if header.components == 4 and not header.adobe:
         image = ImageChops.invert(image)  # Pillow takes every CMYK JPEG for Adobe's, whose values are inverted
-    return gray_or_rgb(image)
+    pixels = gray_or_rgb(image)
+    return fitted(pixels, fit, reduction) if fit else pixels
 
 
 def load_png(data: bytes, header: PngHeader) -> Image.Image:
@@ -130,14 +145,25 @@ def gray_or_rgb(image: Image.Image) -> Image.Image:
     return pixels
 
 
-def shrink(pixels: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """`pixels` at `size` (width, height), antialiased."""
-    return pixels.resize(size, Image.Resampling.LANCZOS)
+def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image:
+    """The part of `pixels` that `fit` means, at its size: antialiased (Lanczos) where shrunk, bicubic where enlarged.
+
+    `reduction`: pixels of the image that `fit` was made for, along a side, to one of `pixels`.
+    """
+    # Lanczos is the sharper of the two and would draw rings around edges when it enlarges.
+    how = Image.Resampling.LANCZOS if fit.scale < 1 else Image.Resampling.BICUBIC
+    left, top, right, bottom = (edge / reduction for edge in fit.box)
+    return pixels.resize(fit.size, how, (left, top, right, bottom))
 
 
 def upright(pixels: Image.Image, orientation: int) -> Image.Image:
     """`pixels` turned and mirrored as EXIF orientation 1..8 asks."""
     return pixels.transpose(_UPRIGHT[orientation]) if orientation != 1 else pixels
+
+
+def raw_bytes(pixels: Image.Image) -> bytes:
+    """uint8 RGB, row-major [height, width, 3]; gray as three equal channels."""
+    return pixels.convert("RGB").tobytes()
 
 
 def encode_png(pixels: Image.Image) -> bytes:

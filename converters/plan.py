@@ -11,11 +11,12 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.images import ImageOptions
+from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.source import Sample, Source, SourceFile
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.naming import check_split_name
@@ -30,7 +31,7 @@ class PlanOptions:
 
     `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
     `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
-    `shard_size`: bytes of source images a shard should hold, about.
+    `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size.
     `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
     """
 
@@ -165,7 +166,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     for name in sorted(names):
         members = np.flatnonzero(split_of == names[name])
         order = members[np.argsort(draws[members, 1], kind="stable")]
-        shards += _cut(name, order, _shard_count(name, len(order), int(sizes[order].sum()), options))
+        shards += _cut(name, order, _shard_count(name, len(order), _stored_size(sizes[order], options), options))
     if options.fractions is not None and not drawn:
         raise UsageError("split", f"the source names the split of every sample ({', '.join(names)})", "leave it out")
     for name in fractions:
@@ -200,6 +201,14 @@ def _check_unique(source: Source, draws: np.ndarray) -> None:
         raise UsageError(f"source[{second}]", f"has the key {key!r} of source[{first}]", "keys must be unique")
 
 
+def _stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
+    """What images of `sizes` bytes will take, in bytes, as far as that is known before they are read."""
+    shape = options.image.shape
+    if options.image.encode == "raw" and shape is not None:
+        return len(sizes) * shape[0] * shape[1] * 3
+    return int(sizes.sum())
+
+
 def _shard_count(split: str, records: int, size: int, options: PlanOptions) -> int:
     if isinstance(options.shards, Mapping):
         if split not in options.shards:
@@ -223,5 +232,8 @@ def inputs_listing(source: Source, plan: Plan) -> Iterator[str]:
     Unlike the fingerprint it has the modification time: an edited file of equal size must not be mixed with
     shards made before.
     """
-    for i, state in enumerate(plan.states):
-        yield json.dumps([name_text(source[i].key), state.tobytes().hex()])
+    digits = plan.states.tobytes().hex()
+    size = len(digits) // len(plan.states)
+    for i in range(len(plan.states)):
+        # As json.dumps writes the two strings of a list, several times faster.
+        yield f'[{encode_basestring_ascii(name_text(source[i].key))}, "{digits[i * size : (i + 1) * size]}"]'

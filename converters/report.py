@@ -2,10 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardfeed.converters.images import ASKED, PROGRESSIVE_KEPT
 from shardfeed.converters.shard_writer import Noted, Receipt
 from shardfeed.converters.source import Skipped
 from shardfeed.errors import UsageError, name_text
@@ -70,7 +71,28 @@ def noted_lines(entries: Sequence[Noted]) -> bytes:
 
 def unasked(normalised: Sequence[Noted]) -> list[Noted]:
     """Those that were changed for another reason than the options asking for it: only they are worth a list."""
-    return [noted for noted in normalised if noted.what not in ("resized", "re-encoded")]
+    return [noted for noted in normalised if not asked_for(noted.what)]
+
+
+def asked_for(what: str) -> bool:
+    """Whether a change, words joined by "+", is only what the options ask for."""
+    return ASKED.issuperset(what.split("+"))
+
+
+def without_counted(warnings: Iterable[Noted]) -> tuple[list[Noted], list[str]]:
+    """Warnings sorted by key, and instead of those that may be very many a sentence with their number."""
+    listed: list[Noted] = []
+    progressive = 0
+    for noted in warnings:
+        if noted.why == PROGRESSIVE_KEPT:
+            progressive += 1
+        else:
+            listed.append(noted)
+    notes = []
+    if progressive:
+        images = "1 progressive JPEG was" if progressive == 1 else f"{progressive:,} progressive JPEGs were"
+        notes.append(f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss")
+    return sorted(listed, key=lambda noted: (noted.key, noted.what, noted.why)), notes
 
 
 def all_rejected(skipped: Sequence[Skipped], receipts: Sequence[Receipt]) -> list[Noted]:

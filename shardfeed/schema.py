@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from shardfeed.errors import UsageError
 
-ENCODED = "image/encoded"  # bytes: the JPEG or PNG file
-FORMAT = "image/format"  # b"jpeg" or b"png"
+ENCODED = "image/encoded"  # bytes: the JPEG or PNG file, or raw pixels: uint8 RGB, row-major [height, width, 3]
+FORMAT = "image/format"  # b"jpeg", b"png" or b"raw"
 HEIGHT = "image/height"  # int64, pixels, of the stored image
 WIDTH = "image/width"  # int64, pixels
 FILENAME = "image/filename"  # bytes: path relative to the source's root, the sample's unique key

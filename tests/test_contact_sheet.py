@@ -47,6 +47,14 @@ def test_what_does_not_decode_is_a_red_cross(damaged: bytes) -> None:
     assert has(one(png((1, 200, 3))), RED) == 0
 
 
+def test_raw_pixels_are_drawn() -> None:
+    pixels = np.full((20, 40, 3), (1, 200, 3), np.uint8)
+    sheet = draw_sheet("t", [], [Row("", "", "", [Tile.of(pixels.tobytes(), "", (20, 40))])], 1)
+    assert has(sheet, (1, 200, 3)) == TILE * TILE // 2
+    broken = draw_sheet("t", [], [Row("", "", "", [Tile.of(pixels.tobytes()[:-1], "", (20, 40))])], 1)
+    assert has(broken, RED) > 300
+
+
 def test_rows_follow_each_other() -> None:
     colours = [(250, 0, 1), (0, 250, 1), (0, 1, 250)]
     rows = [Row(str(i), "x", "", [Tile.of(png(colour), "")] * 2) for i, colour in enumerate(colours)]

@@ -1,5 +1,4 @@
 import contextlib
-import dataclasses
 import io
 import random
 import struct
@@ -9,15 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from shardfeed.converters.images import ImageOptions, StoredImage, check_encoded, store_image
+from shardfeed.converters.image_options import ImageOptions
+from shardfeed.converters.images import PROGRESSIVE_KEPT, StoredImage, check_stored, store_image
 from shardfeed.converters.jpeg_header import read_jpeg_header
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.errors import UsageError
 
 CHECKS = ("decode", "header", "none")
 DECODE = ImageOptions()
@@ -85,8 +85,8 @@ def test_what_every_loader_reads_is_kept(name: str, check: str) -> None:
     stored = store_image(data, ImageOptions(check=check))  # type: ignore[arg-type]
     kind = b"png" if "png" in name else b"jpeg"
     size = (1, 1) if name == "one pixel" else (45, 70)
-    assert stored == StoredImage(data, kind, *size, None, ())
-    assert check_encoded(data) == (kind, *size)
+    assert stored == StoredImage(data, kind, *size, None, (PROGRESSIVE_KEPT,) if name == "progressive" else ())
+    check_stored(data, kind, *size)
 
 
 def transparent(mode: str = "RGBA") -> Image.Image:
@@ -147,7 +147,7 @@ def test_everything_else_is_transcoded(name: str, check: str) -> None:
         assert 10 * np.log10(255**2 / (difference**2).mean()) > 36
     again = store_image(stored.encoded, ImageOptions())
     assert again.transform is None, "what is stored would be kept"
-    assert check_encoded(stored.encoded) == (kind, stored.height, stored.width)
+    check_stored(stored.encoded, kind, stored.height, stored.width)
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))
@@ -317,49 +317,148 @@ def test_the_same_input_gives_the_same_bytes(name: str) -> None:
         assert store_image(data, options) == store_image(data, options)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("check", "all"),
-        ("check", None),
-        ("resize_shorter", 0),
-        ("resize_shorter", 65_536),
-        ("resize_shorter", 2.5),
-        ("quality", 0),
-        ("quality", 101),
-        ("quality", True),
-        ("quality", "92"),
-        ("max_pixels", 0),
-        ("max_pixels", MAX_PIXELS + 1),
-        ("max_pixels", None),
-        ("max_bytes", 0),
-        ("max_bytes", 2**31),
-    ],
-)
-def test_options_out_of_range(name: str, value: object) -> None:
-    with pytest.raises(UsageError) as caught:
-        ImageOptions(**{name: value})  # type: ignore[arg-type]
-    assert caught.value.place == name
+RAW = ImageOptions(encode="raw")
 
 
-def test_every_option_is_in_the_fingerprint() -> None:
-    fields = {field.name for field in dataclasses.fields(ImageOptions)}
-    assert set(ImageOptions().to_json()) == fields
-    other = {"check": "none", "resize_shorter": 9, "quality": 9, "max_pixels": 9, "max_bytes": 9}
-    for name in fields:
-        changed = ImageOptions(**{name: other[name]}).to_json()  # type: ignore[arg-type]
-        assert changed[name] == other[name]
+def raw_pixels(stored: StoredImage) -> np.ndarray:
+    assert stored.format == b"raw"
+    return np.frombuffer(stored.encoded, np.uint8).reshape(stored.height, stored.width, 3).astype(int)
 
 
-def test_only_jpeg_and_png_are_stored() -> None:
-    with pytest.raises(RejectedError) as caught:
-        check_encoded(file(picture(), "BMP"))
-    assert caught.value.code is RejectCode.UNSUPPORTED
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("name", [name for name in KEPT if name != "one pixel"])
+def test_raw_is_what_a_decoder_gives(name: str, check: str) -> None:
+    stored = store_image(KEPT[name], ImageOptions(encode="raw", check=check))  # type: ignore[arg-type]
+    assert (stored.transform, stored.warnings) == ("raw", ())
+    assert np.array_equal(raw_pixels(stored), pixels(KEPT[name]))
+
+
+@pytest.mark.parametrize("name", TRANSCODED)
+def test_raw_of_everything_else(name: str) -> None:
+    data, transform, _, reference = TRANSCODED[name]
+    stored = store_image(data, RAW)
+    assert stored.transform == f"{transform}+raw"
+    assert np.abs(raw_pixels(stored) - reference).max() <= 1
+
+
+def test_raw_pixels_are_tensorflows() -> None:
+    for name in ("4:2:0", "4:4:4", "gray jpeg", "progressive", "png", "gray png", "one pixel"):
+        decoded = tf.io.decode_image(KEPT[name], channels=3)
+        if "png" not in name:
+            decoded = tf.io.decode_jpeg(KEPT[name], channels=3, dct_method="INTEGER_ACCURATE")
+        assert np.array_equal(raw_pixels(store_image(KEPT[name], RAW)), decoded.numpy()), name
+
+
+def test_raw_pixels_are_upright() -> None:
+    for kind in ("JPEG", "PNG"):
+        data = file(picture(), kind, exif=exif(6))
+        stored = store_image(data, RAW)
+        assert (stored.height, stored.width, stored.transform) == (70, 45, "exif-rotated+raw")
+        assert np.array_equal(raw_pixels(stored), np.rot90(pixels(data), -1))
+
+
+SOURCES = {
+    "jpeg": KEPT["4:2:0"],
+    "gray jpeg": KEPT["gray jpeg"],
+    "png": KEPT["png"],
+    "cmyk": TRANSCODED["cmyk"][0],
+    "bmp": TRANSCODED["bmp"][0],
+    "turned": file(picture(), "JPEG", exif=exif(8)),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(list(SOURCES)), st.integers(1, 150), st.integers(1, 150), st.sampled_from(["raw", "keep"]))
+def test_every_image_gets_the_size(name: str, height: int, width: int, encode: str) -> None:
+    stored = store_image(SOURCES[name], ImageOptions(encode=encode, size=(height, width)))  # type: ignore[arg-type]
+    assert (stored.height, stored.width) == (height, width)
+    check_stored(stored.encoded, stored.format, height, width)
+    if encode == "keep":
+        with Image.open(io.BytesIO(stored.encoded)) as image:
+            assert image.size == (width, height)
+
+
+@pytest.mark.parametrize("size", [(20, 31), (31, 20), (30, 30), (90, 140), (100, 100), (12, 12), (5, 60)])
+@pytest.mark.parametrize("name", ["4:4:4", "png", "bmp"])
+def test_the_middle_is_cut_out(name: str, size: tuple[int, int]) -> None:
+    """Against the whole image scaled to cover and its middle taken, which rounds to pixels where this does not."""
+    data = KEPT.get(name) or TRANSCODED[name][0]
+    stored = store_image(data, ImageOptions(encode="raw", size=size))
+    scale = max(size[0] / 45, size[1] / 70)
+    whole = Image.open(io.BytesIO(data)).convert("RGB")
+    covering = whole.resize((round(70 * scale), round(45 * scale)), Image.Resampling.BICUBIC)
+    left, top = (covering.width - size[1]) // 2, (covering.height - size[0]) // 2
+    reference = np.asarray(covering.crop((left, top, left + size[1], top + size[0]))).astype(int)
+    distance = np.abs(raw_pixels(stored) - reference).mean()
+    assert distance < 7
+    aside = np.roll(reference, min(size) // 4, axis=(0, 1))
+    assert np.abs(raw_pixels(stored) - aside).mean() > 2 * distance, "any other part would do as well"
+
+
+def test_what_needs_no_scaling_is_only_cut() -> None:
+    reference = pixels(KEPT["png"])
+    for size, (top, left) in (((45, 40), (0, 15)), ((45, 41), (0, 14)), ((44, 70), (0, 0)), ((41, 70), (2, 0))):
+        stored = store_image(KEPT["png"], ImageOptions(encode="raw", size=size))
+        assert np.array_equal(raw_pixels(stored), reference[top : top + size[0], left : left + size[1]]), size
+
+
+def test_an_image_of_the_size_is_kept() -> None:
     for name in ("4:2:0", "png"):
+        assert store_image(KEPT[name], ImageOptions(size=(45, 70))).transform is None
+    raw = store_image(KEPT["png"], ImageOptions(encode="raw", size=(45, 70)))
+    assert np.array_equal(raw_pixels(raw), pixels(KEPT["png"]))
+    assert raw.transform == "raw"
+    assert store_image(KEPT["png"], ImageOptions(encode="raw", size=64)).transform == "resized+raw"
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 7])
+def test_the_size_is_that_of_the_upright_image(orientation: int) -> None:
+    turned = store_image(file(picture(), "PNG", exif=exif(orientation)), ImageOptions(encode="raw", size=(30, 20)))
+    upright = store_image(file(picture(), "PNG", exif=exif(orientation)), RAW)
+    plain = store_image(file(Image.fromarray(raw_pixels(upright).astype(np.uint8)), "PNG"), ImageOptions(size=(30, 20)))
+    assert np.abs(raw_pixels(turned) - pixels(plain.encoded)).max() <= 1
+
+
+def test_a_large_photo_is_scaled_as_well_by_the_smaller_decode() -> None:
+    photo = picture(height=603, width=801)
+    stored = store_image(file(photo, "JPEG", quality=97), ImageOptions(encode="raw", size=(64, 96)))
+    reference = np.asarray(photo.resize((96, 64), Image.Resampling.LANCZOS, (0, 34.5, 801, 568.5))).astype(int)
+    difference = (raw_pixels(stored) - reference).mean(axis=2)
+    assert 10 * np.log10(255**2 / (difference**2).mean()) > 36
+
+
+def test_damage_is_found_whatever_is_stored() -> None:
+    data = KEPT["4:2:0"]
+    cut = data[: len(data) // 2]
+    for options in (RAW, ImageOptions(size=20), ImageOptions(encode="raw", size=20, check="none")):
+        assert refused(cut, options) is RejectCode.TRUNCATED
+    assert refused(huge_png(), RAW) is RejectCode.TOO_LARGE
+
+
+def test_what_a_record_says_is_compared_with_what_it_holds() -> None:
+    check_stored(bytes(30), b"raw", 2, 5)
+    for data, kind, height, width in (
+        (bytes(29), b"raw", 2, 5),
+        (bytes(31), b"raw", 2, 5),
+        (bytes(30), b"raw", 2, -5),
+        (KEPT["png"], b"jpeg", 45, 70),
+        (KEPT["png"], b"png", 70, 45),
+        (KEPT["4:2:0"], b"raw", 45, 70),
+        (bytes(30), b"jpeg", 2, 5),
+    ):
+        with pytest.raises(RejectedError):
+            check_stored(data, kind, height, width)
+
+
+def test_only_jpeg_and_png_files_are_stored() -> None:
+    with pytest.raises(RejectedError) as caught:
+        check_stored(file(picture(), "BMP"), b"bmp", 45, 70)
+    assert caught.value.code is RejectCode.UNSUPPORTED
+    for name, kind in (("4:2:0", b"jpeg"), ("png", b"png")):
         data = KEPT[name]
         for broken in (data[:-1], data[: len(data) // 2], b"", data[:2]):
             with pytest.raises(RejectedError):
-                check_encoded(broken)
+                check_stored(broken, kind, 45, 70)
 
 
 def caught_share(data: bytes, start: int, stop: int, flips: int) -> float:
@@ -417,17 +516,24 @@ def test_damage_gives_an_image_or_a_rejection(name: str, rounds: int) -> None:
     """Half of the changes are in the first 300 bytes, where the headers are."""
     draw = random.Random(f"{rounds} {name}")
     data = FUZZED[name]
-    options = (ImageOptions(max_pixels=10**6), ImageOptions(check="header", resize_shorter=8, max_pixels=10**6))
+    options = (
+        ImageOptions(max_pixels=10**6),
+        ImageOptions(check="header", resize_shorter=8, max_pixels=10**6),
+        ImageOptions(encode="raw", size=(9, 7), max_pixels=10**6),
+    )
     rejected = 0
     for number in range(rounds):
         head = data[:300] if number % 2 else data
         damaged = mutated(head, draw) + data[len(head) :]
         try:
-            stored = store_image(damaged, options[number % 4 // 2])
+            stored = store_image(damaged, options[number % 6 // 2])
         except RejectedError:
             rejected += 1
         else:
-            assert Image.open(io.BytesIO(stored.encoded)).size == (stored.width, stored.height)
+            if stored.format == b"raw":
+                check_stored(stored.encoded, b"raw", 9, 7)
+            else:
+                assert Image.open(io.BytesIO(stored.encoded)).size == (stored.width, stored.height)
     assert rejected, "the damage did no damage"
 
 

@@ -8,8 +8,10 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
-from shardfeed.errors import UsageError
+from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.example import encode
 from shardfeed.readers import Dataset, verify
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Feature, Value
 from shardfeed.tools.verify_command import check_image
 
 SHARD = "train-00001-of-00004.tfrecord"
@@ -144,3 +146,27 @@ def test_deep_sees_records_that_do_not_decode(folder: Callable[..., Path], tmp_p
     assert damages[0].record is not None
     train = shardfeed.open(tmp_path / "out")["train"]
     assert train[damages[0].record]["image/filename"] == b"rose/0000.png"
+
+
+def raw_record(**changed: Value) -> bytes:
+    values: dict[str, Value] = {ENCODED: bytes(18), FORMAT: b"raw", HEIGHT: 2, WIDTH: 3} | changed
+    schema = {key: Feature("bytes" if isinstance(value, bytes) else "int64") for key, value in values.items()}
+    return encode(schema, values)
+
+
+def test_deep_looks_at_raw_pixels() -> None:
+    check_image(raw_record())
+    for changed in ({ENCODED: bytes(17)}, {WIDTH: 4}, {FORMAT: b"png"}, {FORMAT: 3}, {HEIGHT: b"2"}):
+        with pytest.raises(IntegrityError):
+            check_image(raw_record(**changed))
+    with pytest.raises(IntegrityError):
+        check_image(encode({ENCODED: Feature("bytes")}, {ENCODED: bytes(18)}))
+
+
+@pytest.mark.parametrize("size", [(10, 12), None])
+def test_deep_takes_a_raw_dataset(folder: Callable[..., Path], tmp_path: Path, size: tuple[int, int] | None) -> None:
+    convert(
+        ImageFolder(folder(3, png_every=2)), tmp_path / "out", image=ImageOptions(encode="raw", size=size), workers=1
+    )
+    result = verify(tmp_path / "out", check_image)
+    assert (result.damages, result.records) == ([], 9)

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+import shardfeed
+from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.readers import Dataset
-from shardfeed.schema import FILENAME, LABEL, Feature, Schema
+from shardfeed.schema import ENCODED, FILENAME, HEIGHT, LABEL, WIDTH, Feature, Schema
 
 Counts = dict[bytes, int]  # image/filename -> label
 
@@ -49,6 +52,37 @@ def test_tfds_builder_from_directory(flowers: Dataset) -> None:
     image, target = next(iter(builder.as_dataset(split="train", as_supervised=True)))
     assert image.dtype == tf.uint8
     assert target.dtype == tf.int64
+
+
+@pytest.mark.parametrize("size", [(24, 30), None])
+def test_tfds_reads_raw_pixels(flowers_folder: Path, tmp_path: Path, size: tuple[int, int] | None) -> None:
+    """Of one size they are a uint8 tensor; of many, bytes beside the height and width that shape them."""
+    import tensorflow_datasets as tfds
+
+    options = ImageOptions(encode="raw", size=size)
+    convert(ImageFolder(flowers_folder), tmp_path / "raw", split={"train": 0.5, "test": 0.5}, image=options, workers=1)
+    data = shardfeed.open(tmp_path / "raw")
+    builder = tfds.builder_from_directory(data.directory)
+    shapes = set()
+    for name, split in data.items():
+        rows = list(tfds.as_numpy(builder.as_dataset(split=name)))
+        records = {record[FILENAME]: record for record in split}
+        assert len(rows) == len(records)
+        for row in rows:
+            record = records[row[FILENAME]]
+            shape = (record[HEIGHT], record[WIDTH], 3)
+            shapes.add(shape)
+            expected = np.frombuffer(record[ENCODED], np.uint8).reshape(shape)
+            found = row[ENCODED]
+            if size is None:
+                assert isinstance(found, bytes)
+                found = np.frombuffer(found, np.uint8).reshape(row[HEIGHT], row[WIDTH], 3)
+            assert found.dtype == np.uint8
+            assert np.array_equal(found, expected)
+    assert (len(shapes) == 1) == (size is not None)
+    image, label = next(iter(builder.as_dataset(split="train", as_supervised=True)))
+    assert image.dtype == (tf.string if size is None else tf.uint8)
+    assert label.dtype == tf.int64
 
 
 # In a process of its own: the package brings a second tensorflow.Example proto, which TensorFlow's refuses.

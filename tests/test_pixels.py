@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
+from shardfeed.converters.fit import Fit
 from shardfeed.converters.jpeg_header import read_jpeg_header
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.pixels import (
     check_pixels,
     encode_jpeg,
     encode_png,
+    fitted,
     gray_or_rgb,
     load_jpeg,
     load_png,
-    shrink,
+    raw_bytes,
     strict_decoding,
     upright,
 )
@@ -43,7 +45,7 @@ def array(image: Image.Image | bytes) -> np.ndarray:
 
 
 def jpeg_pixels(data: bytes) -> Image.Image:
-    return load_jpeg(data, read_jpeg_header(data, MAX_PIXELS), None)
+    return load_jpeg(data, read_jpeg_header(data, MAX_PIXELS))
 
 
 def png_pixels(data: bytes) -> Image.Image:
@@ -156,18 +158,47 @@ def test_png_is_exact_and_jpeg_is_close() -> None:
     assert np.abs(wide).mean() < np.abs(half).mean()
 
 
+def whole(height: int, width: int, size: tuple[int, int]) -> Fit:
+    return Fit(size, (0, 0, width, height))
+
+
 def test_shrinking_is_antialiased() -> None:
     stripes = Image.fromarray(np.tile(np.array([[0, 255]], np.uint8), (64, 32)))
-    assert np.abs(array(shrink(stripes, (16, 16)))[:, 2:-2] - 127.5).max() < 2
+    assert np.abs(array(fitted(stripes, whole(64, 64, (16, 16))))[:, 2:-2] - 127.5).max() < 2
 
 
-def test_a_smaller_decode_is_close_to_a_full_one() -> None:
-    data = file(picture(height=480, width=640), "JPEG", quality=92)
+def test_enlarging_draws_no_rings() -> None:
+    edge = Image.fromarray(np.repeat(np.array([[60, 190]], np.uint8), 8, axis=1))
+    enlarged = array(fitted(edge, whole(1, 16, (160, 10))))
+    # Farther than two pixels from the edge all is flat; Lanczos has a third one, in which it swings back.
+    assert (enlarged[:, :60] == 60).all()
+    assert (enlarged[:, 100:] == 190).all()
+    assert (np.diff(enlarged[:, 72:88]) > 0).all()
+
+
+def test_a_part_is_cut_between_pixels() -> None:
+    ramp = Image.fromarray(np.tile(np.arange(0, 240, 4, dtype=np.uint8), (8, 1)))
+    part = array(fitted(ramp, Fit((20, 4), (10.5, 0, 50.5, 8))))
+    middles = 10.5 + 2 * (np.arange(20) + 0.5) - 0.5
+    assert np.abs(part - 4 * middles)[:, 2:-2].max() <= 1
+    assert np.array_equal(array(fitted(ramp, Fit((20, 4), (5.25, 0, 25.25, 4)), 0.5)), part), "in other pixels"
+
+
+@pytest.mark.parametrize(("height", "width"), [(480, 640), (479, 643), (97, 640)])
+def test_a_smaller_decode_is_close_to_a_full_one(height: int, width: int) -> None:
+    data = file(picture(height=height, width=width), "JPEG", quality=92)
     header = read_jpeg_header(data, MAX_PIXELS)
-    reduced = load_jpeg(data, header, (160, 120))
-    assert reduced.size == (160, 120)
-    full = shrink(load_jpeg(data, header, None), (80, 60))
-    assert np.abs(array(shrink(reduced, (80, 60))) - array(full)).mean() < 1.5
+    fit = whole(height, width, (80, height * 80 // width))
+    reduced, full = load_jpeg(data, header, fit), fitted(load_jpeg(data, header), fit)
+    assert reduced.size == fit.size
+    assert reduced != full, "it was decoded at a smaller size"
+    assert np.abs(array(reduced) - array(full)).mean() < 1.5
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_raw_bytes(mode: str) -> None:
+    image = picture(mode)
+    assert np.array_equal(np.frombuffer(raw_bytes(image), np.uint8).reshape(45, 70, 3), array(image.convert("RGB")))
 
 
 def test_the_check_needs_the_whole_image() -> None:

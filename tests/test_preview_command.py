@@ -199,3 +199,11 @@ def test_a_damaged_record_ends_it_with_its_place(tmp_path: Path, capsys: pytest.
     shard.write_bytes(data)
     assert main(["preview", str(tmp_path / "d"), "-o", str(tmp_path / "s.png")]) == 4
     assert "record 0, offset 0" in capsys.readouterr().err
+
+
+def test_raw_pixels_are_shown(tmp_path: Path) -> None:
+    labels = [0, 1, 2] * 4
+    convert(Plain(labels, ["a", "b", "c"]), tmp_path / "raw", workers=1, image=ImageOptions(encode="raw"))
+    split = shardfeed.open(tmp_path / "raw")["train"]
+    assert split.formats == {"raw": 12}
+    assert bands(contact_sheet(split, columns=4), range(3)) == [0, 1, 2]

@@ -29,9 +29,12 @@ class Tile:
     caption: str
 
     @classmethod
-    def of(cls, encoded: bytes, caption: str) -> "Tile":
-        """A tile of an image file's bytes; a grey one with a red cross where they do not decode."""
-        return cls(_picture(encoded), caption)
+    def of(cls, encoded: bytes, caption: str, raw: tuple[int, int] | None = None) -> "Tile":
+        """A tile of an image file's bytes; a grey one with a red cross where they do not decode.
+
+        `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
+        """
+        return cls(_picture(encoded, raw), caption)
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,20 @@ def draw_sheet(title: str, notes: Sequence[str], rows: Sequence[Row], columns: i
     return sheet
 
 
-def _picture(encoded: bytes) -> Image.Image:
+def _picture(encoded: bytes, raw: tuple[int, int] | None) -> Image.Image:
     """A TILE x TILE image with the picture in its middle, or a cross."""
     try:
+        if raw is not None:
+            return _in_tile(Image.frombytes("RGB", (raw[1], raw[0]), encoded))
         # As loaders see it: an EXIF orientation is not applied.
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
             image.draft("RGB", (TILE, TILE))
-            picture = image.convert("RGB")
+            return _in_tile(image.convert("RGB"))
     except Exception:  # decoders raise anything at damaged bytes; all of it means the same here
         return _cross()
+
+
+def _in_tile(picture: Image.Image) -> Image.Image:
     scale = TILE / max(picture.size)
     width, height = (max(1, round(side * scale)) for side in picture.size)
     tile = Image.new("RGB", (TILE, TILE), _GROUND)

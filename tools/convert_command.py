@@ -1,9 +1,7 @@
 """`shardfeed convert SOURCE OUT`: choose the source, convert with a progress bar, say what happened."""
 
 import argparse
-import json
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,17 +11,15 @@ from shardfeed.converters.classes import read_class_list
 from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.file_names import FileNames
 from shardfeed.converters.image_folder import ImageFolder
-from shardfeed.converters.images import ImageOptions
+from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.label_file import LabelFile
-from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, make_plan
-from shardfeed.converters.report import Report
+from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
 from shardfeed.converters.source import Source
 from shardfeed.errors import TooManyRejectedError, UsageError, escape
-from shardfeed.schema import LABEL
-from shardfeed.tools.text import in_usual_order, listing, size_text, table
+from shardfeed.tools.convert_report import print_plan, print_report
+from shardfeed.tools.text import size_text
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
-_SHOWN = 20  # rejected inputs printed; all are in rejected.jsonl
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +65,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument(
         "--resize-shorter", metavar="PX", type=int, help="shrink so that the shorter side is PX, re-encode"
     )
+    bytes_.add_argument(
+        "--size",
+        metavar="HxW|PX",
+        type=_shape,
+        help="scale every image to cover HxW pixels and cut out the middle, re-encode",
+    )
     bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
+    bytes_.add_argument(
+        "--encode",
+        choices=("keep", "raw"),
+        default="keep",
+        help="store image files (keep, default) or decoded pixels, height*width*3 bytes each (raw)",
+    )
+    bytes_.add_argument(
+        "--baseline",
+        action="store_true",
+        help="make progressive JPEGs baseline, without loss; needs shardfeed[baseline]",
+    )
     run = parser.add_argument_group("how it runs")
     run.add_argument("--workers", metavar="N", type=int, help="processes (default: one for each core)")
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
@@ -87,12 +100,19 @@ def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
     source = _source(args)
     _check_place(source, args.out)
-    image = ImageOptions(check=args.check, resize_shorter=args.resize_shorter, quality=args.quality)
+    image = ImageOptions(
+        check=args.check,
+        encode=args.encode,
+        resize_shorter=args.resize_shorter,
+        size=args.size,
+        quality=args.quality,
+        baseline=args.baseline,
+    )
     split = _assignments("--split", args.split, float) if args.split else None
     shards = _shards(args.shards)
     if args.dry_run:
         options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image)
-        _print_plan(make_plan(source, options), source, args)
+        print_plan(make_plan(source, options), source, args)
         return 0
     bar = _Bar(quiet=args.quiet or args.json)
     try:
@@ -114,11 +134,11 @@ def run(args: argparse.Namespace) -> int:
         )
     except TooManyRejectedError as error:
         bar.close()
-        _print_report(error.report, args)
+        print_report(error.report, args)
         raise
     finally:
         bar.close()
-    _print_report(report, args)
+    print_report(report, args)
     return 0
 
 
@@ -209,6 +229,13 @@ def _size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"got {text!r}, expected a size like 256MB") from None
 
 
+def _shape(text: str) -> int | tuple[int, int]:
+    sides = text.lower().split("x")
+    if len(sides) > 2 or not all(side.isdecimal() for side in sides):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected HEIGHTxWIDTH like 224x320, or one number")
+    return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
+
+
 class _Bar:
     """A tqdm bar on stderr: images, MB/s, time left. Silent when asked or when stderr is no terminal."""
 
@@ -232,86 +259,3 @@ class _Bar:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def _print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
-    sizes = plan.split_sizes()
-    shards = Counter(shard.split for shard in plan.shards)
-    if args.json:
-        content = {
-            "splits": sizes,
-            "shards": dict(shards),
-            "source_bytes": plan.source_bytes,
-            "fingerprint": plan.fingerprint,
-        }
-        print(
-            json.dumps(content | {"class_names": {key: list(names) for key, names in plan.schema.class_names.items()}})
-        )
-        return
-    print(f"{len(plan):,} images, {size_text(plan.source_bytes)}, plan {plan.fingerprint[:12]}")
-    print(
-        table([["split", "images", "shards"], *([name, sizes[name], shards[name]] for name in in_usual_order(sizes))])
-    )
-    _print_classes(plan.schema.class_names)
-    for note in getattr(source, "notes", ()):
-        print(f"note: {note}")
-    print("nothing was written (--dry-run)")
-
-
-def _print_classes(class_names: Mapping[str, tuple[str, ...]]) -> None:
-    for key, names in class_names.items():
-        numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
-        print(f"{len(names)} classes of {key}: {listing(numbered)}")
-
-
-def _print_report(report: Report, args: argparse.Namespace) -> None:
-    if args.json:
-        print(json.dumps(report.to_json()))
-        return
-    if args.quiet:
-        return
-    _print_classes(report.manifest.schema.class_names)
-    rows: list[list[object]] = [["split", "images", "shards", "size", *_class_heads(report)]]
-    for name in in_usual_order(report.manifest.splits):
-        split = report.manifest.splits[name]
-        counts = split.class_counts.get(LABEL, ())
-        row: list[object] = [name, split.records, len(split.shards), size_text(split.size)]
-        rows.append([*row, *(counts if len(rows[0]) > len(row) else ())])
-    print(table(rows))
-    for what, count in sorted(Counter(noted.what for noted in report.normalised).items()):
-        print(f"{count:,} stored with other bytes than the source's, which not every loader reads right: {what}")
-    for noted in report.warnings[:_SHOWN]:
-        print(f"warning: {escape(noted.key)}: {noted.why}")
-    for note in report.notes:
-        print(f"note: {note}")
-    if report.rejected:
-        print(f"{len(report.rejected):,} inputs rejected:")
-        for noted in report.rejected[:_SHOWN]:
-            print(f"  {escape(noted.key)}: {noted.what}, {noted.why}")
-        if len(report.rejected) > _SHOWN:
-            where = f"{escape(report.out)}/rejected.jsonl" if report.committed else "the report of --json"
-            print(f"  and {len(report.rejected) - _SHOWN:,} more, in {where}")
-    if not report.committed:
-        return
-    total = sum(split.records for split in report.manifest.splits.values())
-    rate = f"{report.images / report.seconds:,.0f} images/s, {size_text(report.source_bytes / report.seconds)}/s"
-    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of them converted by an earlier run"
-    print(f"{escape(args.out)}: {total:,} images ({how})")
-    print(_next_lines(report, args.out))
-
-
-def _class_heads(report: Report) -> tuple[str, ...]:
-    names = report.manifest.schema.class_names.get(LABEL, ())
-    return tuple(escape(name) for name in names) if len(names) <= 8 else ()
-
-
-def _next_lines(report: Report, out: str) -> str:
-    split = in_usual_order(report.manifest.splits)[0]
-    return f"""
-next, in Python:
-  import shardfeed
-  from shardfeed.pipelines import train_batches
-  data = shardfeed.open({out!r})
-  train = train_batches(data[{split!r}], batch_size=32, image_size=224)
-or look at it:
-  shardfeed preview {escape(out)} -o sheet.png"""

@@ -11,7 +11,7 @@ import shardfeed
 from shardfeed.errors import escape
 from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
-from shardfeed.schema import LABEL
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
 from shardfeed.tools.text import in_usual_order, listing, size_text, table
 
 _BYTES_SHOWN = 40  # of a bytes feature
@@ -60,7 +60,10 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
 
 
 def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _shown_value(value) for key, value in record.items()}
+    shown = {key: _shown_value(value) for key, value in record.items()}
+    if record.get(FORMAT) == b"raw":
+        shown[ENCODED] = f"<{len(record[ENCODED])} bytes, uint8 [{record[HEIGHT]}, {record[WIDTH]}, 3]>"
+    return shown
 
 
 def _shown_value(value: Any) -> Any:

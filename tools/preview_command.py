@@ -14,7 +14,7 @@ import shardfeed
 from shardfeed.errors import UsageError, escape
 from shardfeed.files import write_file
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FILENAME, LABEL
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH
 from shardfeed.tools.contact_sheet import Row, Tile, draw_sheet
 from shardfeed.tools.text import listing
 
@@ -123,7 +123,8 @@ def _labels_in(record: dict[str, Any]) -> Iterator[int]:
 
 def _tile(record: dict[str, Any]) -> Tile:
     name: bytes = record[FILENAME]
-    return Tile.of(record[ENCODED], os.fsdecode(name.rpartition(b"/")[2]))
+    raw = (record[HEIGHT], record[WIDTH]) if record[FORMAT] == b"raw" else None
+    return Tile.of(record[ENCODED], os.fsdecode(name.rpartition(b"/")[2]), raw)
 
 
 def _labels_of(split: Split, names: Sequence[str]) -> list[int]:

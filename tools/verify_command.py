@@ -3,15 +3,17 @@
 import argparse
 import json
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from tqdm import tqdm
 
-from shardfeed.converters.images import check_encoded
+from shardfeed.converters.images import check_stored
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.errors import IntegrityError
 from shardfeed.example import decode
 from shardfeed.readers.integrity import verify
-from shardfeed.schema import ENCODED
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype
 from shardfeed.tools.text import size_text
 
 
@@ -47,9 +49,17 @@ def run(args: argparse.Namespace) -> int:
 
 def check_image(payload: bytes) -> None:
     """Parse a record and decode its image. Raises IntegrityError that says what is wrong with it."""
-    _, images = decode(payload).get(ENCODED, ("bytes", []))
-    for image in images:
-        try:
-            check_encoded(bytes(image))
-        except RejectedError as error:
-            raise IntegrityError("record", f"its image does not decode: {error}") from error
+    features = decode(payload)
+    encoded, kind = _only(features, ENCODED, "bytes"), _only(features, FORMAT, "bytes")
+    height, width = _only(features, HEIGHT, "int64"), _only(features, WIDTH, "int64")
+    try:
+        check_stored(bytes(encoded), bytes(kind), int(height), int(width))
+    except RejectedError as error:
+        raise IntegrityError("record", f"its image does not decode: {error}") from error
+
+
+def _only(features: Mapping[str, tuple[Dtype, Any]], key: str, dtype: Dtype) -> Any:
+    found, values = features.get(key, (None, ()))
+    if found != dtype or len(values) != 1:
+        raise IntegrityError("record", f"{key} is not one value of {dtype}")
+    return values[0]
