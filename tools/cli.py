@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": "compare every byte of a dataset with its manifest",
     "inspect": "what is in a dataset: counts, classes, sizes, first records",
     "preview": "a contact sheet: a row of images for each class",
+    "bench": "where the time of an input pipeline goes, and whether a model would wait",
     "demo": "convert, verify and train on drawn shapes, in a minute",
 }
 _SIGTERM_CODE = 128 + signal.SIGTERM
