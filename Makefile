@@ -38,8 +38,8 @@ lint: $(STAMP)
 	$(BIN)/pyright
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/convert.py
-	$(BIN)/python benchmarks/read.py
+	$(BIN)/python benchmarks/converting.py
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/order.py
 
 clean:

@@ -1,4 +1,4 @@
-"""What the orders cost: `python benchmarks/order.py [PHOTOS]`, on photos as read.py takes them.
+"""What the orders cost: `python benchmarks/order.py [PHOTOS]`, on photos as reading.py takes them.
 
 1. `train_batches` (224 pixels, flip) in the stream, global and block-wise order: whole epochs, alternating.
 2. Going on at the middle of an epoch: time to the first batch, from a new pipeline, against starting at step 0.

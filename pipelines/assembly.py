@@ -25,6 +25,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 # From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
 
+_IN_FLIGHT = 2  # samples for each thread: one waits where another is done, so that no thread waits for reading
 _MOST_CHUNKS = 8  # read at once: each holds a batch of encoded images
 _EPOCHS = 2**31  # epochs of a dataset that ends are numbered at random below this
 
@@ -82,7 +83,7 @@ def assemble_batches(
         assert isinstance(samples, Split)
         assert order.parts == share.parts
         records = _streamed(samples, order, repeat, start_step, share, parallelism)
-    batches = records.map(sample, num_parallel_calls=parallelism)
+    batches = records.map(sample, num_parallel_calls=_IN_FLIGHT * parallelism)
     batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
     per_step = share.replicas // share.parts
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch * per_step
