@@ -139,13 +139,17 @@ def conversion_markdown(result: Mapping[str, Any]) -> str:
     ]
     if result["absent"]:
         lines += ["", *(f"- {_text(name, result)}: {reason}." for name, reason in result["absent"].items())]
+    packages = {
+        package: version for one in result["contenders"].values() for package, version in one["versions"].items()
+    }
+    lines += ["", ", ".join(f"{package} {version}" for package, version in sorted(packages.items())) + "."]
     return "\n".join(lines) + "\n"
 
 
 def _table(result: Mapping[str, Any], names: Mapping[str, Any], times: str) -> list[str]:
     lines = [
-        f"| | images/s | MB/s | {times} | with start | start, s | CPU µs/image | peak MB a process | versions | |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|",
+        f"| | images/s | MB/s | {times} | with start | start, s | CPU µs/image | peak MB a process | |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name in names:
         if name in result["contenders"]:
@@ -154,7 +158,6 @@ def _table(result: Mapping[str, Any], names: Mapping[str, Any], times: str) -> l
                 f"| {_text(name, result)} | {m['images_per_second']:,.0f} | {m['megabytes_per_second']:,.0f} "
                 f"| {m['times_baseline']:.2f} | {m['times_baseline_with_start']:.2f} | {m['start_seconds']:.2f} "
                 f"| {m['cpu_microseconds_per_image']:,.0f} | {m['peak_bytes'] / 1e6:.0f} "
-                f"| {', '.join(f'{package} {version}' for package, version in m['versions'].items())} "
                 f"| {names[name].remark} |"
             )
     return lines

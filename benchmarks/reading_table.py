@@ -7,8 +7,8 @@ from typing import Any
 from reading_contenders import CONTENDERS, DECODER, OURS
 
 HEADER = (
-    "| | images/s | times ours (least to most) | CPU µs/image | CPU by decoder's | first batch, s | MB | versions |",
-    "|---|---:|---:|---:|---:|---:|---:|---|",
+    "| | images/s | times ours (least to most) | CPU µs/image | CPU by decoder's | first batch, s | MB |",
+    "|---|---:|---:|---:|---:|---:|---:|",
 )
 _TEXT = {contender.name: contender.text for contender in CONTENDERS}
 
@@ -54,6 +54,13 @@ def markdown(result: Mapping[str, Any]) -> str:
         silent = [f"- {_TEXT[name]}: {one['error']}" for name, one in found.items() if one["error"]]
         if silent:
             lines += ["", "Not measured, or not to the end:", "", *silent]
+    packages = {
+        package: version
+        for part in result["sets"]
+        for one in part["contenders"].values()
+        for package, version in one["versions"].items()
+    }
+    lines += ["", ", ".join(f"{package} {version}" for package, version in sorted(packages.items())) + "."]
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +80,6 @@ def _row(text: str, result: Mapping[str, Any], bold: bool) -> str:
         f"{summary['cpu_times_decoder']['median']:.2f}" if summary["cpu_times_decoder"] else "",
         f"{summary['first_batch_seconds']:.2f}",
         f"{summary['memory_bytes'] / 1e6:,.0f}",
-        ", ".join(f"{package} {version}" for package, version in result["versions"].items()),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -213,18 +213,17 @@ class LocalEngine:
         """
         again: deque[ShardTask] = deque()
         deaths: dict[str, list[int]] = {}
-        waiting = next(tasks, None)  # made while the workers are busy: whoever is done gets it at once
+        waiting: ShardTask | None = None  # made while the workers are busy: whoever is done gets it at once
 
-        def give() -> None:
-            nonlocal waiting
-            while waiting is not None and self._has_room():
-                self._give(waiting)
-                waiting = again.popleft() if again else next(tasks, None)
+        def following() -> ShardTask | None:
+            if waiting is not None:
+                return waiting
+            return again.popleft() if again else next(tasks, None)
 
         while True:
-            if waiting is None and again:
-                waiting = again.popleft()
-            give()
+            while (waiting := following()) is not None and self._has_room():
+                self._give(waiting)
+                waiting = None
             busy = [worker for worker in self._workers if worker.task is not None]
             if not busy:
                 return
@@ -235,8 +234,10 @@ class LocalEngine:
                     receipt = self._receive(worker)
                     if receipt is not None:
                         worker.task = None
-                        give()  # first: keeping the receipt takes the disk a while
-                        yield receipt
+                        if waiting is not None:  # first, as keeping the receipt takes the disk a while
+                            self._give(waiting)
+                            waiting = None
+                        yield receipt  # before another task is made, which may raise: what is done is kept
                     else:
                         again.append(self._lost(worker, RejectCode.DECODER_CRASH, deaths))
                 elif worker.decoding() and worker.board.seconds > self._image_timeout:

@@ -17,6 +17,8 @@ _DAMAGE = {
     "Corrupt JPEG data: bad Huffman code": RejectCode.CORRUPT,
     "Corrupt JPEG data: found marker": RejectCode.CORRUPT,
 }
+_JFIF = slice(6, 11)  # where its name stands if it is the first segment, as it should be; its version follows
+_ODD_JFIF = "Warning: unknown JFIF revision"
 
 
 def complaint(data: bytes) -> str | None:
@@ -25,6 +27,14 @@ def complaint(data: bytes) -> str | None:
     Another decoder must then decide. Raises RejectedError where what it said means that pixels are missing. `data` is a
     JPEG file of a gray or YCbCr image.
     """
+    said = _first_words(data)
+    if said is not None and said.startswith(_ODD_JFIF) and data[_JFIF] == b"JFIF\0":
+        # It stopped there, before the image: with a version that it knows it goes on.
+        return _first_words(data[: _JFIF.stop] + b"\x01\x01" + data[_JFIF.stop + 2 :]) or said
+    return said
+
+
+def _first_words(data: bytes) -> str | None:
     try:
         # Gray, at an eighth of the size: every bit is read, and the transform and the colors, which cannot fail, are
         # mostly left out. Two thirds of the time of a full decode, the same verdicts.

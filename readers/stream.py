@@ -25,7 +25,9 @@ from shardfeed.readers.split import ShardSlice, Split
 INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
 BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again
 READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a network disk, 16 MB in all
-START_BYTES = 64 << 20  # of records, read before the first one leaves: a fraction of a second from a local disk
+# Of records, read before the first one leaves: a fraction of a second from a local disk. Of the dataset's own records,
+# also where a cache holds larger ones: the order must not depend on it.
+START_BYTES = 64 << 20
 _START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_started_early`
 
 
@@ -90,10 +92,10 @@ def _started_early(
     mean = sum(s.take for s in slices) / len(slices)
     first_records = shuffle_buffer // _START_SHARE
     count = min(max(1, round(first_records / mean)), len(slices) - 1)
-    most = max(s.take for s in slices)
-    if count and most <= 2 * first_records:  # whole shards
+    takes = sorted(s.take for s in slices)
+    if count and takes[-1] <= 2 * first_records:  # whole shards
         parts = [(shards.take(count), count), (shards.skip(count), len(slices) - count)]
-        longest = count * most
+        longest = sum(takes[-count:])
     else:
         head = shards.take(1).map(lambda shard: _head(shard, first_records))
         tail = shards.take(1).map(lambda shard: _tail(shard, first_records))
@@ -105,17 +107,38 @@ def _started_early(
         for (part, number), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
     )
 
-    def part(number: tf.Tensor) -> tf.data.Dataset:
-        variant = tf.cond(
-            number == 0, lambda: tf.data.experimental.to_variant(first), lambda: tf.data.experimental.to_variant(rest)
-        )
-        return tf.data.experimental.from_variant(variant, first.element_spec)
+    return _both_read(first, rest, longest)
 
-    # One after the other, as a block holds all of the first; but both are read from the beginning, the second one up to
-    # a block ahead.
-    return tf.data.Dataset.range(2).interleave(
-        part, cycle_length=2, block_length=longest, num_parallel_calls=2, deterministic=True
+
+def _both_read(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) -> tf.data.Dataset:
+    """`first`, of at most `longest` elements, and then `rest`; but both are read from the beginning.
+
+    A parallel interleave whose block holds all of `first`. The method `Dataset.interleave` would have two blocks of
+    `rest` wait beside its shuffle buffer, all the epoch long; the op can be told to have one record wait.
+    """
+    variants = [tf.data.experimental.to_variant(dataset) for dataset in (first, rest)]
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)
+    def part(number: tf.Tensor) -> tf.Tensor:
+        return tf.cond(number == 0, lambda: variants[0], lambda: variants[1])
+
+    chosen: Any = part  # the type stubs take it for a plain function
+    chosen = chosen.get_concrete_function()
+    specs = tf.nest.flatten(first.element_spec)
+    variant = tf.raw_ops.ParallelInterleaveDatasetV4(
+        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(2)),
+        other_arguments=chosen.captured_inputs,
+        cycle_length=2,
+        block_length=longest,
+        buffer_output_elements=1,
+        prefetch_input_elements=0,
+        num_parallel_calls=2,
+        f=chosen,
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+        deterministic="true",
     )
+    return tf.data.experimental.from_variant(variant, first.element_spec)
 
 
 def _head(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:

@@ -74,8 +74,8 @@ class NewFile:
     """A file that appears under `path` only when it is whole: `with NewFile(path) as f: f.write([...])`.
 
     Leaving the block normally makes it durable and renames it; leaving it by an exception removes it.
-    `size` and `crc32c` are those of everything written so far. Without `sync_directory` the name is durable only
-    after the next `fsync_directory`, or the next NewFile in the same directory.
+    `size` and `crc32c` are those of everything given to `write` so far. Without `sync_directory` the name is durable
+    only after the next `fsync_directory`, or the next NewFile in the same directory.
     """
 
     def __init__(self, path: str, *, sync_directory: bool = True) -> None:
@@ -129,8 +129,8 @@ class NewFile:
             if kind is None:
                 self._flush()
                 _guard(self.path, "fsync", lambda: os.fsync(self._fd))
-        except StorageError:
-            kind = StorageError
+        except BaseException as raised:
+            kind = type(raised)
             raise
         finally:
             os.close(self._fd)

@@ -46,6 +46,18 @@ def test_whole_files_pass_without_a_word(kind: str) -> None:
         assert complaint(jpeg(kind, height, width)) is None
 
 
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+def test_an_odd_version_does_not_hide_damage(share: float) -> None:
+    """The decoder stops at its first word, which is about the header."""
+    data = jpeg()
+    odd = data[:11] + b"\x09" + data[12:]
+    assert data[6:11] == b"JFIF\0"
+    assert "unknown JFIF revision" in (complaint(odd) or "")
+    cut = odd[: scan_of(odd) + int(share * (len(odd) - scan_of(odd)))].rstrip(b"\xff") + b"\xff\xd9"
+    with pytest.raises(RejectedError, match="premature end"):
+        complaint(cut)
+
+
 def passes(data: bytes) -> bool:
     """Neither refused nor with a word said about it."""
     try:
@@ -98,7 +110,8 @@ def test_another_decoder_decides_on_unusual_subsampling() -> None:
     tall = bytearray(data)
     tall[at + 11] = 0x31  # three luma samples beside each other for one of each chroma
     assert "subsampling" in (complaint(bytes(tall)) or "")
-    assert check_pixels(bytes(tall), read_jpeg_header(bytes(tall), MAX_PIXELS)) == ()
+    (warning,) = check_pixels(bytes(tall), read_jpeg_header(bytes(tall), MAX_PIXELS))
+    assert "fills in what is missing" in warning
 
 
 def test_a_word_of_the_first_decoder_does_not_hide_what_follows() -> None:

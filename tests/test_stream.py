@@ -1,6 +1,9 @@
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -8,6 +11,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset, Split, stream
+from shardfeed.readers.split import ShardSlice
 from shardfeed.readers.stream import INTERLEAVED_SHARDS, serialized_records
 
 
@@ -118,6 +122,45 @@ def test_a_large_shard_is_cut_for_an_early_start(flowers: Dataset) -> None:
     found = numbers(split, seed=5, shuffle_buffer=buffer)
     first = found[: buffer // 8]
     assert max(first) - min(first) < buffer // 8, "not the first records of one shard"
+
+
+@pytest.mark.usefixtures("early")
+@pytest.mark.parametrize("sizes", [[500] * 20, [50] * 400 + [500] * 10], ids=["equal", "uneven"])
+def test_no_more_is_held_than_the_buffer(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted as they are read: the buffer, and what the interleaved shards have at hand."""
+    read: list[int] = []
+
+    def counted(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
+        def count(number: np.ndarray) -> np.ndarray:
+            read.append(int(number))
+            return number
+
+        first = shard["first"] + shard["skip"]
+        length = tf.where(shard["take"] < 0, shard["records"] - shard["skip"], shard["take"])
+        numbers = tf.data.Dataset.range(first, first + length)
+        return numbers.map(lambda n: (tf.ensure_shape(tf.numpy_function(count, [n], tf.int64), []), tf.as_string(n)))
+
+    class Part:
+        record_bytes = 1000 * sum(sizes)
+
+        def __len__(self) -> int:
+            return sum(sizes)
+
+        def shard_slices(self) -> list[ShardSlice]:
+            firsts = np.cumsum([0, *sizes]).tolist()
+            return [ShardSlice(f"{i}", firsts[i], 0, size, size) for i, size in enumerate(sizes)]
+
+    monkeypatch.setattr(stream, "_shard_records", counted)
+    split: Any = Part()
+    iterator = iter(serialized_records(split, seed=5, shuffle_buffer=2000, parallelism=2))
+    found = [int(next(iterator)[0]) for _ in range(4000)]
+    before = -1
+    while len(read) != before:
+        before = len(read)
+        time.sleep(0.3)
+    assert 2000 <= len(read) - len(found) < 3000
+    found += [int(number) for number, _ in iterator]
+    assert sorted(found) == list(range(sum(sizes)))
 
 
 def test_a_small_buffer_is_not_started_early(many_shards: Split, monkeypatch: pytest.MonkeyPatch) -> None:
