@@ -15,7 +15,7 @@ import tensorflow as tf
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
-from shardfeed.pipelines.tuning import data_options
+from shardfeed.pipelines.tuning import data_options, limit_arenas
 from shardfeed.readers.indexed import indexed_records
 from shardfeed.readers.parse import parse_spec
 from shardfeed.readers.split import Split
@@ -74,6 +74,8 @@ def assemble_batches(
         features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
         return transform(features, seed)
+
+    limit_arenas(parallelism)
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):

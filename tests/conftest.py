@@ -1,9 +1,15 @@
 """Small real inputs that many tests share."""
 
+import datetime
 import io
+import json
 import os
+import platform
+import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # TensorFlow's start-up lines would drown what a failing test prints; the tests that look for warnings start children.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -16,6 +22,10 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.readers import Dataset
+
+# Started in the background by a shell, this process and all its children would ignore Ctrl-C, which tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CLASSES = ("daisy", "rose", "tulip")
 
@@ -60,3 +70,36 @@ def flowers(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> D
     shards = {"train": 4, "validation": 2}
     convert(ImageFolder(flowers_folder), out, split={"train": 0.8, "validation": 0.2}, shards=shards, workers=2)
     return shardfeed.open(out)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What a sweep draws with: SHARDFEED_SEED, or in a long one another each time. A failing test prints it."""
+    torture = request.node.get_closest_marker("torture") is not None
+    number = int(os.environ.get("SHARDFEED_SEED", random.SystemRandom().randrange(2**32) if torture else 0))
+    print(f"SHARDFEED_SEED={number}")
+    return number
+
+
+@pytest.fixture
+def torture_result(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """torture_result("random kills", trials=200, failures=0, seed=7): a line for docs/reliability.md.
+
+    Appended as JSON to the file that SHARDFEED_TORTURE_RESULTS names, as `make torture` does; else nothing is kept.
+    """
+    rows = [row for marker in request.node.iter_markers("promise") for row in marker.args]
+
+    def keep(what: str, **counts: Any) -> None:
+        path = os.environ.get("SHARDFEED_TORTURE_RESULTS")
+        if not path:
+            return
+        made_on = {
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "version": shardfeed.__version__,
+            "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+            "cores": os.cpu_count(),
+        }
+        with open(path, "a") as file:
+            file.write(json.dumps({"rows": rows, "what": what, **counts, **made_on}) + "\n")
+
+    return keep

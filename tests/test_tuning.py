@@ -1,5 +1,9 @@
 """Buffers and options of tf.data."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from shardfeed.pipelines.tuning import data_options, shuffle_buffer_records
@@ -27,3 +31,32 @@ def test_options_are_explicit() -> None:
     assert options.threading.private_threadpool_size == 3
     assert options.autotune.enabled is False
     assert options.deterministic is True
+
+
+ARENAS = """
+import ctypes, threading
+from shardfeed.pipelines.tuning import limit_arenas
+limit_arenas(2)
+libc = ctypes.CDLL(None)
+together = threading.Barrier(12)
+def allocate():
+    together.wait()
+    libc.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc.malloc_stats()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "most"),
+    [({}, 2), ({"MALLOC_ARENA_MAX": "5"}, 5), ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"}, 4)],
+)
+def test_threads_share_arenas(setting: dict[str, str], most: int) -> None:
+    """As many as asked for, or as the environment says, which comes first; malloc's own account."""
+    done = subprocess.run(
+        [sys.executable, "-c", ARENAS], env=os.environ | setting, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("Arena ") == most
