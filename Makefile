@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test torture peers lint bench clean
+.PHONY: setup demo test torture coverage peers lint bench clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -19,18 +19,30 @@ $(STAMP): setup.cfg pyproject.toml shardfeed converters readers pipelines tools
 demo: $(STAMP)
 	$(BIN)/shardfeed demo --samples data_samples/shapes --out demo_output
 
+# Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one.
 test: $(STAMP)
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
-# The long sweeps; about half an hour on two cores.
+# The long sweeps of docs/reliability.md. SHARDFEED_SEED=n repeats one.
+TORTURE := benchmarks/results/torture.jsonl
 torture: $(STAMP)
-	$(BIN)/pytest -q -m torture --timeout 7200
+	mkdir -p $(dir $(TORTURE))
+	rm -f $(TORTURE)
+	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture --timeout 7200
+	$(BIN)/python benchmarks/torture_table.py
 
 # Reads our shards with DALI, in a virtual environment of its own.
 peers: $(STAMP)
 	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check nvidia-dali-cuda120 numpy
 	SHARDFEED_PEERS_PYTHON=$(abspath $(VENV)-peers/bin/python) $(BIN)/pytest -q -m peers_by_hand
+
+# Lines that the default tests reach, their child processes included.
+coverage: $(STAMP)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(BIN)/pytest -q --timeout 1200
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -6,12 +6,16 @@ A source of your own needs `len(source)`, `source[i]` and two attributes: see `s
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardfeed.converters.adoption import Survey, adopt, survey
     from shardfeed.converters.conversion import Progress, convert
     from shardfeed.converters.file_names import FileNames
     from shardfeed.converters.image_folder import ImageFolder
     from shardfeed.converters.image_options import ImageOptions
     from shardfeed.converters.label_file import LabelFile
+    from shardfeed.converters.reindex import Rebuilt, rebuild
     from shardfeed.converters.report import Report
+    from shardfeed.converters.salvage_report import Salvaged
+    from shardfeed.converters.salvaging import salvage
     from shardfeed.converters.source import Sample, Source, SourceFile
 
 __all__ = [
@@ -20,11 +24,18 @@ __all__ = [
     "ImageOptions",
     "LabelFile",
     "Progress",
+    "Rebuilt",
     "Report",
+    "Salvaged",
     "Sample",
     "Source",
     "SourceFile",
+    "Survey",
+    "adopt",
     "convert",
+    "rebuild",
+    "salvage",
+    "survey",
 ]
 
 _ROOMS = {
@@ -33,11 +44,18 @@ _ROOMS = {
     "ImageOptions": "image_options",
     "LabelFile": "label_file",
     "Progress": "conversion",
+    "Rebuilt": "reindex",
     "Report": "report",
+    "Salvaged": "salvage_report",
     "Sample": "source",
     "Source": "source",
     "SourceFile": "source",
+    "Survey": "adoption",
+    "adopt": "adoption",
     "convert": "conversion",
+    "rebuild": "reindex",
+    "salvage": "salvaging",
+    "survey": "adoption",
 }
 
 

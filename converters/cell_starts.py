@@ -4,7 +4,10 @@ Only asked for once an error is certain, so reading a label file does not pay fo
 """
 
 import json
+import re
 from typing import Any, NoReturn
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 
 
 def csv_starts(text: str, delimiter: str) -> list[int]:
@@ -26,6 +29,15 @@ def csv_starts(text: str, delimiter: str) -> list[int]:
             break
         i += 1
     return starts
+
+
+def csv_stray(text: str, delimiter: str) -> int | None:
+    """Where the first text stands that follows a closing quote within its cell, which strict CSV has not; else None."""
+    for start in csv_starts(text, delimiter):
+        quoted = _QUOTED.match(text, start)
+        if quoted and text[quoted.end() : quoted.end() + 1] not in ("", delimiter, "\r", "\n"):
+            return quoted.end()
+    return None
 
 
 def text_starts(text: str) -> list[int]:

@@ -1,10 +1,11 @@
 """Samples in, committed dataset out: plan, write the shards that are missing, check them, commit by one rename."""
 
 import os
-import socket
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
 import PIL
 import simplejpeg
@@ -13,11 +14,13 @@ from PIL import features
 import shardfeed
 from shardfeed.budget import cpu_budget
 from shardfeed.converters import transcode
+from shardfeed.converters.committing import owner, split_info, stage_manifest
 from shardfeed.converters.engine import LocalEngine
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.interop import tfds_files
 from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlannedShard, PlanOptions, inputs_listing, make_plan
 from shardfeed.converters.receipts import load_receipt, receipt_path, save_receipt, still_whole
+from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.report import (
     Report,
     all_rejected,
@@ -29,14 +32,20 @@ from shardfeed.converters.report import (
 )
 from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
 from shardfeed.converters.source import Sample, Skipped, Source
-from shardfeed.converters.space import check_space
+from shardfeed.converters.space import check_space, output_forecast, saying_what_is_needed
 from shardfeed.converters.staging import Staging
-from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, TooManyRejectedError, UsageError, escape
-from shardfeed.files import Lock, NewFile, exchange, file_checksum, publish, remove_file, write_file
-from shardfeed.label_column import column_header, column_keys, column_name
-from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
+from shardfeed.errors import (
+    IntegrityError,
+    OutputExistsError,
+    SpaceWarning,
+    StorageError,
+    TooManyRejectedError,
+    UsageError,
+    escape,
+)
+from shardfeed.files import Lock, exchange, file_checksum, fsync_directory, publish, storage_error
+from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, NORMALISED, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
-from shardfeed.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -101,23 +110,36 @@ def convert(
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))
     _check_output(out, replace=replace)
     staging = Staging(out)
-    lock = Lock(staging.lock, f"process {os.getpid()} on {socket.gethostname()}")
+    lock = Lock(staging.lock, owner())
     try:
-        if os.path.lexists(out) and not replace:
-            if not staging.committed():
-                raise OutputExistsError(out, "exists already", "choose another name, or replace it with --replace")
-            staging.clear()
-            return _finished_earlier(out, time.monotonic() - started)
-        engine.start(len(source))  # they take a while to come up: the plan is made meanwhile
+        committed = staging.committed(out)
+        taken = OutputExistsError(out, "exists already", "choose another name, or replace it with --replace")
+        if not committed:
+            staging.sweep()
+            if os.path.lexists(out) and not replace:
+                raise taken
+            engine.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
-        check_space(plan, out, staging.dataset)
-        staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
-        receipts = _write_shards(plan, source, staging, engine, progress)
-        rejected = all_rejected(skipped, receipts)
-        normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
-        manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
+        if committed:
+            same = staging.is_of(_plan_json(plan), lambda: inputs_listing(source, plan))
+            report = _finished_earlier(out, time.monotonic() - started)
+            staging.clear()
+            if same:
+                return report
+            if not replace:
+                raise taken
+        forecast = output_forecast(source, plan)
+        short_of = check_space(forecast, plan, out, staging.dataset)
+        if short_of:
+            warnings.warn(short_of, SpaceWarning, stacklevel=2)
+        with saying_what_is_needed(forecast, plan, out, staging.dataset):
+            staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
+            receipts = _write_shards(plan, source, staging, engine, progress)
+            rejected = all_rejected(skipped, receipts)
+            normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
+            manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
         _check_shards(receipts, plan, staging.dataset, every_byte=verify)
-        warnings, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
+        odd, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
         images, size = engine.done()
         report = Report(
             out=out,
@@ -125,7 +147,7 @@ def convert(
             manifest=manifest,
             rejected=rejected,
             normalised=normalised,
-            warnings=warnings,
+            warnings=odd,
             notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *counted, *engine.warnings],
             images=images,
             source_bytes=size,
@@ -134,7 +156,7 @@ def convert(
         if not report.committed:
             raise _too_many(report, allowed)
         _commit(staging, out, replace=os.path.lexists(out))
-        return report
+        return replace_fields(report, notes=[*report.notes, *_clear(staging)])
     finally:
         engine.stop()
         lock.release()
@@ -180,7 +202,7 @@ def _write_shards(
     for shard in plan.shards:
         receipt = load_receipt(receipt_path(staging.receipts, shard.split, shard.number, shard.count))
         stem = os.path.join(staging.dataset, shard_stem(shard.split, shard.number, shard.count))
-        if receipt is not None and still_whole(receipt, stem):
+        if receipt is not None and still_whole(receipt, stem) and not _worth_another_try(receipt):
             receipts[shard.split, shard.number] = receipt
         else:
             missing.append(shard)
@@ -214,6 +236,11 @@ def _write_shards(
     return [receipts[shard.split, shard.number] for shard in plan.shards]
 
 
+def _worth_another_try(receipt: Receipt) -> bool:
+    """Whether a finished shard lacks an image that could not be read: permissions and cables are repaired meanwhile."""
+    return any(noted.what == RejectCode.UNREADABLE.value for noted in receipt.rejected)
+
+
 def _stage_manifest(
     out: str,
     plan: Plan,
@@ -226,73 +253,42 @@ def _stage_manifest(
     splits: dict[str, SplitInfo] = {}
     for split in plan.split_sizes():
         of_split = [receipt for receipt in receipts if receipt.split == split]
-        columns = _write_columns(directory, split, plan.schema, of_split)
-        splits[split] = _split_info(split, of_split, columns)
+        splits[split] = split_info(directory, split, plan.schema, of_split)
     name = dataset_name(os.path.basename(out))
     sidecars = tfds_files(name, plan.schema, splits, plan.options.image)
     if rejected:
         sidecars[REJECTED] = noted_lines(rejected)
     if changed := unasked(normalised):
         sidecars[NORMALISED] = noted_lines(changed)
-    infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
-    manifest = Manifest(
+    return stage_manifest(
+        directory,
         name=name,
         schema=plan.schema,
         splits=splits,
-        sidecars=infos,
+        sidecars=sidecars,
         fingerprint=plan.fingerprint,
         options=plan.options.to_json(),
         rejected=counts_by_code(rejected),
         made_by=_made_by(plan),
     )
-    for file in set(os.listdir(directory)) - manifest.files().keys():
-        remove_file(os.path.join(directory, file))
-    write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
-    return manifest
-
-
-def _write_columns(directory: str, split: str, schema: Schema, receipts: Sequence[Receipt]) -> dict[str, FileInfo]:
-    """The label columns of a split, put together from its shards'; none for a split without records."""
-    records = sum(receipt.info.records for receipt in receipts)
-    columns: dict[str, FileInfo] = {}
-    for key in column_keys(split, schema) if records else ():
-        with NewFile(os.path.join(directory, column_name(split, key))) as file:
-            file.write([column_header(records)])
-            for receipt in receipts:
-                file.write([receipt.columns[key]])
-        columns[key] = FileInfo(file.size, file.crc32c)
-    return columns
-
-
-def _split_info(name: str, receipts: Sequence[Receipt], columns: Mapping[str, FileInfo]) -> SplitInfo:
-    counts: dict[str, list[int]] = {}
-    formats: dict[str, int] = {}
-    for receipt in receipts:
-        for key, values in receipt.class_counts.items():
-            totals = counts.setdefault(key, [0] * len(values))
-            totals[:] = [a + b for a, b in zip(totals, values, strict=True)]
-        for kind, number in receipt.formats.items():
-            formats[kind] = formats.get(kind, 0) + number
-    shards = tuple(receipt.info for receipt in receipts)
-    return SplitInfo(name, shards, {key: tuple(values) for key, values in counts.items()}, formats, columns)
 
 
 def _check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:
     """Compare what lies on disk with the receipts: sizes and index, and with `every_byte` all of it."""
     for shard, receipt in zip(plan.shards, receipts, strict=True):
         stem = os.path.join(directory, shard_stem(shard.split, shard.number, shard.count))
-        data, index = stem + RECORD_SUFFIX, stem + INDEX_SUFFIX
-        found_data = file_checksum(data) if every_byte else (os.path.getsize(data), receipt.info.data.crc32c)
-        expected_data = (receipt.info.data.size, receipt.info.data.crc32c)
-        expected_index = (receipt.info.index.size, receipt.info.index.crc32c)
-        for path, found, expected in (
-            (data, found_data, expected_data),
-            (index, file_checksum(index), expected_index),
+        for path, info, whole in (
+            (stem + RECORD_SUFFIX, receipt.info.data, every_byte),
+            (stem + INDEX_SUFFIX, receipt.info.index, True),
         ):
-            if found != expected:
+            try:
+                size, crc = file_checksum(path) if whole else (os.path.getsize(path), info.crc32c)
+            except OSError as error:
+                raise storage_error(path, "read", error) from error
+            if (size, crc) != (info.size, info.crc32c):
                 raise IntegrityError(
                     path,
-                    f"got {found[0]} bytes with CRC-32C {found[1]:08x}, expected {expected[0]} with {expected[1]:08x}",
+                    f"got {size} bytes with CRC-32C {crc:08x}, expected {info.size} with {info.crc32c:08x}",
                     "the disk or something else changed it; check the disk, remove the file, run again",
                 )
 
@@ -308,17 +304,24 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
 
 
 def _commit(staging: Staging, out: str, *, replace: bool) -> None:
+    staging.note_commit()
     if replace:
-        # After the swap the old dataset lies where the new one was built: no later run may take it for finished shards.
-        staging.forget()
         exchange(staging.dataset, out)
     else:
         publish(staging.dataset, out)
-    staging.clear()
+
+
+def _clear(staging: Staging) -> Iterator[str]:
+    """Remove what a committed dataset leaves behind; a sentence where that fails, which changes nothing about it."""
+    try:
+        staging.clear()
+    except StorageError as error:
+        yield f"the dataset is complete, but its leftovers could not be removed: {error}"
 
 
 def _finished_earlier(out: str, seconds: float) -> Report:
     """The report of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
+    fsync_directory(os.path.dirname(out))  # that run may have been stopped before this, too
     note = "an earlier run had committed this dataset; only its leftovers were removed"
     return Report(out, True, read_manifest(out), (), (), (), [note], 0, 0, seconds)
 

@@ -8,12 +8,9 @@ it, or never ends, twice, is condemned; and every worker holds a pipe whose end 
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import sys
 import threading
-import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,9 +18,10 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from shardfeed.converters.heap import keep_heap
+from shardfeed.converters.lifeline import work_with_parent
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.shard_writer import Receipt, ShardTask, write_shard
+from shardfeed.converters.shard_writer import Receipt, ShardTask
+from shardfeed.converters.worker import IDLE, Board
 from shardfeed.errors import UsageError, WorkerLostError
 
 START_METHODS = ("spawn", "forkserver")
@@ -33,76 +31,12 @@ _LOSSES = 8  # workers one shard may lose before the run gives up
 _POLL = 0.2  # seconds between looks at the clock
 
 
-class _Board:
-    """What a worker writes for its parent to read, without locks: each field has one writer and is one word."""
-
-    def __init__(self, context: Any) -> None:
-        self._words = context.RawArray("q", [-1, 0, 0, 0])  # place, its start in ns, images, bytes
-
-    def start(self, place: int, size: int) -> None:
-        self._words[1] = time.monotonic_ns()
-        self._words[0] = place
-        if place > 0:
-            self._words[2] += 1
-            self._words[3] += size
-
-    def idle(self) -> None:
-        self._words[0] = -1
-
-    @property
-    def place(self) -> int:
-        return self._words[0]
-
-    @property
-    def seconds(self) -> float:
-        return (time.monotonic_ns() - self._words[1]) / 1e9
-
-    @property
-    def done(self) -> tuple[int, int]:
-        return self._words[2], self._words[3]
-
-
-def _work(tasks: Connection, lifeline: Connection, board: _Board) -> None:
-    """A worker's life: shards in, receipts or errors out, until the parent closes the pipe or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    keep_heap()
-
-    def leave_with_parent() -> None:
-        with contextlib.suppress(EOFError, OSError):
-            lifeline.recv_bytes()
-        os._exit(0)
-
-    threading.Thread(target=leave_with_parent, daemon=True).start()
-    while True:
-        try:
-            task: ShardTask = tasks.recv()
-        except EOFError:
-            return
-        except Exception as error:  # the sample's own class cannot be imported here, say
-            tasks.send(
-                (None, UsageError("source", f"its samples cannot be sent to workers: {error!r}", _IMPORTABLE), "")
-            )
-            continue
-        try:
-            receipt = write_shard(task, board.start)
-        except Exception as error:
-            board.idle()
-            tasks.send((None, error, traceback.format_exc()))
-        else:
-            board.idle()
-            tasks.send((receipt, None, ""))
-
-
-_IMPORTABLE = "define the class or function in a module that workers can import, not in the script itself"
-
-
 @dataclass
 class _Worker:
     process: Any
     tasks: Connection
     lifeline: Connection
-    board: _Board
+    board: Board
     task: ShardTask | None = None
 
     def decoding(self) -> bool:
@@ -255,8 +189,8 @@ class LocalEngine:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         lifeline, end = self._context.Pipe(duplex=False)
-        board = _Board(self._context)
-        process = self._context.Process(target=_work, args=(theirs, lifeline, board), daemon=True)
+        board = Board(self._context.RawArray("q", IDLE))
+        process = self._context.Process(target=work_with_parent, args=(lifeline, theirs, board.words), daemon=True)
         with _signals_later(), _without_main():
             process.start()
             self._workers.append(_Worker(process, ours, end, board))

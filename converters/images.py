@@ -53,11 +53,14 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
     kind = image_kind(data)
     if len(data) > options.max_bytes:
         raise RejectedError(RejectCode.TOO_LARGE, f"{len(data)} bytes, more than {options.max_bytes}")
-    if kind == "jpeg":
-        return _store_jpeg(data, options)
-    if kind == "png":
-        return _store_png(data, options)
-    return _store_other(kind, data, options)
+    try:
+        if kind == "jpeg":
+            return _store_jpeg(data, options)
+        if kind == "png":
+            return _store_png(data, options)
+        return _store_other(kind, data, options)
+    except MemoryError as error:  # outside of the decoders, which say it themselves
+        raise RejectedError(RejectCode.TOO_LARGE, f"{kind}: not enough memory") from error
 
 
 def check_stored(data: bytes, kind: bytes, height: int, width: int) -> None:

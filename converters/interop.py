@@ -6,6 +6,7 @@ content; the manifest lists them with their checksums.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
 _FEATURES = "tensorflow_datasets.core.features."
+_NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
 
 
 def tfds_files(
@@ -24,10 +26,21 @@ def tfds_files(
         "dataset_info.json": _json(_dataset_info(name, schema, splits)),
         "features.json": _json(_features(schema, image or ImageOptions())),
     }
+    named = Counter(map(_labels_file, schema.class_names))
     for key, names in schema.class_names.items():
-        if all("\n" not in text and text.strip() == text and text for text in names):
-            files[f"{key.replace('/', '.')}.labels.txt"] = "".join(f"{text}\n" for text in names).encode()
+        file = _labels_file(key)
+        if named[file] == 1 and len(file.encode()) <= _NAME_BYTES and all(map(_fits_line, names)):
+            files[file] = "".join(f"{text}\n" for text in names).encode()
     return files
+
+
+def _labels_file(key: str) -> str:
+    """The name that TFDS looks for. `image/a.b` and `image/a/b` share one: then neither has names, but numbers."""
+    return f"{key.replace('/', '.')}.labels.txt"
+
+
+def _fits_line(text: str) -> bool:
+    return bool(text) and "\n" not in text and text.strip() == text
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
@@ -49,7 +62,7 @@ def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) ->
             for split in splits.values()
         ],
     }
-    if LABEL in schema.features:
+    if {ENCODED, LABEL} <= schema.features.keys():
         pair = [{"featureKey": ENCODED}, {"featureKey": LABEL}]
         info["supervisedKeys"] = {"tuple": {"items": pair}}
     return info

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from shardfeed.converters.cell_starts import JsonObject, csv_starts, json_decoder, json_starts, text_starts
+from shardfeed.converters.cell_starts import JsonObject, csv_starts, csv_stray, json_decoder, json_starts, text_starts
 from shardfeed.errors import LabelFileError, UsageError, escape
 
 Format = Literal["csv", "tsv", "jsonl", "text"]
@@ -171,13 +171,14 @@ class LabelTable:
                 cells = next(reader, None)
             except csv.Error as error:
                 record = Record(number, [], "".join(taken))
-                starts = csv_starts(record.text, self.delimiter)
-                unclosed = record.text[starts[-1] :].startswith('"') and "expected after" not in str(error)
-                problem = (
-                    "the quote that opens here is not closed" if unclosed else f"cannot be read as CSV: {escape(error)}"
-                )
+                stray = csv_stray(record.text, self.delimiter)
+                last = csv_starts(record.text, self.delimiter)[-1]
+                problem = f"cannot be read as CSV: {escape(error)}"
+                if stray is None and record.text.startswith('"', last):
+                    problem = "the quote that opens here is not closed"
                 remedy = 'quote the whole cell, and write a quote inside it twice ("")'
-                raise LabelFileError(self.place(record, len(starts) - 1), problem, remedy) from None
+                place = self._at(record, last if stray is None else stray)
+                raise LabelFileError(place, problem, remedy) from None
             if cells is None:
                 return
             if any(cell.strip() for cell in cells):

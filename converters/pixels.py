@@ -24,6 +24,7 @@ from shardfeed.converters.fit import Fit
 from shardfeed.converters.jpeg_check import complaint
 from shardfeed.converters.jpeg_header import JpegHeader, without_metadata
 from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.png_check import check_rows
 from shardfeed.converters.png_header import PngHeader, only_pixels
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sniff import Kind
@@ -71,14 +72,15 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
             code = RejectCode.TRUNCATED
         elif "unsupported" in said or "unknown pixel mode" in said:
             code = RejectCode.UNSUPPORTED
+        elif "out of memory" in said or "insufficient memory" in said:
+            code = RejectCode.TOO_LARGE
         raise RejectedError(code, f"{kind} decoder: {str(error) or type(error).__name__}") from error
 
 
 def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]:
     """Decode a whole JPEG or PNG and throw the pixels away; what was odd about it. Raises RejectedError."""
     if isinstance(header, PngHeader):
-        with strict_decoding("png"):
-            PngImageFile(io.BytesIO(only_pixels(data, header))).load()
+        check_rows(data, header)
         return ()
     said = None
     if header.color in ("gray", "YCbCr"):
@@ -115,6 +117,7 @@ def load_png(data: bytes, header: PngHeader) -> Image.Image:
     """Gray or RGB pixels as stored, any alpha over white."""
     if header.bits == 16 and header.transparency:
         raise RejectedError(RejectCode.UNSUPPORTED, "PNG of 16 bits with a transparent color")
+    check_rows(data, header)  # Pillow leaves rows that are missing black
     image = PngImageFile(io.BytesIO(only_pixels(data, header)))
     image.load()
     return gray_or_rgb(image)

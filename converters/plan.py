@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from shardfeed.converters.boxes import check_boxes
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.source import Sample, Source, SourceFile
 from shardfeed.errors import UsageError, escape, name_text
@@ -133,6 +134,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     count = len(source)
     if not count:
         raise UsageError(getattr(source, "root", "source"), "no images found", "check the path")
+    check_boxes(source.features, options.image)
     draws_bytes, states_bytes = bytearray(), bytearray()
     sizes = np.zeros(count, np.int64)
     split_of = np.zeros(count, np.int16)

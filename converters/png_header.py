@@ -55,10 +55,11 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
     metadata_bytes = inflated_bytes = 0
     spans: list[tuple[int, int]] = []
     name = b""
+    palette_bytes = 0
     while name != b"IEND":
         if at + 12 > end:
             raise RejectedError(RejectCode.TRUNCATED, f"PNG ends before its IEND chunk, at byte {end}")
-        name = data[at + 4 : at + 8]
+        before, name = name, data[at + 4 : at + 8]
         body, stop = at + 8, at + 8 + int.from_bytes(data[at : at + 4], "big")
         if not name.isalpha():
             raise RejectedError(RejectCode.CORRUPT, f"PNG has a chunk named {name!r}, at byte {at}")
@@ -72,6 +73,9 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
             check_size(height, width, max_pixels)
         elif name == b"IHDR":
             raise RejectedError(RejectCode.CORRUPT, f"PNG has a second IHDR chunk, at byte {at}")
+        if name == b"IDAT" and before != b"IDAT" and any(data[s + 4 : s + 8] == b"IDAT" for s, _ in spans):
+            # libpng stops at the gap. Pillow does, too, but is given the pixels' chunks alone.
+            raise RejectedError(RejectCode.CORRUPT, f"PNG has other chunks between its IDAT chunks, at byte {at}")
         if name == b"IDAT" and crcs == "none":
             break
         if crcs == "all" or (crcs == "header" and name != b"IDAT"):
@@ -82,6 +86,7 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
                 )
         if name in _PIXEL_CHUNKS:
             transparency |= name == b"tRNS"
+            palette_bytes = stop - body if name == b"PLTE" else palette_bytes
             spans.append((at, stop + 4))
         elif name[0] < 0x60:  # an upper-case first letter: a decoder must know it
             raise RejectedError(RejectCode.CORRUPT, f"PNG needs the unknown chunk {name!r}, at byte {at}")
@@ -101,6 +106,8 @@ def read_png_header(data: bytes, max_pixels: int, crcs: Crcs) -> PngHeader:
         raise RejectedError(RejectCode.CORRUPT, f"PNG says it is {height} x {width} pixels")
     if bits not in _BITS.get(color_type, ()) or compression or filtering or interlace > 1:
         raise RejectedError(RejectCode.CORRUPT, f"PNG has an IHDR chunk that means nothing: {ihdr[8:].hex(' ')}")
+    if color_type == PALETTE and (not 3 <= palette_bytes <= 768 or palette_bytes % 3):
+        raise RejectedError(RejectCode.CORRUPT, f"PNG needs a palette, and has one of {palette_bytes} bytes")
     return PngHeader(height, width, bits, color_type, transparency, animated, orientation, exif_problem, tuple(spans))
 
 

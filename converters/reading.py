@@ -1,12 +1,15 @@
 """The bytes of a sample's image, wherever they are, and reading ahead where the disk is slow."""
 
+import errno
 import os
 import resource
 import stat
 from collections.abc import Sequence
 
+from shardfeed.converters.limits import MAX_FILE_BYTES
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.source import Sample, SourceFile
+from shardfeed.files import storage_error
 
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
 _LOOK = 16  # images between two looks at whether anything came from the disk
@@ -14,18 +17,29 @@ _HINTS = hasattr(os, "posix_fadvise") and hasattr(resource, "RUSAGE_THREAD")  # 
 
 # A FIFO put there since the listing must not block us: O_NONBLOCK opens it, fstat then tells.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+# Not the file's fault but the machine's or ours: the next one would fare no better.
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
-def read_image(sample: Sample) -> bytes:
-    """The bytes of a sample's image. Raises RejectedError where they cannot be had or are not those planned."""
+def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a sample's image. Raises RejectedError where they cannot be had or are not those planned.
+
+    A file of more than `max_bytes` is refused before any of it is read. Raises StorageError where the machine has no
+    memory or no file descriptor left.
+    """
     if isinstance(sample.image, SourceFile):
+        if sample.image.size > max_bytes:
+            raise RejectedError(RejectCode.TOO_LARGE, f"{sample.image.size} bytes, more than {max_bytes}")
         return _read_file(sample.image)
     if isinstance(sample.image, bytes):
         return sample.image
     try:
-        return sample.image()
+        data = sample.image()
     except Exception as error:  # whatever a user's callable raises costs one image, not the run
         raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
+    if not isinstance(data, bytes):
+        raise RejectedError(RejectCode.SOURCE_ERROR, f"got {type(data).__name__}, expected bytes")
+    return data
 
 
 def _read_file(file: SourceFile) -> bytes:
@@ -44,6 +58,8 @@ def _read_file(file: SourceFile) -> bytes:
     except FileNotFoundError:
         raise RejectedError(RejectCode.SOURCE_CHANGED, "it was there when listed and is gone") from None
     except OSError as error:
+        if error.errno in _OURS:
+            raise storage_error(file.path, "read", error) from error
         raise RejectedError(RejectCode.UNREADABLE, f"{os.strerror(error.errno or 0)} (errno {error.errno})") from None
     if not stat.S_ISREG(state.st_mode):
         raise RejectedError(RejectCode.NOT_REGULAR, "not a regular file any more")

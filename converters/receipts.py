@@ -14,9 +14,12 @@ import numpy as np
 from shardfeed.converters.shard_writer import Noted, Receipt
 from shardfeed.errors import name_bytes, name_text
 from shardfeed.files import write_file
+from shardfeed.framing import crc32c
 from shardfeed.label_column import read_labels
 from shardfeed.manifest import FileInfo, ShardInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+
+_CHECKSUM_BYTES = 9  # "89abcdef\n"
 
 
 def _noted(entries: tuple[Noted, ...]) -> list[list[str]]:
@@ -46,7 +49,7 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any]) -> Receipt:
-    """The inverse of `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+    """The inverse of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError on anything else."""
     counts = {key: tuple(of_class) for key, of_class in value["class_counts"].items()}
     return Receipt(
         split=value["split"],
@@ -77,17 +80,24 @@ def receipt_path(directory: str, split: str, number: int, count: int) -> str:
     return os.path.join(directory, shard_stem(split, number, count) + ".json")
 
 
+def with_checksum(content: bytes) -> bytes:
+    """A receipt's file: one line of JSON, and a second one, the CRC-32C of the first without its end."""
+    return content + b"\n%08x\n" % crc32c(content)
+
+
 def save_receipt(path: str, receipt: Receipt) -> None:
     """Write a receipt atomically and durably."""
-    write_file(path, json.dumps(to_json(receipt), sort_keys=True).encode())
+    write_file(path, with_checksum(json.dumps(to_json(receipt), sort_keys=True).encode()))
 
 
 def load_receipt(path: str) -> Receipt | None:
     """The receipt, or None when there is none that is whole: then the shard is to be made again."""
     try:
         with open(path, "rb") as file:
-            return from_json(json.load(file))
-    except (OSError, ValueError, KeyError, TypeError):
+            data = file.read()
+        content = data[: -_CHECKSUM_BYTES - 1]
+        return from_json(json.loads(content)) if with_checksum(content) == data else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

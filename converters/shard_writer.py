@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardfeed.converters.boxes import box_warning, placed_features
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.images import StoredImage, store_image
 from shardfeed.converters.reading import ReadAhead, read_image
@@ -110,6 +111,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     path = os.path.join(task.directory, task.stem)
     hashed = SHA256 in task.schema.features
     encoder = ExampleEncoder(task.schema.features)
+    placed = placed_features(task.schema.features)
     ahead = ReadAhead(task.samples)
     # The directory is made durable once, with the index: the receipt that counts comes after both.
     with NewFile(path + RECORD_SUFFIX, sync_directory=False) as shard:
@@ -121,7 +123,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 if place in task.condemned:
                     raise RejectedError(task.condemned[place], "ended its worker each time it was tried")
                 ahead.before(place)
-                data = read_image(sample)
+                data = read_image(sample, task.image.max_bytes)
                 read = len(data)
                 image = store_image(data, task.image)
             except RejectedError as error:
@@ -130,6 +132,8 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             if image.transform:
                 normalised.append(Noted(sample.key, image.transform, f"stored as {image.format.decode()}"))
             warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
+            if said := box_warning(image.transform, placed):
+                warnings.append(Noted(sample.key, "warning", said))
             values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
             parts = frame_parts(encoder.parts(values))
             shard.write(parts)

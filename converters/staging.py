@@ -1,9 +1,10 @@
 """Where a dataset is built before it has its name: a hidden sibling of the output.
 
-.flowers.staging/plan.json      what is being built: options, versions, digest of the inputs
+.flowers.staging/plan.json      what is being built: options, versions, digest of the inputs; in the end, which manifest
                  inputs.jsonl   every input, to say what changed when a resume is refused
                  receipts/      one file for each shard that is durable
-                 dataset/       the shards; renamed to `flowers` at commit, so its absence means: committed
+                 dataset/       the shards; renamed to `flowers` at commit, or exchanged with the one it replaces
+.flowers.staging.partial/       the same before it is complete and while it is removed: it is there whole or not at all
 .flowers.lock                   who is building it (an flock: it ends with its owner)
 """
 
@@ -14,9 +15,24 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shardfeed.errors import PlanMismatchError, escape
-from shardfeed.files import NewFile, make_directory, remove_file, remove_tree, write_file
+from shardfeed.files import (
+    TEMPORARY,
+    NewFile,
+    file_checksum,
+    make_directory,
+    publish,
+    remove_file,
+    remove_tree,
+    storage_error,
+    write_file,
+)
+from shardfeed.naming import MANIFEST
 
+_REMOVE = "remove the folder that it is in"
 _BATCH = 10_000  # lines written at once
+_PLAN = "plan.json"
+_INPUTS = "inputs.jsonl"
+_COMMIT = "commit"  # in plan.json: size and CRC-32C of the manifest of the dataset that is about to get its name
 
 
 class Staging:
@@ -28,27 +44,43 @@ class Staging:
         self.lock = os.path.join(parent, f".{name}.lock")
         self.dataset = os.path.join(self.root, "dataset")
         self.receipts = os.path.join(self.root, "receipts")
-        self._plan = os.path.join(self.root, "plan.json")
-        self._inputs = os.path.join(self.root, "inputs.jsonl")
+        self._plan = os.path.join(self.root, _PLAN)
+        self._partial = self.root + TEMPORARY
 
-    def exists(self) -> bool:
-        """Whether an earlier run got as far as saying what it builds."""
-        return os.path.exists(self._plan)
+    def committed(self, out: str) -> bool:
+        """Whether an earlier run gave `out` its dataset and was stopped before it could clear up."""
+        stored = self._stored()
+        return stored is not None and _is_committed_as(stored, out)
 
-    def committed(self) -> bool:
-        """Whether an earlier run renamed the dataset and was stopped before it could clear up."""
-        return os.path.isdir(self.root) and not os.path.isdir(self.dataset)
+    def is_of(self, plan: Mapping[str, Any], inputs: Callable[[], Iterable[str]]) -> bool:
+        """Whether what is here was made by the same plan; arguments as of `begin`."""
+        return _without_commit(self._stored() or {}) == {**plan, "inputs": _digest(inputs())}
+
+    def _stored(self) -> dict[str, Any] | None:
+        """plan.json, or None where nothing was begun."""
+        try:
+            with open(self._plan, "rb") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_error(self._plan, "read", error) from error
+        except ValueError:
+            raise PlanMismatchError(self._plan, "damaged, so nothing beside it can be used", _REMOVE) from None
 
     def begin(self, plan: Mapping[str, Any], inputs: Callable[[], Iterable[str]]) -> None:
         """Start, or take up what an identical plan left. Raises PlanMismatchError when it was another plan.
 
         `plan` is a JSON value of everything that must agree, `inputs` gives a line for each input.
         """
-        if not self.exists():
+        stored = self._stored()
+        if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
+            self.clear()  # what was committed, and then moved away, is no reason to refuse another
             self._start(plan, inputs())
             return
-        with open(self._plan, "rb") as file:
-            stored = json.load(file)
+        if _COMMIT in stored:  # it was stopped just before the dataset got its name
+            stored = _without_commit(stored)
+            write_file(self._plan, _plan_bytes(stored))
         expected = {**plan, "inputs": _digest(inputs())}
         differing = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
         if differing:
@@ -62,15 +94,14 @@ class Staging:
             )
         for directory in (self.dataset, self.receipts):
             for name in os.listdir(directory):
-                if name.endswith(".partial"):
+                if name.endswith(TEMPORARY):
                     remove_file(os.path.join(directory, name))
 
     def _start(self, plan: Mapping[str, Any], inputs: Iterable[str]) -> None:
-        remove_tree(self.root)  # a run that was killed before plan.json had nothing to keep
-        for directory in (self.root, self.dataset, self.receipts):
-            make_directory(directory)
+        for directory in ("", "dataset", "receipts"):
+            make_directory(os.path.join(self._partial, directory).rstrip("/"))
         digest = hashlib.blake2b(digest_size=16)
-        with NewFile(self._inputs) as file:
+        with NewFile(os.path.join(self._partial, _INPUTS)) as file:
             batch: list[bytes] = []
             for line in inputs:
                 batch.append(line.encode() + b"\n")
@@ -79,11 +110,11 @@ class Staging:
                     file.write([b"".join(batch)])
                     batch.clear()
             file.write([b"".join(batch)])
-        content = {**plan, "inputs": digest.hexdigest()}
-        write_file(self._plan, json.dumps(content, sort_keys=True).encode())
+        write_file(os.path.join(self._partial, _PLAN), _plan_bytes({**plan, "inputs": digest.hexdigest()}))
+        publish(self._partial, self.root)
 
     def _changed_inputs(self, inputs: Iterable[str]) -> str:
-        with open(self._inputs, encoding="ascii") as file:
+        with open(os.path.join(self.root, _INPUTS), encoding="ascii") as file:
             before: dict[str, str] = dict(json.loads(line) for line in file)
         after: dict[str, str] = dict(json.loads(line) for line in inputs)
         kinds = {
@@ -93,14 +124,50 @@ class Staging:
         }
         return "; ".join(_listing(kind, names) for kind, names in kinds.items() if names)
 
-    def forget(self) -> None:
-        """Make a later run start afresh, whatever else is still here."""
-        remove_file(self._plan)
+    def note_commit(self) -> None:
+        """Write down which dataset is about to get its name, so that a later run sees whether it did.
+
+        After an exchange the dataset that was replaced lies where the new one was built. Its shards may have the same
+        sizes, when labels alone changed, say, and must not be taken for finished ones.
+        """
+        stored = self._stored() or {}
+        stored[_COMMIT] = _manifest_checksum(self.dataset)
+        write_file(self._plan, _plan_bytes(stored))
+
+    def sweep(self) -> None:
+        """Remove what was being made, or removed, when a run was killed."""
+        remove_tree(self._partial)
 
     def clear(self) -> None:
-        """Remove everything."""
-        self.forget()  # first, so that a killed clean-up is not taken for an unfinished conversion
-        remove_tree(self.root)
+        """Remove everything; stopped at any moment, nothing half removed is taken for an unfinished conversion."""
+        self.sweep()
+        if os.path.lexists(self.root):
+            publish(self.root, self._partial)
+            remove_tree(self._partial)
+
+
+def _manifest_checksum(directory: str) -> list[int]:
+    """Size and CRC-32C: a manifest has the checksums of all else. Empty where there is none."""
+    path = os.path.join(directory, MANIFEST)
+    try:
+        return list(file_checksum(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:  # not the same as none: what is committed would be taken for nothing
+        raise storage_error(path, "read", error) from error
+
+
+def _is_committed_as(stored: Mapping[str, Any], directory: str) -> bool:
+    """Whether a directory holds the dataset whose commit plan.json speaks of."""
+    return stored.get(_COMMIT) == _manifest_checksum(directory)
+
+
+def _without_commit(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in stored.items() if key != _COMMIT}
+
+
+def _plan_bytes(plan: Mapping[str, Any]) -> bytes:
+    return json.dumps(plan, sort_keys=True).encode()
 
 
 def _digest(inputs: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from shardfeed.pipelines.order import BlockOrder, IndexedOrder, Order, StoredOrd
 from shardfeed.pipelines.tuning import data_options, limit_arenas
 from shardfeed.readers.indexed import indexed_records
 from shardfeed.readers.parse import parse_spec
+from shardfeed.readers.skip import Skip, fill_gaps
 from shardfeed.readers.split import Split
 from shardfeed.readers.stream import serialized_records
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
@@ -42,6 +43,28 @@ class Share:
     parts: int = 1
 
 
+@dataclass(frozen=True)
+class Damaged:
+    """What to do with damaged records: `skip` counts them; with `fill` an intact one of the same step comes twice."""
+
+    skip: Skip
+    fill: bool
+
+    def payloads(
+        self, samples: Samples, indices: np.ndarray, steps: np.ndarray
+    ) -> tuple[list[bytes], np.ndarray, np.ndarray]:
+        """The records at `indices`, int64 [k], of the steps `steps`, int64 [k], as far as they are intact.
+
+        The records, [n]; which of `indices` they stand for, bool [k] with n True; which of them fill in, bool [n].
+        """
+        found = self.skip.payloads(samples.payloads, indices)
+        if self.fill:
+            records, again = fill_gaps(found, steps, samples.name)
+            return records, np.ones(len(indices), bool), again
+        records = [payload for payload in found if payload is not None]
+        return records, np.array([payload is not None for payload in found], bool), np.zeros(len(records), bool)
+
+
 def assemble_batches(
     samples: Samples,
     order: Order,
@@ -52,12 +75,14 @@ def assemble_batches(
     share: Share | None = None,
     pad: float | None,
     keys: Iterable[str] | None,
+    damaged: Damaged | None = None,
     parallelism: int,
     prefetch: int,
 ) -> tf.data.Dataset:
     """Batches of `samples` in `order`, as `make_batches` describes them; `start_step` goes with `repeat`."""
     share = share or Share()
-    whole = order.epoch_samples % order.batch_size == 0
+    counted = damaged is None or damaged.fill  # else nobody knows how many samples there are
+    whole = counted and order.epoch_samples % order.batch_size == 0
 
     # What is parsed; the format is not worth reading where all images have the same.
     spec = parse_spec(samples.schema, keys)
@@ -79,22 +104,29 @@ def assemble_batches(
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):
-        records = _drawn(samples, order, repeat, start_step, share, parallelism)
+        records = _drawn(samples, order, repeat, start_step, share, damaged, parallelism)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
-        records = _streamed(samples, order, repeat, start_step, share, parallelism)
+        records = _streamed(samples, order, repeat, start_step, share, damaged, parallelism)
     batches = records.map(sample, num_parallel_calls=_IN_FLIGHT * parallelism)
     batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
     per_step = share.replicas // share.parts
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch * per_step
-    batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
+    if counted:
+        batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
     return batches.prefetch(prefetch).with_options(data_options(parallelism))
 
 
 def _drawn(
-    samples: Samples, order: IndexedOrder, repeat: bool, start_step: int, share: Share, parallelism: int
+    samples: Samples,
+    order: IndexedOrder,
+    repeat: bool,
+    start_step: int,
+    share: Share,
+    damaged: Damaged | None,
+    parallelism: int,
 ) -> tf.data.Dataset:
     """(seed of the sample, record), drawn by number and read by position; it starts anywhere at no cost."""
     first_epoch, first_number = divmod(start_step, order.steps_per_epoch)
@@ -107,7 +139,12 @@ def _drawn(
         if repeat and epoch == first_epoch:
             positions = positions[positions >= first]
         indices, passes = order.draw(epoch, positions)
-        return order.sample_seeds(passes, samples.places(indices)), samples.payloads(indices)
+        if damaged is None:
+            payloads = samples.payloads(indices)
+        else:
+            payloads, given, again = damaged.payloads(samples, indices, positions // order.batch_size)
+            indices, passes = indices[given], passes[given] + again  # of another pass: see distribute_eval's mask
+        return order.sample_seeds(passes, samples.places(indices)), payloads
 
     def epoch_chunks(epoch: tf.Tensor) -> tf.data.Dataset:
         return tf.data.Dataset.range(chunks_per_epoch).map(lambda chunk: (epoch, chunk))
@@ -125,7 +162,13 @@ def _drawn(
 
 
 def _streamed(
-    split: Split, order: StreamOrder, repeat: bool, start_step: int, share: Share, parallelism: int
+    split: Split,
+    order: StreamOrder,
+    repeat: bool,
+    start_step: int,
+    share: Share,
+    damaged: Damaged | None,
+    parallelism: int,
 ) -> tf.data.Dataset:
     """(seed of the epoch, (place, record)), read shard by shard.
 
@@ -144,7 +187,12 @@ def _streamed(
             tf.random.stateless_uniform([2], key, tf.int64.min, tf.int64.max, tf.int64, alg="philox")
         )
         records = serialized_records(
-            part, seed=order_seed, shuffle_buffer=order.shuffle_buffer, parallelism=parallelism
+            part,
+            seed=order_seed,
+            shuffle_buffer=order.shuffle_buffer,
+            parallelism=parallelism,
+            damaged=damaged.skip if damaged else None,
+            fill=damaged is not None and damaged.fill,
         ).take(count)
         return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records)
 

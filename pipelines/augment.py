@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import Size, check_range, image_size
 from shardfeed.pipelines.decode import decode_resized
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
-Size = int | tuple[int, int]
 
 _ATTEMPTS = 10  # to draw a window that fits into the image
 # Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
@@ -44,8 +44,8 @@ def random_resized_crop(
     Raises UsageError for a size that is not positive, and for a range that is empty or out of bounds.
     """
     height, width = image_size(size)
-    _check_range("area", area, 1.0)
-    _check_range("aspect_ratio", aspect_ratio, math.inf)
+    check_range("area", area, 1.0)
+    check_range("aspect_ratio", aspect_ratio, math.inf)
 
     draw = random_windows(area, aspect_ratio)
 
@@ -158,18 +158,3 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> ImageTra
         return tf.ensure_shape(image, [height, width, 3])
 
     return transform
-
-
-def image_size(size: Size) -> tuple[int, int]:
-    """(height, width) in pixels. Raises UsageError unless both are positive integers."""
-    sides = size if isinstance(size, tuple | list) else (size, size)
-    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-        raise UsageError("image_size", f"got {size!r}, expected pixels: one positive integer, or (height, width)")
-    height, width = sides
-    return height, width
-
-
-def _check_range(place: str, span: tuple[float, float], most: float) -> None:
-    low, high = span
-    if not 0 < low <= high <= most:
-        raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")

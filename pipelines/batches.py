@@ -8,13 +8,15 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from shardfeed.budget import cpu_budget
-from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.assembly import Transform, assemble_batches
-from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import Size, image_and_label_keys
+from shardfeed.pipelines.assembly import Damaged, Transform, assemble_batches
+from shardfeed.pipelines.augment import ImageTransform, random_resized_crop
 from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
-from shardfeed.schema import ENCODED, FORMAT, LABEL, Schema
+from shardfeed.readers.skip import Skip
+from shardfeed.schema import LABEL
 
 
 def train_batches(
@@ -30,6 +32,7 @@ def train_batches(
     repeat: bool = False,
     start_step: int = 0,
     cache: CacheLike | None = None,
+    damaged: Skip | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -55,6 +58,7 @@ def train_batches(
         start_step=start_step,
         keys=image_and_label_keys(samples.schema, label),
         cache=cache,
+        damaged=damaged,
         shuffle_buffer=shuffle_buffer,
         parallelism=parallelism,
         prefetch=prefetch,
@@ -77,6 +81,7 @@ def make_batches(
     keys: Iterable[str] | None = None,
     epoch_samples: int | None = None,
     cache: CacheLike | None = None,
+    damaged: Skip | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -106,6 +111,10 @@ def make_batches(
 
     `cache`: a directory on a faster disk or in /dev/shm, or a `Cache`: the shards are copied there once, as they are or
     decoded, and read there.
+
+    `damaged`: a record whose CRC is wrong raises, unless a `Skip` is given: `damaged=Skip(10)` leaves out 10 records,
+    says which, and raises at the next. Another sample of the same step comes twice in its stead, so that steps and
+    positions stay what they are; with `drop_remainder=False` none does, and the cardinality is unknown.
 
     `pad`: None where all samples have one, static shape; else components whose shape varies are padded at their end to
     the batch's longest with this number, strings with "".
@@ -141,6 +150,7 @@ def make_batches(
         start_step=start_step,
         pad=pad,
         keys=keys,
+        damaged=Damaged(damaged, fill=drop_remainder) if damaged is not None else None,
         parallelism=threads(parallelism),
         prefetch=at_least("prefetch", prefetch, 1),
     )
@@ -151,27 +161,6 @@ def threads(parallelism: int | None) -> int:
     return cpu_budget() if parallelism is None else at_least("parallelism", parallelism, 1)
 
 
-def check_shared_batch(batch_size: int, replicas: int) -> None:
-    """Raises UsageError, with the nearest that would do, unless a global batch is shared out evenly."""
-    at_least("replicas", replicas, 1)
-    if at_least("batch_size", batch_size, 1) % replicas:
-        below = batch_size // replicas * replicas
-        remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
-        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} replicas", remedy)
-
-
 def labelled(transform: ImageTransform, label: str) -> Transform:
     """A transform to (image, label): `transform`'s image, and the feature `label`."""
     return lambda features, seed: (transform(features, seed), features[label])
-
-
-def image_and_label_keys(schema: Schema, label: str) -> list[str]:
-    """The features that `labelled` needs. Raises UsageError unless `label` has one number a record."""
-    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and not feature.ragged]
-    if label not in numbers:
-        raise UsageError(
-            "label",
-            f"got {escape(label)!r}, expected a feature with one number a record",
-            f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}",
-        )
-    return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))

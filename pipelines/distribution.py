@@ -7,14 +7,16 @@ from functools import cached_property
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.assembly import Share, Transform, assemble_batches
-from shardfeed.pipelines.augment import ImageTransform, Size, random_resized_crop
-from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, threads
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys
+from shardfeed.pipelines.assembly import Damaged, Share, Transform, assemble_batches
+from shardfeed.pipelines.augment import ImageTransform, random_resized_crop
+from shardfeed.pipelines.batches import labelled, threads
 from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.order import Order, StreamOrder
 from shardfeed.pipelines.ordering import OrderName, Weights, at_least, order_samples
 from shardfeed.pipelines.position import Position
+from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL
 
 Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
@@ -74,6 +76,7 @@ def distribute(
     start_step: int = 0,
     pad: float | None = None,
     cache: CacheLike | None = None,
+    damaged: Skip | None = None,
     shuffle_buffer: int | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
@@ -127,6 +130,7 @@ def distribute(
                 share=pipeline_share(context, replicas),
                 pad=pad,
                 keys=keys,
+                damaged=Damaged(damaged, fill=True) if damaged is not None else None,
                 parallelism=at_once,
                 prefetch=ahead,
             )

@@ -8,13 +8,15 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.assembly import Transform, assemble_batches
-from shardfeed.pipelines.augment import Size, resize_center_crop
-from shardfeed.pipelines.batches import check_shared_batch, image_and_label_keys, labelled, make_batches, threads
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys
+from shardfeed.pipelines.assembly import Damaged, Transform, assemble_batches
+from shardfeed.pipelines.augment import resize_center_crop
+from shardfeed.pipelines.batches import labelled, make_batches, threads
 from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.distribution import Distributed, image_or_transform, pipeline_share
 from shardfeed.pipelines.order import StoredOrder
 from shardfeed.pipelines.ordering import at_least, order_samples
+from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
 
@@ -27,6 +29,7 @@ def eval_batches(
     label: str = LABEL,
     replicas: int = 1,
     cache: CacheLike | None = None,
+    damaged: Skip | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
 ) -> tf.data.Dataset:
@@ -34,7 +37,7 @@ def eval_batches(
 
     (images uint8 [b, height, width, 3], labels int64 [b]); b is `batch_size`, less in the last batch. Each image
     is cut by `resize_center_crop(image_size)`; for any other transform use
-    `make_batches(..., order="stored", drop_remainder=False)`. `cache`, `parallelism` and `prefetch` as there.
+    `make_batches(..., order="stored", drop_remainder=False)`, which explains the other arguments.
 
     `replicas`: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
     out each batch among the replicas, so `batch_size` is the global one, and the last two batches may be of other
@@ -54,6 +57,7 @@ def eval_batches(
             order="stored",
             drop_remainder=False,
             keys=keys,
+            damaged=damaged,
             parallelism=parallelism,
             prefetch=prefetch,
         )
@@ -121,6 +125,7 @@ def distribute_eval(
     label: str = LABEL,
     pad: float | None = None,
     cache: CacheLike | None = None,
+    damaged: Skip | None = None,
     parallelism: int | None = None,
     prefetch: int = 2,
 ) -> EvalFeed:
@@ -132,8 +137,10 @@ def distribute_eval(
     stands under a True exactly once, over all replicas and steps. Under False are samples that come again to
     fill the last step: real ones, so that any model can digest them, and to be left out of every sum.
 
-    `pad`, `cache`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches. Keras's
-    `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
+    A damaged record that a `Skip` leaves out stands under a False too, as another one's copy.
+
+    `pad`, `cache`, `damaged`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches.
+    Keras's `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
 
     Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of the
     replicas, workers with different numbers of them, and unless exactly one of `image_size` and `transform` is given.
@@ -163,6 +170,7 @@ def distribute_eval(
             share=pipeline_share(context, replicas),
             pad=pad,
             keys=keys,
+            damaged=Damaged(damaged, fill=True) if damaged is not None else None,
             parallelism=at_once,
             prefetch=ahead,
         )

@@ -96,12 +96,16 @@ class IndexedOrder(Order):
         """Positions that are best drawn, and read, together."""
         return self.batch_size
 
-    def batch(self, step: int, part: int = 0, parts: int = 1) -> np.ndarray:
-        """The samples, int64 [k], of step `step` of the run; of its share `part`, where `parts` share a batch."""
+    def drawn(self, step: int, part: int = 0, parts: int = 1) -> Drawn:
+        """What step `step` of the run draws; its share `part`, where `parts` share a batch."""
         epoch, number = divmod(step, self.steps_per_epoch)
         start = number * self.batch_size
         positions = np.arange(start, min(start + self.batch_size, self.epoch_samples))
-        return self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)]).indices
+        return self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)])
+
+    def batch(self, step: int, part: int = 0, parts: int = 1) -> np.ndarray:
+        """The samples, int64 [k], that `drawn` says."""
+        return self.drawn(step, part, parts).indices
 
     def sample_seeds(self, passes: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The augmentation's seeds, int64 [k, 2]: a function of (seed, pass) and the sample's place."""

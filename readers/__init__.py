@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shardfeed.readers.dataset import Dataset, open
     from shardfeed.readers.integrity import verify
+    from shardfeed.readers.skip import Skip
     from shardfeed.readers.split import ShardSlice, Split
 
-__all__ = ["Dataset", "ShardSlice", "Split", "open", "verify"]
+__all__ = ["Dataset", "ShardSlice", "Skip", "Split", "open", "verify"]
 
-_ROOMS = {"Dataset": "dataset", "open": "dataset", "Split": "split", "ShardSlice": "split", "verify": "integrity"}
+_ROOMS = {
+    "Dataset": "dataset",
+    "open": "dataset",
+    "Split": "split",
+    "ShardSlice": "split",
+    "Skip": "skip",
+    "verify": "integrity",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ _WINDOW_BYTES = 1024  # of a longer one, read at once: as a rule all that stands
 _TOGETHER = 256  # records read, or asked of the disk, at once: more gain nothing
 _NUMBER_BYTES = 10  # a varint's length at most
 _DTYPES: Mapping[Dtype, type] = {"int64": np.int64, "float32": np.float32, "bytes": object}
-_REMEDY = "restore it, or convert again"
+_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 
 
 def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping
 
-from shardfeed.errors import IntegrityError, SplitError
+from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
 
+_REMEDY = "restore it; `shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
 _SHOWN = 5  # files named in an error before "and n more"
 
 
@@ -55,9 +56,7 @@ def open(path: str | os.PathLike[str]) -> Dataset:
     problems = file_problems(directory, manifest)
     if problems:
         more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise IntegrityError(
-            directory, f"not as its manifest says: {'; '.join(problems[:_SHOWN])}{more}", "restore it, or convert again"
-        )
+        raise IntegrityError(directory, f"not as its manifest says: {'; '.join(problems[:_SHOWN])}{more}", _REMEDY)
     return Dataset(directory, manifest)
 
 
@@ -69,12 +68,22 @@ def file_problems(directory: str, manifest: Manifest) -> list[str]:
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.endswith((RECORD_SUFFIX, INDEX_SUFFIX)):
-                found[entry.name] = entry.stat().st_size
+                found[entry.name] = _size(entry)
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
             problems.append(f"{name} is missing")
         elif name not in expected:
-            problems.append(f"{name} is not part of it")
+            problems.append(f"{escape(name)} is not part of it")
+        elif found[name] < 0:
+            problems.append(f"{name} is not a file")
         elif found[name] != expected[name].size:
             problems.append(f"{name} has {found[name]} bytes, expected {expected[name].size}")
     return problems
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    """Bytes of a regular file, or of the one that a link leads to; -1 for anything else."""
+    try:
+        return entry.stat().st_size if entry.is_file() else -1
+    except FileNotFoundError:  # removed since it was listed
+        return -1

@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
+from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.files import file_checksum, storage_error
-from shardfeed.framing import FOOTER_BYTES, HEADER_BYTES, payload_length, unframe
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
 from shardfeed.readers.shards import read_index
+from shardfeed.scan import walk_records
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted
 
@@ -29,7 +29,7 @@ class Damage:
 
     def __str__(self) -> str:
         where = "" if self.record is None else f", record {self.record}, offset {self.offset}"
-        return f"{self.file}{where}: {self.problem}"
+        return f"{escape(self.file)}{where}: {self.problem}"
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Verified:
 
 def verify(
     path: str | os.PathLike[str],
-    check_record: Callable[[bytes], None] | None = None,
+    check_record: Callable[[bytes], object] | None = None,
     progress: Callable[[int], object] = lambda size: None,
 ) -> Verified:
     """Read every byte of a dataset and compare it with the manifest.
@@ -65,6 +65,9 @@ def verify(
     present = set(os.listdir(directory)) - {MANIFEST}
     result.damages += [Damage(name, "missing") for name in sorted(expected.keys() - present)]
     result.damages += [Damage(name, "not part of the dataset") for name in sorted(present - expected.keys())]
+    strange = {name for name in expected.keys() & present if not os.path.isfile(os.path.join(directory, name))}
+    result.damages += [Damage(name, "not a file") for name in sorted(strange)]
+    present -= strange  # a pipe would be waited for
     damaged: set[str] = set()
     for name in sorted(expected.keys() & present):
         found = _checksum(os.path.join(directory, name))
@@ -107,7 +110,7 @@ def _locate(directory: str, split: SplitInfo, shard: int) -> list[Damage]:
     path = os.path.join(directory, name)
     found = _checksum(path)
     damages = [Damage(name, _difference(found, split.shards[shard].data))]
-    for _, record, offset, error in _records(path, *_starts(directory, split, shard)):
+    for _, record, offset, error in walk_records(path, *_starts(directory, split, shard)):
         if error is not None:
             damages.append(Damage(name, error.problem, record, offset))
     if len(damages) > _DAMAGES_SHOWN:
@@ -125,35 +128,11 @@ def _starts(directory: str, split: SplitInfo, shard: int) -> tuple[list[int] | N
     return index.offsets[:-1].tolist(), len(index)
 
 
-def _records(path: str, starts: list[int] | None, count: int) -> Iterator[tuple[bytes, int, int, RecordError | None]]:
-    """(payload, number, offset, what is wrong with it) of each record; without an index as far as the lengths lead."""
-    size = os.path.getsize(path)
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        offset = 0
-        for record in range(count):
-            offset = starts[record] if starts is not None else offset
-            place = f"{path}, record {record}, offset {offset}"
-            length = 0
-            try:
-                if offset >= size:
-                    raise RecordError(place, "behind the end of the file")
-                room = size - offset - HEADER_BYTES
-                length = payload_length(os.pread(fd, HEADER_BYTES, offset), room, place)
-                framed = os.pread(fd, HEADER_BYTES + length + FOOTER_BYTES, offset)
-                yield unframe(framed, place), record, offset, None
-            except RecordError as error:
-                yield b"", record, offset, error
-                if starts is None and not length:
-                    return  # its length is damaged: without an index nothing says where the next one starts
-            offset += HEADER_BYTES + length + FOOTER_BYTES
-    finally:
-        os.close(fd)
-
-
-def _check_records(directory: str, split: SplitInfo, shard: int, check: Callable[[bytes], None]) -> Iterator[Damage]:
+def _check_records(directory: str, split: SplitInfo, shard: int, check: Callable[[bytes], object]) -> Iterator[Damage]:
     name = split.stem(shard) + RECORD_SUFFIX
-    for payload, record, offset, damage in _records(os.path.join(directory, name), *_starts(directory, split, shard)):
+    for payload, record, offset, damage in walk_records(
+        os.path.join(directory, name), *_starts(directory, split, shard)
+    ):
         try:
             if damage is not None:
                 raise damage

@@ -14,10 +14,12 @@ import numpy as np
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, crc32c, frame_parts, unframe
 from shardfeed.index import Index
-from shardfeed.manifest import SplitInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.manifest import SplitInfo, parse_manifest
+from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
+_RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
+_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 _READ_BYTES = 8 << 20  # records that follow each other in a shard are read together, up to so many bytes
 
 
@@ -67,6 +69,7 @@ class Shards:
         self._files: OrderedDict[int, _OpenFile] = OrderedDict()
         self._indexes: dict[int, Index] = {}
         self.columns: dict[str, np.ndarray] = {}
+        self._manifests: dict[str, tuple[int, int, int, int]] = {}  # directory -> the manifest file that was compared
 
     def __getstate__(self) -> tuple[str, SplitInfo, Copy | None]:
         return self.directory, self.info, self.copy
@@ -90,8 +93,33 @@ class Shards:
         if shard not in self._indexes:
             directory, info, number = self.read_from(shard)
             path = os.path.join(directory, info.stem(number) + INDEX_SUFFIX)
-            self._indexes[shard] = read_index(path, info, number)
+            try:
+                self._indexes[shard] = read_index(path, info, number)
+            except (IntegrityError, FileNotFoundError):
+                self.check_current(shard)
+                raise
         return self._indexes[shard]
+
+    def check_current(self, shard: int) -> None:
+        """Raises IntegrityError when another dataset has taken the place of the one that was opened.
+
+        Files are opened when they are first needed, and a converter may have swapped its directory meanwhile: a shard
+        of the same name and size then holds other records, and nothing about it is damaged.
+        """
+        directory, info, _ = self.read_from(shard)
+        path = os.path.join(directory, MANIFEST)
+        try:
+            with open(path, "rb") as file:
+                state = os.fstat(file.fileno())
+                identity = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+                if self._manifests.get(directory) == identity:
+                    return
+                found = parse_manifest(file.read(), path).splits.get(info.name)
+        except (FileNotFoundError, NotADirectoryError):
+            raise IntegrityError(directory, "its manifest is gone since it was opened", "open it again") from None
+        if found is None or found.shards != info.shards:
+            raise IntegrityError(directory, "replaced by another dataset since it was opened", "open it again")
+        self._manifests[directory] = identity
 
     def unchecked(self, shard: int, size: int, offset: int) -> bytes:
         """`size` bytes of a shard file from `offset` on, or fewer at its end. No CRC is checked."""
@@ -160,7 +188,12 @@ class Shards:
             if shard in files:
                 files.move_to_end(shard)
                 return files[shard]
-        opened = _OpenFile(self.path(shard))
+        try:
+            opened = _OpenFile(self.path(shard))
+        except FileNotFoundError:
+            self.check_current(shard)
+            raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
+        self.check_current(shard)  # after it was opened: what is swapped in from now on is another file
         with self._lock:
             files[shard] = opened
             if len(files) > _OPEN_SHARDS:
@@ -187,13 +220,13 @@ def read_index(path: str, info: SplitInfo, shard: int) -> Index:
         data = file.read()
     expected = info.shards[shard]
     if crc32c(data) != expected.index.crc32c:
-        raise IntegrityError(path, "the index is not the one that was written with this shard", "convert again")
+        raise IntegrityError(path, "the index is not the one that was written with this shard", _REMEDY)
     index = Index.parse(data, path)
     if len(index) != expected.records or index.offsets[-1] != expected.data.size:
         raise IntegrityError(
             path,
             f"the index has {len(index)} records in {index.offsets[-1]} bytes, "
             f"the manifest {expected.records} in {expected.data.size}",
-            "convert again",
+            _REMEDY,
         )
     return index

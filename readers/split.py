@@ -19,7 +19,10 @@ from shardfeed.example import decode
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards
-from shardfeed.schema import LABEL, Schema
+from shardfeed.readers.skip import Skip
+from shardfeed.schema import LABEL, Feature, Schema
+
+_DTYPES = {"int64": np.int64, "float32": np.float32}
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
@@ -195,6 +198,17 @@ class Split(Sequence[Record]):
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
 
+    def intact(self, damaged: Skip) -> Iterator[Record]:
+        """The samples in order, without those whose records are damaged: `damaged` counts them, and says how many may.
+
+        Raises IntegrityError when there are more.
+        """
+        for i in range(len(self)):
+            try:
+                yield self[i]
+            except RecordError as error:
+                damaged.note(error)
+
     def payload(self, index: int) -> bytes:
         """The serialized Example at `index` (negative counts from the end). Raises IndexError, RecordError."""
         return self._shards.payloads(np.array([self.place(index)]))[0]
@@ -210,24 +224,7 @@ class Split(Sequence[Record]):
 
     def parse(self, payload: bytes) -> Record:
         """A serialized Example as `split[i]` gives it. Raises IntegrityError where it is none, or not of the schema."""
-        return self._checked(decode(payload))
-
-    def _checked(self, found: Mapping[str, Any]) -> Record:
-        record: Record = {}
-        for key, feature in self.schema.features.items():
-            dtype, values = found.get(key, (None, ()))
-            if dtype is None:
-                raise IntegrityError("record", f"no feature {key!r}", "the dataset's schema has it: convert again")
-            # An empty list has no dtype on the wire that every writer agrees on.
-            if dtype != feature.dtype and len(values):
-                raise IntegrityError("record", f"feature {key!r} is {dtype}, the schema says {feature.dtype}")
-            if feature.ragged:
-                record[key] = values
-            elif len(values) != 1:
-                raise IntegrityError("record", f"feature {key!r} has {len(values)} values, the schema says one")
-            else:
-                record[key] = values[0] if feature.dtype == "bytes" else values[0].item()
-        return record
+        return checked_record(decode(payload), self.schema)
 
     def reading(self, copy: Copy) -> "Split":
         """The same samples, read from a copy of the shards they are in."""
@@ -265,3 +262,27 @@ class Split(Sequence[Record]):
 
     def __repr__(self) -> str:
         return f"Split({self.name!r}, {len(self)} samples)"
+
+
+def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:
+    """What `example.decode` found, as a record of `schema`. Raises IntegrityError where it is not one."""
+    record: Record = {}
+    for key, feature in schema.features.items():
+        # A record may lack a ragged feature: it then has no values of it, as TensorFlow's parser says too.
+        dtype, values = found.get(key, (feature.dtype if feature.ragged else None, []))
+        if dtype is None:
+            raise IntegrityError("record", f"no feature {key!r}", "the dataset's schema has it: convert again")
+        # An empty list has no dtype on the wire that every writer agrees on.
+        if dtype != feature.dtype and len(values):
+            raise IntegrityError("record", f"feature {key!r} is {dtype}, the schema says {feature.dtype}")
+        if feature.ragged:
+            record[key] = values if len(values) else _no_values(feature)
+        elif len(values) != 1:
+            raise IntegrityError("record", f"feature {key!r} has {len(values)} values, the schema says one")
+        else:
+            record[key] = values[0] if feature.dtype == "bytes" else values[0].item()
+    return record
+
+
+def _no_values(feature: Feature) -> list[bytes] | np.ndarray:
+    return [] if feature.dtype == "bytes" else np.empty(0, _DTYPES[feature.dtype])

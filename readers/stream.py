@@ -8,19 +8,23 @@ A large buffer takes a while to fill, and nothing leaves it before. So an epoch 
 an eighth of the buffer's worth, which go through a small buffer of their own while the large one fills in the
 background.
 
-Damage raises: TensorFlow checks the CRC of every record, and a shard with another number of records than the manifest
-says (one cut between records looks like a shorter one) is an error here. TensorFlow's message does not name the shard;
-`shardfeed verify` does.
+Damage raises, unless a `Skip` is given: TensorFlow checks the CRC of every record, and a shard with another number of
+records than the manifest says (one cut between records looks like a shorter one) is an error here. TensorFlow's message
+does not name the shard; `shardfeed verify` does. A dataset that was swapped for another one is an error, too.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
+from shardfeed.readers.indexed import indexed_records
+from shardfeed.readers.skip import Skip, fill_gaps
 from shardfeed.readers.split import ShardSlice, Split
+from shardfeed.readers.swap_check import check_at_end, checked_path, manifest_table
 
 INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
 BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again
@@ -28,17 +32,29 @@ READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a networ
 # Of records, read before the first one leaves: a fraction of a second from a local disk. Of the dataset's own records,
 # also where a cache holds larger ones: the order must not depend on it.
 START_BYTES = 64 << 20
+_SKIP_RECORDS = 64  # read at once where damaged ones are left out; part of which neighbour takes a gap
 _START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_started_early`
+
+ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from what is known of a shard to its (place, record)
 
 
 def serialized_records(
-    split: Split, *, seed: int | tf.Tensor | None = None, shuffle_buffer: int = 1, parallelism: int = 1
+    split: Split,
+    *,
+    seed: int | tf.Tensor | None = None,
+    shuffle_buffer: int = 1,
+    parallelism: int = 1,
+    damaged: Skip | None = None,
+    fill: bool = False,
 ) -> tf.data.Dataset:
     """Each sample of `split` once, as (index int64 [], record string []): its place in the whole split, its Example.
 
     With no `seed` they come in stored order. An int64 `seed` (a number, or a tensor inside `Dataset.flat_map`)
     gives the shuffled order; iterating again gives the same one. `shuffle_buffer` records are held in memory to be
     shuffled, and `parallelism` shards are read at once: at most 16, and one where the order is the stored one.
+
+    With `damaged`, damaged records are left out and counted; with `fill` an intact one from beside it in the shard is
+    given again under each one's number. They are then read by the index and in Python, so not by tf.data service.
 
     Raises UsageError for an empty split, and for a slice whose step is not 1.
     """
@@ -52,23 +68,25 @@ def serialized_records(
         "skip": tf.constant([s.skip for s in slices], tf.int64),
         # -1 is "to the end": only then is the end reached, where too many records are noticed.
         "take": tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
+        **(manifest_table(split, slices) if damaged is None else {}),
     }
     shards = tf.data.Dataset.from_tensor_slices(table)
+    read = _shard_records if damaged is None else _shard_records_skipping(split.whole, damaged, fill)
     if seed is None:
-        return shards.flat_map(_shard_records)
+        return shards.flat_map(read)
     ordered = _shuffled(shards, len(slices), seed, 1)
     start = max(1, START_BYTES * len(split) // max(1, split.record_bytes))
     if shuffle_buffer < _START_SHARE * start:
-        records = _interleaved(ordered, len(slices), parallelism)
+        records = _interleaved(ordered, read, len(slices), parallelism)
         return _shuffled(records, shuffle_buffer, seed, 2)
-    return _started_early(ordered, slices, seed, start, shuffle_buffer, parallelism)
+    return _started_early(ordered, read, slices, seed, start, shuffle_buffer, parallelism)
 
 
-def _interleaved(shards: tf.data.Dataset, count: int, parallelism: int) -> tf.data.Dataset:
+def _interleaved(shards: tf.data.Dataset, read: ReadShard, count: int, parallelism: int) -> tf.data.Dataset:
     """The records of `count` shards, several shards at a time."""
     cycle = min(count, INTERLEAVED_SHARDS)
     return shards.interleave(
-        _shard_records,
+        read,
         cycle_length=cycle,
         block_length=BLOCK_RECORDS,
         num_parallel_calls=min(parallelism, cycle),
@@ -78,6 +96,7 @@ def _interleaved(shards: tf.data.Dataset, count: int, parallelism: int) -> tf.da
 
 def _started_early(
     shards: tf.data.Dataset,
+    read: ReadShard,
     slices: Sequence[ShardSlice],
     seed: int | tf.Tensor,
     start: int,
@@ -103,7 +122,7 @@ def _started_early(
         longest = first_records
     buffers = [min(start, longest), shuffle_buffer]
     first, rest = (
-        _shuffled(_interleaved(part, number, parallelism), buffer, seed, salt)
+        _shuffled(_interleaved(part, read, number, parallelism), buffer, seed, salt)
         for (part, number), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
     )
 
@@ -155,9 +174,33 @@ def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
 
 
 def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
-    records = tf.data.TFRecordDataset(shard["path"], buffer_size=READ_BYTES)
+    records = tf.data.TFRecordDataset(checked_path(shard), buffer_size=READ_BYTES).concatenate(check_at_end(shard))
     counted = records.apply(tf.data.experimental.assert_cardinality(shard["records"]))
     return counted.enumerate(shard["first"]).skip(shard["skip"]).take(shard["take"])
+
+
+def _shard_records_skipping(split: Split, damaged: Skip, fill: bool) -> ReadShard:
+    """As `_shard_records`, of a whole split's shards, without the damaged records."""
+
+    def read(start: int, stop: int) -> tuple[np.ndarray, list[bytes]]:
+        places = np.arange(start, stop)
+        payloads = damaged.payloads(split.payloads, places)
+        if fill:
+            records, _ = fill_gaps(payloads, np.zeros(len(places), np.int64), f"split {split.name}, sample {start}")
+        else:
+            places = places[[payload is not None for payload in payloads]]
+            records = [payload for payload in payloads if payload is not None]
+        return np.stack([places, places], axis=1), records
+
+    @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
+    def shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
+        start = shard["first"] + shard["skip"]
+        take = tf.where(shard["take"] < 0, shard["records"] - shard["skip"], shard["take"])
+        starts = tf.data.Dataset.range(start, start + take, _SKIP_RECORDS)
+        pieces = starts.map(lambda number: (number, tf.minimum(number + _SKIP_RECORDS, start + take)))
+        return indexed_records(pieces, read, parallelism=1).map(lambda places, record: (places[0], record))
+
+    return shard_records
 
 
 def _shuffled(dataset: tf.data.Dataset, buffer: int, seed: int | tf.Tensor, salt: int) -> tf.data.Dataset:

@@ -92,6 +92,10 @@ class IntegrityError(ShardfeedError, ValueError):
     exit_code = 4
 
 
+class NewerFormatError(IntegrityError):
+    """A whole manifest, of a format version that this release does not know (exit 4)."""
+
+
 class RecordError(IntegrityError):
     """One record is damaged; `place` is `shard, record r, offset o` with r from 0 and o in bytes."""
 
@@ -100,6 +104,14 @@ class StorageError(ShardfeedError, OSError):
     """The disk or the machine refused: full, no permission, I/O error (exit 5). Staging is resumable."""
 
     exit_code = 5
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # OSError keeps errno outside of both `args` and `__dict__`, and would lose it between processes.
+        return type(self), self.args, {**self.__dict__, "errno": self.errno}
+
+
+class SpaceWarning(UserWarning):
+    """The disk seems to have less room than a conversion will need; said before the first image is read."""
 
 
 class WorkerLostError(ShardfeedError, RuntimeError):

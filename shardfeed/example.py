@@ -13,7 +13,7 @@ Why by hand: importing TensorFlow costs every worker 3 s and 400 MB, and a secon
 process is refused as a duplicate symbol.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 
@@ -144,11 +144,20 @@ def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Each field of a message as (number, wire type, start, end) of its content; for a varint, of its bytes."""
     while at < end:
-        tag, at = _read_varint(data, at, end)
+        tag = data[at]
+        if tag < 0x80:  # nearly always; a call more would take as long as all the rest
+            at += 1
+        else:
+            tag, at = _read_varint(data, at, end)
         number, wire = tag >> 3, tag & 7
+        if tag >> 32:
+            raise IntegrityError("Example", f"field {number} at byte {at}, expected at most {(1 << 29) - 1}")
         start = at
         if wire == _LENGTH:
-            size, start = _read_varint(data, at, end)
+            if at < end and (size := data[at]) < 0x80:
+                start = at + 1
+            else:
+                size, start = _read_varint(data, at, end)
             at = start + size
         elif wire == _VARINT:
             _, at = _read_varint(data, at, end)
@@ -168,40 +177,43 @@ def _signed(value: int) -> int:
 
 
 def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | None:
-    """Dtype and values of a Feature message; None when it says no kind."""
-    found: tuple[Dtype, Decoded] | None = None
+    """Dtype and values of a Feature message; None when it says no kind.
+
+    A kind that is there twice has the values of both, and of two kinds the last counts, as protobuf reads them.
+    """
+    kind, values = 0, []
     for number, wire, start, stop in _fields(data, at, end):
         if wire != _LENGTH or number not in (1, 2, 3):
             continue  # unknown fields are skipped, as protobuf does
-        lists = [f for f in _fields(data, start, stop) if f[0] == 1]
-        if number == 1:
-            found = "bytes", [data[a:b] for _, w, a, b in lists if w == _LENGTH]
-        elif number == 2:
-            floats = b"".join(data[a:b] for _, w, a, b in lists if w in (_LENGTH, _FIXED32))
-            if len(floats) % 4:
-                raise IntegrityError("Example", f"a float list of {len(floats)} bytes, expected a multiple of 4")
-            found = "float32", np.frombuffer(floats, "<f4").astype(np.float32)
-        else:
-            found = "int64", _read_int64s(data, lists)
-    return found
+        if number != kind:
+            kind, values = number, []
+        for field, field_wire, a, b in _fields(data, start, stop):
+            if field != 1:
+                continue
+            if kind == 1 and field_wire == _LENGTH:
+                values.append(data[a:b])
+            elif kind == 2 and field_wire in (_LENGTH, _FIXED32):
+                if (b - a) % 4:
+                    raise IntegrityError("Example", f"a float list of {b - a} bytes, expected a multiple of 4")
+                values.append(data[a:b])
+            elif kind == 3 and field_wire in (_LENGTH, _VARINT):
+                while a < b:
+                    value, a = _read_varint(data, a, b)
+                    values.append(_signed(value))
+    if kind == 1:
+        return "bytes", values
+    if kind == 2:
+        return "float32", np.frombuffer(b"".join(values), "<f4").astype(np.float32)
+    return ("int64", np.array(values, np.int64)) if kind else None
 
 
-def _read_int64s(data: bytes, lists: list[tuple[int, int, int, int]]) -> np.ndarray:
-    values: list[int] = []
-    for _, wire, at, end in lists:
-        if wire not in (_LENGTH, _VARINT):
-            continue
-        while at < end:
-            value, at = _read_varint(data, at, end)
-            values.append(_signed(value))
-    return np.array(values, np.int64)
-
-
-def decode(payload: bytes) -> dict[str, tuple[Dtype, Decoded]]:
+def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tuple[Dtype, Decoded]]:
     """Every feature of a serialised Example: its dtype, and its values as a list of bytes or a 1-D array.
 
-    A Feature with no kind set is left out, as TensorFlow treats it as missing. Of a key written twice the last
-    counts. Raises IntegrityError on bytes that are no Example; time and memory are linear in their length.
+    With `keys` only those: the values of others are not looked at, which saves time. A Feature with no kind set is left
+    out, as TensorFlow treats it as missing. Of a key written twice the last counts. Raises IntegrityError on bytes that
+    are no Example, where protobuf's parsers do, and on groups (wire types 3 and 4), which no Example has and they pass
+    over. Time and memory are linear in the payload's length.
     """
     features: dict[str, tuple[Dtype, Decoded]] = {}
     try:
@@ -211,14 +223,31 @@ def decode(payload: bytes) -> dict[str, tuple[Dtype, Decoded]]:
             for entry, entry_wire, a, b in _fields(payload, start, stop):
                 if (entry, entry_wire) != (1, _LENGTH):
                     continue
-                key, found = "", None
+                key, found, values = "", None, []
                 for part, part_wire, c, d in _fields(payload, a, b):
                     if (part, part_wire) == (1, _LENGTH):
                         key = payload[c:d].decode()
                     elif (part, part_wire) == (2, _LENGTH):
-                        found = _read_feature(payload, c, d)
-                if found is not None:
+                        values.append((c, d))
+                if keys is not None and key not in keys:
+                    continue
+                for c, d in values:
+                    found = _read_feature(payload, c, d)
+                if len(values) > 1:  # each is sound; protobuf merges them, which is to read them as one
+                    joined = b"".join([payload[c:d] for c, d in values])
+                    found = _read_feature(joined, 0, len(joined))
+                if found is None:
+                    features.pop(key, None)
+                else:
                     features[key] = found
     except UnicodeDecodeError as error:
         raise IntegrityError("Example", f"a feature's key is not UTF-8: {error.reason}") from None
     return features
+
+
+def is_sequence_example(payload: bytes) -> bool:
+    """Whether `payload`, which is a message, has a field that a SequenceExample has and an Example has not.
+
+    message SequenceExample { Features context = 1; FeatureLists feature_lists = 2; }
+    """
+    return any(number == 2 and wire == _LENGTH for number, wire, *_ in _fields(payload, 0, len(payload)))

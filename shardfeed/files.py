@@ -10,21 +10,26 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from shardfeed.errors import BusyError, StorageError
+from shardfeed.errors import BusyError, StorageError, escape
 from shardfeed.framing import extend_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100
 _IOV_MAX = 1024  # limits.h: buffers in one writev
 _MOST_WAITING = _IOV_MAX // 2  # buffers: a record has a few
 _CHUNK = 1 << 20
+_FEW_FILES = 1000  # left on a disk: so few that they are worth a word
+_SETTLE = 0.05  # seconds: who takes a lock writes its name within microseconds
+_NAMELESS = 1.0  # seconds after which the owner of a lock is called "another run"
 # Bytes: the disk starts on so many while the next are made, so that fsync has little left to wait for.
 _WRITEBACK = 8 << 20
 _GATHER = 1 << 20  # bytes written at once: fewer, larger calls take a third less of the system's time
@@ -47,14 +52,32 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
     """The StorageError for an `error` met while doing `verb` ("write", "rename") at `path`; keeps its errno."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     remedy = "run the same command again to resume"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_ROOM:
         with suppress(OSError):
-            where = os.path.dirname(os.path.abspath(os.fsdecode(path)))
-            free = shutil.disk_usage(where).free
-            remedy = f"{free:,} bytes are free: make room, then {remedy}"
+            free = free_space(os.path.dirname(os.path.abspath(os.fsdecode(path))))
+            remedy = f"{free_text(free)}: make room, then {remedy}"
     wrapped = StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy)
     wrapped.errno = error.errno
     return wrapped
+
+
+class Free(NamedTuple):
+    """What a process without privileges may still write: bytes, and files, None where there is no such limit."""
+
+    size: int
+    files: int | None
+
+
+def free_space(directory: str) -> Free:
+    """What is free on the disk of a directory. Raises OSError."""
+    disk = os.statvfs(directory)
+    return Free(disk.f_bavail * disk.f_frsize, disk.f_favail if disk.f_files else None)
+
+
+def free_text(free: Free) -> str:
+    """ "1,234 bytes are free", and the number of files where that may be what is missing."""
+    few = free.files is not None and free.files < _FEW_FILES
+    return f"{free.size:,} bytes and {free.files} files (inodes) are free" if few else f"{free.size:,} bytes are free"
 
 
 def fsync_directory(path: str) -> None:
@@ -133,14 +156,22 @@ class NewFile:
             kind = type(raised)
             raise
         finally:
-            os.close(self._fd)
+            with suppress(OSError):  # after fsync it has nothing left to say, and before, another error is on its way
+                os.close(self._fd)
             if kind is not None:
-                with suppress(OSError):
-                    os.unlink(self._temporary)
+                self._remove()
         if kind is None:
-            _guard(self.path, "rename", lambda: os.rename(self._temporary, self.path))
+            try:
+                _guard(self.path, "rename", lambda: os.rename(self._temporary, self.path))
+            except BaseException:
+                self._remove()
+                raise
             if self._sync_directory:
                 fsync_directory(os.path.dirname(self.path) or ".")
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._temporary)
 
 
 def write_file(path: str, data: bytes) -> tuple[int, int]:
@@ -164,7 +195,7 @@ def make_directory(path: str) -> None:
 def publish(staged: str, final: str) -> None:
     """Give a finished directory its final name, which must not exist, by one rename."""
     fsync_directory(staged)
-    _guard(final, "rename the finished dataset to", lambda: os.rename(staged, final))
+    _guard(final, "rename the finished directory to", lambda: os.rename(staged, final))
     fsync_directory(os.path.dirname(final) or ".")
 
 
@@ -221,7 +252,7 @@ class Lock:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                first = os.pread(self._fd, 200, 0).decode("utf-8", "replace").strip() or "another run"
+                first = self._first()
                 os.close(self._fd)
                 raise BusyError(path, f"{first} is writing this output", "wait for it, or stop it") from None
             except OSError as error:
@@ -232,19 +263,34 @@ class Lock:
                 if os.stat(path).st_ino == os.fstat(self._fd).st_ino:
                     break
             os.close(self._fd)
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, owner.encode(), 0)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, owner.encode(), 0)
+        except OSError as error:
+            self.release()
+            raise storage_error(path, "write", error) from error
+
+    def _first(self) -> str:
+        """Who has the lock. Not what a dead owner left, if the new one just took it over."""
+        deadline = time.monotonic() + _NAMELESS
+        while True:
+            time.sleep(_SETTLE)
+            name = os.pread(self._fd, 200, 0).decode("utf-8", "replace").strip()
+            if name or time.monotonic() > deadline:
+                return escape(name) or "another run"
 
     def release(self) -> None:
-        """Remove the file and let the next run in."""
-        remove_file(self.path)
-        os.close(self._fd)
+        """Remove the file and let the next run in. Raises nothing: a file that stays is no lock."""
+        with suppress(StorageError):
+            remove_file(self.path)
+        with suppress(OSError):
+            os.close(self._fd)
 
 
 def file_checksum(path: str) -> tuple[int, int]:
-    """Size in bytes and CRC-32C of a whole file, read from disk in 1 MiB pieces. Raises OSError."""
+    """Size in bytes and CRC-32C of a whole file, read in pieces that stay in the processor's cache. Raises OSError."""
     size = crc = 0
-    fd = os.open(path, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         while chunk := os.read(fd, _CHUNK):
             size += len(chunk)

@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.framing import FRAME_BYTES
 
-_REMEDY = "restore the file, or convert again"
+_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class Index:
         if numbers.size % 2:
             raise IntegrityError(place, f"got {numbers.size} numbers, expected pairs of offset and size", _REMEDY)
         index = cls.from_sizes(numbers[1::2])
-        if (numbers[1::2] < FRAME_BYTES).any() or (index.offsets[:-1] != numbers[::2]).any():
+        # A sum past 2^63 wraps around to less than 0: offsets that never fall have not.
+        too_short = (numbers[1::2] < FRAME_BYTES).any() or (np.diff(index.offsets) < 0).any()
+        if too_short or (index.offsets[:-1] != numbers[::2]).any():
             raise IntegrityError(place, "the records do not follow each other without gaps", _REMEDY)
         if index.to_bytes() != data:
             raise IntegrityError(place, "not written as '<offset> <size>' lines", _REMEDY)

@@ -25,7 +25,7 @@ _DTYPE = np.dtype("<i4")
 _HEADER_BYTES = 128  # room for any number of records, so that the labels start at one place, aligned to 64 bytes
 _PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, _HEADER_BYTES - 10)
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
-_REMEDY = "restore the file, or convert again"
+_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 
 
 def column_name(split: str, key: str) -> str:

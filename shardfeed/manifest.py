@@ -7,18 +7,22 @@ same file.
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
-from shardfeed.framing import crc32c
+from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
+from shardfeed.framing import FRAME_BYTES, crc32c
 from shardfeed.label_column import column_name
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
 from shardfeed.schema import Schema
 
 FORMAT_VERSION = 1
-_REMEDY = "restore the file from a copy, or convert again"
+_REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"
+_CRC = re.compile(r"[0-9a-f]{8}\Z")
+_INDEX_LINE_BYTES = 5  # of an index, at least: "0 16\n"
+_SHOWN = 200  # characters of what is wrong: a damaged manifest may hold any text
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,9 @@ class Manifest:
             "rejected": dict(self.rejected),
             "made_by": dict(self.made_by),
         }
-        content["crc32c"] = f"{crc32c(_canonical(content)):08x}"
-        return _canonical(content)
+        rest = _canonical(content)
+        # The first of the sorted keys: what is there already need not be written a second time.
+        return b'{\n "crc32c": "%08x",' % crc32c(rest) + rest[1:]
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
@@ -124,7 +129,7 @@ def _file_to_json(file: FileInfo) -> dict[str, Any]:
 
 
 def _file_from_json(value: Mapping[str, Any]) -> FileInfo:
-    return FileInfo(_count(value["bytes"]), int(value["crc32c"], 16))
+    return FileInfo(_count(value["bytes"]), _crc(value["crc32c"]))
 
 
 def _split_to_json(split: SplitInfo) -> dict[str, Any]:
@@ -157,48 +162,84 @@ def _split_from_json(name: str, value: Mapping[str, Any]) -> SplitInfo:
         ShardInfo(
             _count(shard["records"]),
             _file_from_json(shard),
-            FileInfo(_count(shard["index_bytes"]), int(shard["index_crc32c"], 16)),
+            FileInfo(_count(shard["index_bytes"]), _crc(shard["index_crc32c"])),
         )
         for shard in value["shards"]
     )
+    for shard in shards:
+        # Whoever makes room for so many records has files that hold them: their sizes are compared when opening.
+        if shard.data.size < shard.records * FRAME_BYTES or shard.index.size < shard.records * _INDEX_LINE_BYTES:
+            raise ValueError(f"{shard.records} records do not fit the sizes of a shard of {name}")
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
     columns = {key: _file_from_json(file) for key, file in value.get("columns", {}).items()}
-    return SplitInfo(check_split_name(name), shards, counts, dict(value["formats"]), columns)
+    split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns)
+    _count(split.size)
+    return split
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is not a count")
     return value
+
+
+def _counts(value: Mapping[str, Any]) -> dict[str, int]:
+    return {key: _count(count) for key, count in value.items()}
+
+
+def _crc(value: Any) -> int:
+    if not _CRC.match(value):
+        raise ValueError(f"{value!r} is not a CRC-32C")
+    return int(value, 16)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _file_name(value: str) -> str:
+    if name_bytes(value) in (b"", b".", b"..", MANIFEST.encode()) or "/" in value or "\0" in value:
+        raise ValueError(f"{value!r} is not the name of a file beside the manifest")
+    return value
+
+
+def _is_sound(content: dict[str, Any]) -> bool:
+    """Whether a manifest of any version has the checksum of its content."""
+    rest = {key: value for key, value in content.items() if key != "crc32c"}
+    return content.get("crc32c") == f"{crc32c(_canonical(rest)):08x}"
 
 
 def parse_manifest(data: bytes, place: object) -> Manifest:
     """The manifest in `data`; `place` names the file in errors.
 
-    Raises IntegrityError where it is cut, changed in any byte, or of a format version this release does not know.
+    Raises IntegrityError where it is cut, changed in any byte, or of a format version this release does not know. A
+    version counts as newer only in a manifest whose checksum is right: a changed digit is damage.
     """
     try:
         content = json.loads(data)
         version = content["format_version"]
-        if type(version) is int and version > FORMAT_VERSION:
-            raise IntegrityError(
+        if type(version) is int and version > FORMAT_VERSION and _is_sound(content):
+            raise NewerFormatError(
                 place, f"format version {version}, this release reads {FORMAT_VERSION}", "install a newer shardfeed"
             )
         manifest = Manifest(
-            name=content["name"],
+            name=_text(content["name"]),
             schema=Schema.from_json(content["features"]),
             splits={name: _split_from_json(name, value) for name, value in content["splits"].items()},
-            sidecars={name: _file_from_json(value) for name, value in content["sidecars"].items()},
-            fingerprint=content["fingerprint"],
+            sidecars={_file_name(name): _file_from_json(value) for name, value in content["sidecars"].items()},
+            fingerprint=_text(content["fingerprint"]),
             options=content["options"],
-            rejected=content["rejected"],
-            made_by=content["made_by"],
+            rejected=_counts(content["rejected"]),
+            made_by={key: _text(value) for key, value in content["made_by"].items()},
         )
         whole = manifest.to_bytes() == data
     except IntegrityError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ShardfeedError) as error:
-        raise IntegrityError(place, f"not a manifest: {type(error).__name__}: {error}", _REMEDY) from None
+        problem = f"not a manifest: {type(error).__name__}: {escape(error)[:_SHOWN]}"
+        raise IntegrityError(place, problem, _REMEDY) from None
     if not whole:
         raise IntegrityError(place, "changed since it was written: its checksum does not match", _REMEDY)
     return manifest

@@ -23,7 +23,7 @@ TEXT = "image/class/text"  # bytes: the class name, UTF-8
 Dtype = Literal["bytes", "int64", "float32"]
 Value = bytes | int | float | list[bytes] | list[int] | list[float]
 
-_KEY = re.compile(r"[^\x00-\x1f]+\Z")
+_KEY = re.compile(r"[^\x00-\x1f\ud800-\udfff]+\Z")  # lone surrogates are no UTF-8
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,11 @@ class Schema:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Schema":
-        """The inverse of `to_json`. Raises UsageError, KeyError or TypeError on anything else."""
+        """The inverse of `to_json`. Raises UsageError, AttributeError, KeyError or TypeError on anything else."""
         features = {key: Feature(f["dtype"], tuple(f["shape"])) for key, f in value.items()}
         names = {key: tuple(f["class_names"]) for key, f in value.items() if "class_names" in f}
+        if not all(isinstance(name, str) for of_key in names.values() for name in of_key):
+            raise TypeError("a class name is not text")
         return cls(features, names)
 
 

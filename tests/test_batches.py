@@ -284,6 +284,7 @@ def test_a_label_that_is_none(train: Split, label: str) -> None:
         train_batches(train, batch_size=8, image_size=8, label=label)
 
 
+@pytest.mark.promise(27)
 def test_empty_split(train: Split) -> None:
     with pytest.raises(UsageError, match="split train: it has no samples"):
         train_batches(train[:0], batch_size=8, image_size=8)

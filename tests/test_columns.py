@@ -226,6 +226,7 @@ class Unnamed(Noise):
         return dataclasses.replace(sample, features={**sample.features, GRADE: -1 if i == 7 else 0})
 
 
+@pytest.mark.promise(27)
 def test_a_label_without_a_class_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"sample 7\.jpg: got the label -1 for image/a/grade, expected 0 to 1"):
         convert(Unnamed(), tmp_path / "out", workers=1, max_bad=5)
@@ -256,10 +257,10 @@ def tree(path: Path) -> dict[str, bytes]:
 
 
 def strip_columns(receipts: Path) -> int:
-    """Turn the receipts into those of a version without columns."""
+    """Turn the receipts into those of a version without columns, and without the checksum."""
     changed = 0
     for path in sorted(receipts.iterdir())[1:]:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text().splitlines()[0])
         del value["columns"]
         path.write_text(json.dumps(value))
         changed += 1

@@ -63,6 +63,7 @@ def test_rows_follow_each_other() -> None:
     assert all(above.max() < below.min() for above, below in itertools.pairwise(bands))
 
 
+@pytest.mark.promise("E")
 @pytest.mark.parametrize("text", ["a\nb", "\udc80", "猫", "\x1b[31m", "x" * 500, "", "\u202eabc"])
 def test_any_text_can_be_drawn(text: str) -> None:
     plain, odd = one(png((1, 200, 3))), one(png((1, 200, 3)), text, text)

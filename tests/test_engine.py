@@ -70,6 +70,7 @@ def test_a_worker_has_its_next_shard_before_a_receipt_is_handed_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+@pytest.mark.promise(8)
 def test_an_image_that_kills_its_worker_is_condemned(tmp_path: Path, image: bytes, number: int) -> None:
     """RELIABILITY 8."""
     receipts = run(LocalEngine(2), [task(tmp_path, 0, [image, killed(number), image]), task(tmp_path, 1, [image])])
@@ -78,6 +79,7 @@ def test_an_image_that_kills_its_worker_is_condemned(tmp_path: Path, image: byte
     assert receipts[1].info.records == 1
 
 
+@pytest.mark.promise(9)
 def test_an_endless_image_is_condemned(tmp_path: Path, image: bytes) -> None:
     """RELIABILITY 9."""
     engine = LocalEngine(1, image_timeout=1.0)
@@ -89,6 +91,7 @@ def test_an_endless_image_is_condemned(tmp_path: Path, image: bytes) -> None:
     assert len(engine.warnings) == 2
 
 
+@pytest.mark.promise(7)
 def test_a_worker_lost_once_costs_nothing(tmp_path: Path, image: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """RELIABILITY 7: as the kernel does when memory is short."""
     (tmp_path / "image").write_bytes(image)
@@ -114,6 +117,7 @@ def test_a_worker_lost_once_costs_nothing(tmp_path: Path, image: bytes, monkeypa
     assert "was lost at image 1 of train-00000-of-00009 (exit code -9)" in engine.warnings[0]
 
 
+@pytest.mark.promise(7)
 def test_a_shard_that_loses_too_many_workers(tmp_path: Path) -> None:
     images: list[object] = [killed(signal.SIGKILL)] * 3
     receipts = run(LocalEngine(1), [task(tmp_path, 0, images)])
@@ -186,6 +190,7 @@ def write_slow_conversion(folder: Path, out: Path) -> None:
     (folder / "slow.py").write_text(script)
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> None:
     """RELIABILITY 6: gone within 2 s of a SIGKILL that only the parent gets."""
@@ -205,6 +210,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> 
     assert not alive
 
 
+@pytest.mark.promise(5)
 def test_ctrl_c_while_workers_start_prints_one_line(folder: Callable[..., Path], tmp_path: Path) -> None:
     root = folder(300)
     command = [
@@ -227,6 +233,7 @@ def test_ctrl_c_while_workers_start_prints_one_line(folder: Callable[..., Path],
         assert (process.returncode, errors) == (130, "shardfeed: interrupted; run the same command again to go on\n")
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_command_within_five_seconds(
     folder: Callable[..., Path], tmp_path: Path, number: int, code: int
@@ -274,6 +281,7 @@ class Breaks:
         return Sample(b"%d" % i, self.paths[i].read_bytes(), {LABEL: i % 2})
 
 
+@pytest.mark.promise(4)
 def test_what_is_done_is_kept_when_the_source_fails(folder: Callable[..., Path], tmp_path: Path) -> None:
     paths = sorted(folder(12).rglob("*.jpg"))
     whole = Breaks(paths, -1)

@@ -36,6 +36,7 @@ def as_values(kinds: dict[str, list[Any]]) -> tuple[str, list[Any]]:
     return kind, [bytes.fromhex(v) for v in values] if kind == "bytes" else values
 
 
+@pytest.mark.promise(28)
 def test_encodes_the_bytes_tensorflow_writes() -> None:
     for payload, features in golden():
         schema = {key: Feature(as_values(kinds)[0], (None,)) for key, kinds in features.items()}
@@ -44,6 +45,7 @@ def test_encodes_the_bytes_tensorflow_writes() -> None:
         assert b"".join(encode_parts(schema, values)) == payload
 
 
+@pytest.mark.promise(28)
 def test_decodes_what_tensorflow_wrote() -> None:
     for payload, features in golden():
         found = decode(payload)
@@ -129,6 +131,7 @@ def test_round_trip(features: dict[str, tuple[Any, list[Any]]]) -> None:
     assert encode(shuffled, {key: features[key][1] for key in shuffled}) == payload
 
 
+@pytest.mark.promise(22)
 @settings(max_examples=300)
 @given(st.data())
 def test_damaged_payloads_give_our_error_or_a_value(data: st.DataObject) -> None:
@@ -156,6 +159,7 @@ def test_index_round_trip(lengths: list[int]) -> None:
     assert len(again) == len(lengths)
 
 
+@pytest.mark.promise(24)
 def test_every_flipped_bit_of_an_index_is_found() -> None:
     framed = [frame(bytes(n)) for n in (0, 5, 100)]
     data = Index.from_sizes(list(map(len, framed))).to_bytes()

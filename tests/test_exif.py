@@ -15,6 +15,7 @@ def exif(value: int, order: str = "<", kind: int = 3, count: int = 1, tag: int =
     return magic + struct.pack(order + "LH", 8, 2) + entries + bytes(4)
 
 
+@pytest.mark.promise(32)
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("kind", [3, 4])
 @pytest.mark.parametrize("value", range(1, 9))
@@ -27,6 +28,7 @@ def test_without_the_tag_it_is_upright_and_nothing_is_wrong() -> None:
     assert read_orientation(exif(6, tag=0x0113)) == (1, None)
 
 
+@pytest.mark.promise(32)
 @pytest.mark.parametrize("broken", [exif(0), exif(9), exif(6, kind=2), exif(6, count=3), exif(65_535, ">")])
 def test_a_value_that_means_nothing_is_upright_with_a_warning(broken: bytes) -> None:
     orientation, problem = read_orientation(broken)
@@ -35,6 +37,7 @@ def test_a_value_that_means_nothing_is_upright_with_a_warning(broken: bytes) -> 
     assert "read as 1" in problem
 
 
+@pytest.mark.promise(32)
 def test_cut_anywhere_is_upright_with_a_warning() -> None:
     whole = exif(6)
     last_needed = len(whole) - 4  # the offset of the next directory is not needed
@@ -45,12 +48,14 @@ def test_cut_anywhere_is_upright_with_a_warning() -> None:
     assert read_orientation(whole[:last_needed]) == (6, None)
 
 
+@pytest.mark.promise(32)
 @pytest.mark.parametrize("offset", [0, 4, 10_000, 2**32 - 1])
 def test_a_directory_outside_the_data_is_a_warning(offset: int) -> None:
     whole = exif(6)
     assert read_orientation(whole[:4] + struct.pack("<L", offset) + whole[8:])[1]
 
 
+@pytest.mark.promise(32)
 @given(st.binary(max_size=64), st.sampled_from([b"", b"II*\0", b"MM\0*", b"Exif\0\0II*\0\x08\0\0\0"]))
 def test_any_bytes_give_an_answer(data: bytes, start: bytes) -> None:
     orientation, problem = read_orientation(start + data)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import BusyError, StorageError
-from shardfeed.files import Lock, NewFile, exchange, file_checksum, make_directory, publish, remove_tree, write_file
+from shardfeed.files import (
+    Lock,
+    NewFile,
+    exchange,
+    file_checksum,
+    make_directory,
+    publish,
+    remove_tree,
+    storage_error,
+    write_file,
+)
 from shardfeed.framing import crc32c
 
 
@@ -35,6 +46,7 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.promise(15, 16)
 def test_a_full_disk_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No space left") as caught, NewFile(str(tmp_path / "a")) as file:
         os.close(file._fd)
@@ -46,6 +58,7 @@ def test_a_full_disk_is_a_storage_error(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.promise(16)
 def test_a_disk_that_fills_in_the_middle_of_a_record(tmp_path: Path) -> None:
     """A limit on the file's size does what a full disk does: one short write, then an error."""
     code = f"""
@@ -65,6 +78,7 @@ except StorageError as error:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.promise(16)
 def test_a_short_write_is_carried_on(tmp_path: Path) -> None:
     """As a signal cuts one off: the rest follows, nothing is lost or doubled."""
     parts = [bytes((i,)) * 300_000 for i in range(7)]
@@ -146,6 +160,7 @@ def test_publish_and_exchange(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["final"]
 
 
+@pytest.mark.promise(10)
 def test_lock_is_exclusive_and_ends_with_its_owner(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     lock = Lock(path, "process 1 on here")
@@ -165,3 +180,18 @@ def test_lock_is_exclusive_and_ends_with_its_owner(tmp_path: Path) -> None:
             Lock(path, "b")
         finally:
             first.release()
+
+
+@pytest.mark.promise(16)
+def test_a_storage_error_keeps_its_errno_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(storage_error("shard", "write", OSError(errno.EDQUOT, ""))))
+    assert error.errno == errno.EDQUOT
+    assert "shard: cannot write: Disk quota exceeded (EDQUOT)" in str(error)
+
+
+@pytest.mark.promise(16)
+def test_a_rename_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()  # where no file can go
+    with pytest.raises(StorageError, match="cannot rename: Is a directory"):
+        write_file(str(tmp_path / "a"), b"x")
+    assert os.listdir(tmp_path) == ["a"]

@@ -30,6 +30,7 @@ def test_known_frames(payload: bytes, framed: str) -> None:
     assert unframe(bytes.fromhex(framed), "x") == payload
 
 
+@pytest.mark.promise(28)
 def test_golden_shard_is_frames_of_its_payloads() -> None:
     data = (GOLDEN / "golden.tfrecord").read_bytes()
     payloads = []
@@ -56,6 +57,7 @@ def test_the_middle_part_is_not_copied() -> None:
     assert buffers[1] is image
 
 
+@pytest.mark.promise(19)
 def test_every_flipped_bit_is_found() -> None:
     framed = frame(bytes(range(200)))
     for bit in range(len(framed) * 8):
@@ -65,6 +67,7 @@ def test_every_flipped_bit_is_found() -> None:
             unframe(bytes(damaged), "x")
 
 
+@pytest.mark.promise(20)
 def test_every_cut_is_found() -> None:
     framed = frame(bytes(range(50)))
     for length in range(len(framed)):
@@ -74,6 +77,7 @@ def test_every_cut_is_found() -> None:
         unframe(framed + b"x", "x")
 
 
+@pytest.mark.promise(21)
 @pytest.mark.parametrize("length", [51, 2**31, 2**32, 2**63, 2**64 - 1])
 def test_a_length_that_does_not_fit_is_refused_before_reading(length: int) -> None:
     prefix = length.to_bytes(8, "little")

@@ -122,6 +122,7 @@ def test_an_empty_class_folder_is_a_class_and_told(tmp_path: Path) -> None:
     assert source.notes == ["class folders without a file: 1 (b)"]
 
 
+@pytest.mark.promise(30)
 def test_strays_in_the_root(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "a/x.jpg", "b/x.jpg", "README.md", "LICENSE", "lost.JPG", ".DS_Store"))
     assert [(s.key, s.code) for s in source.rejected] == [(b"lost.JPG", "E_NO_LABEL")]
@@ -137,10 +138,12 @@ def test_strays_in_a_split(tmp_path: Path) -> None:
     assert source.notes == ["files beside the class folders passed over: 1 (train/list.txt)"]
 
 
+@pytest.mark.promise(30)
 def test_other_files_in_class_folders_are_left_to_the_image_step(tmp_path: Path) -> None:
     assert len(ImageFolder(plant(tmp_path, "a/x.jpg", "a/notes.txt", "b/x.jpg"))) == 3
 
 
+@pytest.mark.promise(36)
 def test_what_the_walk_refuses_is_rejected(tmp_path: Path) -> None:
     plant(tmp_path, "a/x.jpg", "b/x.jpg", "y.jpg")
     os.mkfifo(tmp_path / "a" / "fifo.jpg")

@@ -78,6 +78,7 @@ KEPT = {
 }
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", KEPT)
 def test_what_every_loader_reads_is_kept(name: str, check: str) -> None:
@@ -132,6 +133,7 @@ TRANSCODED: dict[str, tuple[bytes, str, bytes, np.ndarray]] = {
 }
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", TRANSCODED)
 def test_everything_else_is_transcoded(name: str, check: str) -> None:
@@ -150,6 +152,7 @@ def test_everything_else_is_transcoded(name: str, check: str) -> None:
     check_stored(stored.encoded, kind, stored.height, stored.width)
 
 
+@pytest.mark.promise(32)
 @pytest.mark.parametrize("orientation", range(2, 9))
 def test_jpegs_are_turned_upright(orientation: int) -> None:
     """RELIABILITY 32."""
@@ -171,6 +174,7 @@ def test_chroma_stays_as_fine_as_it_was(chroma: str) -> None:
     assert read_jpeg_header(stored.encoded, MAX_PIXELS).half_chroma == (chroma == "4:2:0")
 
 
+@pytest.mark.promise(32)
 def test_broken_exif_is_upright_with_a_warning() -> None:
     for data in (
         file(picture(), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff"),
@@ -183,6 +187,7 @@ def test_broken_exif_is_upright_with_a_warning() -> None:
         assert "read as 1" in stored.warnings[0]
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("check", ["decode", "header"])
 @pytest.mark.parametrize("name", ["4:2:0", "progressive", "gray jpeg", "png", "png comment"])
 def test_cut_anywhere(name: str, check: str) -> None:
@@ -194,6 +199,7 @@ def test_cut_anywhere(name: str, check: str) -> None:
         assert refused(data[:size], options) is RejectCode.TRUNCATED, size
 
 
+@pytest.mark.promise(33)
 def test_what_each_check_finds() -> None:
     data = KEPT["4:2:0"]
     middle = (read_jpeg_header(data, MAX_PIXELS).scan + len(data)) // 2
@@ -215,6 +221,7 @@ def test_images_that_are_transcoded_are_decoded_under_every_check() -> None:
         assert refused(cut, ImageOptions(check=check)) is RejectCode.TRUNCATED
 
 
+@pytest.mark.promise(30, 33)
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -253,6 +260,7 @@ def huge_gif() -> bytes:
     return data[:6] + struct.pack("<HH", 30_000, 30_000) + data[10:]
 
 
+@pytest.mark.promise(34)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("make", [huge_jpeg, huge_png, huge_gif])
 def test_too_many_pixels_are_found_in_the_header(make: Callable[[], bytes], check: str) -> None:
@@ -341,6 +349,7 @@ def test_raw_of_everything_else(name: str) -> None:
     assert np.abs(raw_pixels(stored) - reference).max() <= 1
 
 
+@pytest.mark.promise(31)
 def test_raw_pixels_are_tensorflows() -> None:
     for name in ("4:2:0", "4:4:4", "gray jpeg", "progressive", "png", "gray png", "one pixel"):
         decoded = tf.io.decode_image(KEPT[name], channels=3)
@@ -349,6 +358,7 @@ def test_raw_pixels_are_tensorflows() -> None:
         assert np.array_equal(raw_pixels(store_image(KEPT[name], RAW)), decoded.numpy()), name
 
 
+@pytest.mark.promise(32)
 def test_raw_pixels_are_upright() -> None:
     for kind in ("JPEG", "PNG"):
         data = file(picture(), kind, exif=exif(6))
@@ -427,6 +437,7 @@ def test_a_large_photo_is_scaled_as_well_by_the_smaller_decode() -> None:
     assert 10 * np.log10(255**2 / (difference**2).mean()) > 36
 
 
+@pytest.mark.promise(33)
 def test_damage_is_found_whatever_is_stored() -> None:
     data = KEPT["4:2:0"]
     cut = data[: len(data) // 2]
@@ -461,28 +472,38 @@ def test_only_jpeg_and_png_files_are_stored() -> None:
                 check_stored(broken, kind, 45, 70)
 
 
-def caught_share(data: bytes, start: int, stop: int, flips: int) -> float:
-    """The share of single flipped bits between bytes `start` and `stop` that check="decode" refuses."""
-    draw = random.Random(0)
-    caught = 0
+def caught(data: bytes, start: int, stop: int, flips: int, draw: random.Random) -> tuple[int, int]:
+    """How many of `flips` single flipped bits between two bytes check="decode" refuses, and how many it warns of."""
+    refused_ones = warned = 0
     for _ in range(flips):
         flipped = bytearray(data)
         flipped[draw.randrange(start, stop)] ^= 1 << draw.randrange(8)
         try:
-            store_image(bytes(flipped), DECODE)
+            warned += any(word != PROGRESSIVE_KEPT for word in store_image(bytes(flipped), DECODE).warnings)
         except RejectedError:
-            caught += 1
-    return caught / flips
+            refused_ones += 1
+    return refused_ones, warned
 
 
-def test_the_share_of_flipped_bits_that_decoding_finds() -> None:
+@pytest.mark.promise(33)
+@pytest.mark.parametrize("rounds", [1000, pytest.param(100_000, marks=pytest.mark.torture)])
+def test_the_share_of_flipped_bits_that_decoding_finds(
+    rounds: int, seed: int, torture_result: Callable[..., None]
+) -> None:
     """RELIABILITY 33: "it decoded" is no integrity check of a JPEG, and of a PNG it is."""
+    draw = random.Random(seed)
     png = KEPT["png comment"]
-    assert caught_share(png, 0, len(png), 1000) == 1
+    assert caught(png, 0, len(png), rounds, draw)[0] == rounds
     photo = file(picture(height=120, width=160), "JPEG")
     scan = read_jpeg_header(photo, MAX_PIXELS).scan
-    assert 0.002 < caught_share(photo, scan, len(photo) - 2, 3000) < 0.04
-    assert 0.1 < caught_share(photo, 0, scan, 1000) < 0.9
+    in_scan = caught(photo, scan, len(photo) - 2, 3 * rounds, draw)
+    in_header = caught(photo, 0, scan, rounds, draw)
+    assert 0.002 < in_scan[0] / (3 * rounds) < 0.04
+    assert 0.1 < in_header[0] / rounds < 0.9
+    torture_result("bits flipped in a PNG, refused", trials=rounds, failures=0, seed=seed, refused=rounds)
+    for where, trials, (found, warned) in (("scan", 3 * rounds, in_scan), ("header", rounds, in_header)):
+        what = f"bits flipped in the {where} of a JPEG, refused"
+        torture_result(what, trials=trials, failures=0, seed=seed, refused=found, warned=warned)
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:

@@ -45,9 +45,10 @@ def starts(directory: Path) -> list[int]:
     return [int(line.split()[0]) for line in (directory / SHARD.replace("record", "index")).read_text().splitlines()]
 
 
+@pytest.mark.promise(19)
 @pytest.mark.parametrize("within", [0, 7, 8, 11, 12, 60, -1])
 def test_a_flipped_bit_has_a_record_and_an_offset(copy: Path, within: int) -> None:
-    """RELIABILITY 19, one of each kind of byte: length, its CRC, data, last byte of the data's CRC."""
+    """One of each kind of byte: length, its CRC, data, last byte of the data's CRC."""
     offsets = starts(copy)
     offset = offsets[3] + within if within >= 0 else offsets[4] - 1
     change(copy / SHARD, flip(offset))
@@ -56,6 +57,7 @@ def test_a_flipped_bit_has_a_record_and_an_offset(copy: Path, within: int) -> No
     assert "its CRC-32C is" in damages[0].problem
 
 
+@pytest.mark.promise(19)
 def test_every_flip_of_a_small_dataset_is_found(folder: Callable[..., Path], tmp_path: Path) -> None:
     convert(ImageFolder(folder(1, classes=("a",))), tmp_path / "out")
     path = tmp_path / "out" / "train-00000-of-00001.tfrecord"
@@ -69,6 +71,7 @@ def flip_bit(data: bytes, bit: int) -> bytes:
     return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -84,8 +87,8 @@ def test_every_other_file_is_checked(copy: Path, kind: str) -> None:
     assert [damage.file for damage in verify(copy).damages] == [kind]
 
 
+@pytest.mark.promise(20)
 def test_structural_changes(copy: Path) -> None:
-    """RELIABILITY 20."""
     path = copy / SHARD
     whole = path.read_bytes()
     offsets = starts(copy)
@@ -107,6 +110,7 @@ def test_structural_changes(copy: Path) -> None:
     assert verify(copy).damages == []
 
 
+@pytest.mark.promise(23)
 def test_missing_extra_and_swapped_files(copy: Path) -> None:
     (copy / "features.json").unlink()
     (copy / "left.txt").write_text("x")
@@ -118,6 +122,7 @@ def test_missing_extra_and_swapped_files(copy: Path) -> None:
     assert found == {"features.json", "left.txt", a.name, b.name}
 
 
+@pytest.mark.promise(19, 24)
 def test_damage_with_a_damaged_index(copy: Path) -> None:
     index = copy / SHARD.replace("record", "index")
     offsets = starts(copy)

@@ -153,6 +153,19 @@ def test_dali_on_the_cpu(flowers: Dataset) -> None:
         assert shapes == expected
 
 
+def test_features_whose_labels_files_would_be_one_have_none() -> None:
+    """Else the names of the one would be read as those of the other."""
+    from shardfeed.converters.interop import tfds_files
+
+    long = "image/" + "x" * 250 + "/label"
+    names = {"image/a.b": ("x", "y"), "image/a/b": ("z",), "image/c": ("u",), long: ("v",)}
+    schema = Schema({key: Feature("int64") for key in names}, names)
+    files = tfds_files("x", schema, {})
+    assert {name for name in files if name.endswith(".txt")} == {"image.c.labels.txt"}
+    found = json.loads(files["features.json"])["featuresDict"]["features"]
+    assert [found[key]["classLabel"]["numClasses"] for key in names] == ["2", "1", "1", "1"]
+
+
 def test_label_names_that_a_line_cannot_hold_have_no_labels_file() -> None:
     from shardfeed.converters.interop import tfds_files
 

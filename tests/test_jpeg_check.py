@@ -46,6 +46,7 @@ def test_whole_files_pass_without_a_word(kind: str) -> None:
         assert complaint(jpeg(kind, height, width)) is None
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
 def test_an_odd_version_does_not_hide_damage(share: float) -> None:
     """The decoder stops at its first word, which is about the header."""
@@ -66,6 +67,7 @@ def passes(data: bytes) -> bool:
         return False
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cut_file_is_seen_with_its_end_marker_put_back(kind: str) -> None:
     data = jpeg(kind)
@@ -80,6 +82,7 @@ def test_a_cut_file_is_seen_with_its_end_marker_put_back(kind: str) -> None:
     Image.open(io.BytesIO(data[: ends[5]] + b"\xff\xd9")).load()
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("kind", KINDS)
 def test_most_overwritten_files_are_refused_or_noted(kind: str) -> None:
     data, draws = jpeg(kind), random.Random(5)
@@ -136,6 +139,7 @@ def removed(data: bytes, draws: random.Random) -> bytes:
     return data[:at] + data[at + draws.choice((1, 2, 30)) :]
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("spoil", [flipped, removed])
 def test_what_passes_tensorflow_decodes(spoil: Callable[[bytes, random.Random], bytes]) -> None:
     import tensorflow as tf

@@ -84,6 +84,7 @@ def adobe(transform: int) -> bytes:
     return segment(0xEE, b"Adobe\0\x64\0\0\0\0" + bytes([transform]))
 
 
+@pytest.mark.promise(31)
 def test_colors_are_understood_as_libjpeg_does() -> None:
     ycbcr, cmyk = VARIANTS["4:4:4"], VARIANTS["CMYK"]
     bare = ycbcr[:2] + ycbcr[20:]  # without the JFIF marker
@@ -102,6 +103,7 @@ def test_colors_are_understood_as_libjpeg_does() -> None:
     assert read(cmyk[: at + 11] + b"\2" + cmyk[at + 12 :]).color == "YCCK"
 
 
+@pytest.mark.promise(32)
 def test_exif_is_read_and_broken_exif_reported() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -111,6 +113,7 @@ def test_exif_is_read_and_broken_exif_reported() -> None:
     assert header.exif_problem
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("name", ["4:2:0", "progressive"])
 def test_cut_anywhere(name: str) -> None:
     data = VARIANTS[name]
@@ -141,6 +144,7 @@ def test_metadata_is_taken_away_and_nothing_else() -> None:
     assert without_metadata(plain, read(plain)) is plain
 
 
+@pytest.mark.promise(34)
 def test_metadata_has_a_limit() -> None:
     one = segment(0xE1, bytes(65_533))
     count = MAX_METADATA_BYTES // len(one)
@@ -150,6 +154,7 @@ def test_metadata_has_a_limit() -> None:
     assert caught.value.code is RejectCode.TOO_LARGE
 
 
+@pytest.mark.promise(34)
 def test_too_many_pixels_are_refused_at_the_frame_header() -> None:
     data = jpeg()
     at = data.index(b"\xff\xc0") + 5
@@ -160,6 +165,7 @@ def test_too_many_pixels_are_refused_at_the_frame_header() -> None:
         assert caught.value.code is RejectCode.TOO_LARGE
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -187,6 +193,7 @@ def test_fill_bytes_before_markers_are_legal() -> None:
     assert read(padded).height == 45
 
 
+@pytest.mark.promise(33)
 def test_foreign_markers_in_image_data() -> None:
     data = VARIANTS["4:2:0"]
     middle = (read(data).scan + len(data)) // 2
@@ -195,6 +202,7 @@ def test_foreign_markers_in_image_data() -> None:
     assert refused(data[:-2]) is RejectCode.TRUNCATED
 
 
+@pytest.mark.promise(33)
 def test_restart_markers_out_of_order() -> None:
     data = VARIANTS["restarts"]
     second = data.index(b"\xff\xd1", read(data).scan)
@@ -202,6 +210,7 @@ def test_restart_markers_out_of_order() -> None:
     assert refused(data[:second] + data[second + 2 :]) is RejectCode.CORRUPT
 
 
+@pytest.mark.promise(34)
 def test_scans_have_a_limit() -> None:
     data = VARIANTS["progressive"]
     start = data.rindex(b"\xff\xda")

@@ -29,6 +29,7 @@ def rows(of: LabelTable) -> list[Any]:
 TEXT = "path,label\nä.jpg,cat\n"
 
 
+@pytest.mark.promise(37)
 @pytest.mark.parametrize(
     "content",
     [
@@ -47,17 +48,20 @@ def test_encodings_and_line_ends(tmp_path: Path, content: bytes) -> None:
     assert rows(table(tmp_path, content)) == [(1, ["path", "label"]), (2, ["ä.jpg", "cat"])]
 
 
+@pytest.mark.promise(35)
 def test_bytes_that_are_not_utf8_survive(tmp_path: Path) -> None:
     (record,) = table(tmp_path, b"caf\xe9.jpg,cat\n")
     assert record.cells[0].encode("utf-8", "surrogateescape") == b"caf\xe9.jpg"  # type: ignore[index]
 
 
+@pytest.mark.promise(37)
 def test_blank_lines_count_but_are_no_rows(tmp_path: Path) -> None:
     assert rows(table(tmp_path, "\na,b\n\n \n,\nc,d\n\n")) == [(2, ["a", "b"]), (6, ["c", "d"])]
     assert [line for line, _ in rows(table(tmp_path, "\na b\n \nc d", "l.txt"))] == [2, 4]
     assert [line for line, _ in rows(table(tmp_path, '\n{"a": "b"}\n\n{}\n', "l.jsonl"))] == [2, 4]
 
 
+@pytest.mark.promise(37)
 def test_quotes_and_embedded_line_breaks(tmp_path: Path) -> None:
     of = table(tmp_path, 'path,label\n"a, ""b""\r\nc.jpg","x\ny",z\nd,e,f\n')
     assert rows(of)[1:] == [(2, ['a, "b"\r\nc.jpg', "x\ny", "z"]), (5, ["d", "e", "f"])]
@@ -94,6 +98,7 @@ def test_the_extension_tells_the_format(tmp_path: Path, name: str, format: str) 
     assert table(tmp_path, "", name).format == format
 
 
+@pytest.mark.promise(37)
 def test_path_label_lines(tmp_path: Path) -> None:
     of = table(tmp_path, "a b.jpg 3\n c.jpg \t x  \n", "l.txt")
     assert rows(of) == [(1, ["a b.jpg", "3"]), (2, [" c.jpg", "x"])]
@@ -112,8 +117,8 @@ def test_json_lines(tmp_path: Path) -> None:
 
 MISTAKES = [
     ("l.csv", b'a,b\nc,"d\ne,f\n', "2:3", "the quote that opens here is not closed"),
-    ("l.csv", b'a,b\nc,"d"e\n', "2:3", "cannot be read as CSV: ',' expected after '\"'"),
-    ("l.tsv", b'a\tb\nc\t"d"e\n', "2:3", "cannot be read as CSV: '\\t' expected after '\"'"),
+    ("l.csv", b'a,b\nc,"d"e\n', "2:6", "cannot be read as CSV: ',' expected after '\"'"),
+    ("l.tsv", b'a\tb\nc\t"d"e\n', "2:6", "cannot be read as CSV: '\\t' expected after '\"'"),
     ("l.csv", b'a,"' + b"x\n" * 100_000, "1:3", "the quote that opens here is not closed"),
     ("l.csv", b"a,b\nc\0,d\n", "2:2", "got a NUL character, expected text"),
     ("l.csv", "a,b\n".encode("utf-16-le"), "1:2", "got a NUL character, expected text"),
@@ -129,6 +134,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.promise(37)
 @pytest.mark.parametrize(("name", "content", "place", "problem"), MISTAKES, ids=range(len(MISTAKES)))
 def test_mistakes_have_line_and_column(tmp_path: Path, name: str, content: bytes, place: str, problem: str) -> None:
     with pytest.raises(LabelFileError) as caught:

@@ -42,6 +42,7 @@ def test_is_immutable() -> None:
         listing(*KEYS).sizes[0] = 1
 
 
+@pytest.mark.promise(30)
 @pytest.mark.parametrize("name", [b".DS_Store", b"._x.jpg", b".ipynb_checkpoints", b"Thumbs.db", b"THUMBS.DB"])
 def test_hidden(name: bytes) -> None:
     assert is_hidden(name)

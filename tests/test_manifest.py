@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,7 @@ def test_a_manifest_without_columns_is_the_one_of_before() -> None:
     assert parse_manifest(data, "m").to_bytes() == data
 
 
+@pytest.mark.promise(25)
 def test_every_flipped_bit_and_every_cut_is_found() -> None:
     data = example().to_bytes()
     for bit in range(len(data) * 8):
@@ -66,11 +68,72 @@ def test_every_flipped_bit_and_every_cut_is_found() -> None:
         parse_manifest(data + b"\n", "m")
 
 
+def signed(content: dict[str, Any]) -> bytes:
+    """The bytes of a manifest that holds `content`, with a checksum that is right."""
+    content.pop("crc32c", None)
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    content["crc32c"] = f"{crc32c(text.encode()):08x}"
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+@pytest.mark.promise(25)
 def test_a_newer_format_is_named() -> None:
     content = json.loads(example().to_bytes())
+    assert signed(dict(content)) == example().to_bytes()
     content["format_version"] += 1
+    with pytest.raises(IntegrityError, match="format version 2, this release reads 1; install a newer") as caught:
+        parse_manifest(signed(content), "m")
+    assert caught.value.exit_code == 4
+    content["what"] = {"is": "not known yet"}
+    del content["splits"]
     with pytest.raises(IntegrityError, match="format version 2, this release reads 1; install a newer"):
-        parse_manifest(json.dumps(content).encode(), "m")
+        parse_manifest(signed(content), "m")
+
+
+@pytest.mark.promise(25)
+def test_a_changed_version_is_damage_not_a_newer_format() -> None:
+    data = example().to_bytes()
+    changed = data.replace(b'"format_version": 1', b'"format_version": 3')
+    assert changed != data
+    with pytest.raises(IntegrityError, match="changed since it was written") as caught:
+        parse_manifest(changed, "m")
+    assert "newer" not in str(caught.value)
+
+
+SHARD: list[str | int] = ["splits", "train", "shards", 0]
+IMPOSSIBLE: list[tuple[list[str | int], Any]] = [
+    (["name"], 5),
+    (["fingerprint"], None),
+    (["rejected", "E_X"], "1"),
+    (["made_by", "p"], 1),
+    (["sidecars", "../a.txt"], {"bytes": 3, "crc32c": "00000009"}),
+    (["sidecars", "manifest.json"], {"bytes": 3, "crc32c": "00000009"}),
+    (["sidecars", "a.txt", "crc32c"], "-0000001"),
+    (["sidecars", "a.txt", "crc32c"], "100000000"),
+    (["sidecars", "a.txt", "bytes"], 10**30),
+    (["splits", "train", "formats", "jpeg"], -1),
+    ([*SHARD, "records"], 10**9),
+    ([*SHARD, "records"], 10**30),
+    ([*SHARD, "bytes"], 2**63 - 1),
+    (["features", "image/class/label", "class_names"], [1, 2]),
+    (["features", "a\ud800"], {"dtype": "int64", "shape": []}),
+]
+
+
+@pytest.mark.promise(22)
+@pytest.mark.parametrize(("where", "value"), IMPOSSIBLE, ids=map(str, range(len(IMPOSSIBLE))))
+def test_a_checksum_that_is_right_does_not_make_it_a_manifest(where: list[str | int], value: Any) -> None:
+    """What would be an OverflowError, a file outside the directory or gigabytes of zeros later is refused here."""
+    content: Any = json.loads(example().to_bytes())
+    at = content
+    for key in where[:-1]:
+        at = at[key]
+    at[where[-1]] = value
+    if where[-1] in ("records", "bytes"):  # their sums are right too
+        split = content["splits"]["train"]
+        split |= {total: sum(shard[total] for shard in split["shards"]) for total in ("records", "bytes")}
+    with pytest.raises(IntegrityError, match="not a manifest"):
+        parse_manifest(signed(content), "m")
 
 
 def test_what_is_no_dataset_is_said(tmp_path: Path) -> None:

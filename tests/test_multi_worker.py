@@ -117,6 +117,7 @@ def steps_of_one(colours: Path, start: int | str = 0) -> list[list[int]]:
     return [batch.numpy().tolist() for batch, _ in batches]
 
 
+@pytest.mark.promise(29)
 def test_steps_are_those_of_one_process(colours: Path, whole: list[dict[str, Any]]) -> None:
     both = steps_of_both(whole, "places")
     assert len(both) == 2 * STEPS
@@ -131,6 +132,7 @@ def test_workers_learn_the_same(whole: list[dict[str, Any]]) -> None:
     assert np.mean(losses[STEPS:]) < 0.9 * np.mean(losses[:STEPS])
 
 
+@pytest.mark.promise(29)
 def test_evaluation_counts_each_sample_once(whole: list[dict[str, Any]]) -> None:
     for found in whole:
         assert found["counted"] == [VALIDATION, VALIDATION], "in each of two passes"

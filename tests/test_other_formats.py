@@ -47,6 +47,7 @@ def oriented(value: int = 6) -> Image.Exif:
 WEBP = {"lossless": True, "exact": True}
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize(
     ("kind", "mode", "options", "changes"),
     [
@@ -75,6 +76,7 @@ def test_lossless_formats_are_exact(kind: str, mode: str, options: dict, changes
     assert np.array_equal(np.asarray(loaded.pixels.convert("RGB")), np.asarray(image.convert("RGB")))
 
 
+@pytest.mark.promise(31)
 def test_16_bits() -> None:
     values = np.arange(0, 65_536, 16, dtype=np.uint16).reshape(64, 64)
     for order in ("<", ">"):
@@ -83,6 +85,7 @@ def test_16_bits() -> None:
         assert np.abs(np.asarray(loaded.pixels) - values / 257).max() <= 0.5
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("kind", ["tiff", "webp", "avif"])
 def test_alpha(kind: str) -> None:
     image = picture()
@@ -92,6 +95,7 @@ def test_alpha(kind: str) -> None:
     assert np.asarray(loaded.pixels).min() >= 250, "nothing is seen but white"
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("kind", ["webp", "avif"])
 def test_lossy_formats_say_so(kind: str) -> None:
     loaded = load(kind, file(picture(), kind, quality=90))
@@ -99,6 +103,7 @@ def test_lossy_formats_say_so(kind: str) -> None:
     assert np.abs(np.asarray(loaded.pixels).astype(int) - np.asarray(picture())).mean() < 5
 
 
+@pytest.mark.promise(32)
 @pytest.mark.parametrize("kind", ["webp", "avif"])
 def test_orientation_is_left_to_apply(kind: str) -> None:
     loaded = load(kind, file(picture(), kind, exif=oriented()))
@@ -107,6 +112,7 @@ def test_orientation_is_left_to_apply(kind: str) -> None:
     assert loaded.pixels.size == (70, 45)
 
 
+@pytest.mark.promise(32)
 @pytest.mark.parametrize("compression", ["raw", "tiff_lzw"])
 def test_tiff_comes_upright(compression: str) -> None:
     loaded = load("tiff", file(picture(), "TIFF", tiffinfo={0x0112: 6}, compression=compression))
@@ -115,17 +121,20 @@ def test_tiff_comes_upright(compression: str) -> None:
     assert np.array_equal(np.asarray(loaded.pixels), np.rot90(np.asarray(picture()), -1))
 
 
+@pytest.mark.promise(32)
 def test_broken_exif_is_a_problem_and_no_reason_to_reject() -> None:
     loaded = load("webp", file(picture(), "WebP", exif=b"Exif\0\0nonsense"))
     assert loaded.orientation == 1
     assert loaded.exif_problem
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("kind", ["gif", "webp", "tiff", "avif"])
 def test_more_than_one_frame(kind: str) -> None:
     assert refused(kind, frames(kind)) is RejectCode.ANIMATED
 
 
+@pytest.mark.promise(34)
 @pytest.mark.parametrize("kind", ["gif", "webp"])
 def test_frames_are_not_walked(kind: str) -> None:
     """What comes after the second frame is not even looked at."""
@@ -133,6 +142,7 @@ def test_frames_are_not_walked(kind: str) -> None:
     assert refused(kind, data + data[-50:] * 100_000) is RejectCode.ANIMATED
 
 
+@pytest.mark.promise(31)
 def test_one_frame_in_an_animations_clothes() -> None:
     data = file(picture(), "WebP", **WEBP)
     frame = data[12:]
@@ -164,6 +174,7 @@ def huge(kind: str) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.promise(34)
 @pytest.mark.parametrize("kind", ["gif", "bmp", "tiff", "webp", "avif"])
 def test_too_many_pixels(kind: str) -> None:
     assert refused(kind, huge(kind)) is RejectCode.TOO_LARGE
@@ -171,11 +182,13 @@ def test_too_many_pixels(kind: str) -> None:
         assert refused(kind, huge(kind)[:40]) is RejectCode.TOO_LARGE
 
 
+@pytest.mark.promise(34)
 def test_a_canvas_larger_than_its_webp() -> None:
     control = b"VP8X" + struct.pack("<L", 10) + bytes(4) + b"\xff\xff\xff" * 2
     assert refused("webp", b"RIFF\xff\0\0\0WEBP" + control) is RejectCode.TOO_LARGE
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -221,6 +234,7 @@ def test_float_pixels_have_no_agreed_range() -> None:
     assert refused("tiff", file(picture("F"), "TIFF")) is RejectCode.UNSUPPORTED
 
 
+@pytest.mark.promise(33)
 def test_a_warning_is_a_rejection() -> None:
     data = bytearray(file(picture(), "TIFF"))
     at = data.index(struct.pack("<HHL", 258, 3, 3))  # BitsPerSample, stored elsewhere in the file
@@ -231,6 +245,7 @@ def test_a_warning_is_a_rejection() -> None:
         load("tiff", bytes(data))
 
 
+@pytest.mark.promise(34)
 def test_the_hosts_pixel_limit_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     for kind in ("bmp", "webp", "avif"):

@@ -56,6 +56,7 @@ def test_transparency_frames_and_orientation() -> None:
     assert read(with_chunks(png(), chunk(b"eXIf", b"nonsense"))).exif_problem
 
 
+@pytest.mark.promise(33)
 def test_every_flipped_bit_is_found() -> None:
     data = png(pnginfo=None)
     for bit in range(64, len(data) * 8):  # the first 8 bytes make it a PNG
@@ -76,6 +77,7 @@ def test_without_decoding_only_the_pixels_go_unchecked() -> None:
             read(bytes(flipped), "header")
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("crcs", ["all", "header"])
 def test_cut_anywhere(crcs: str) -> None:
     data = png()
@@ -87,6 +89,7 @@ def test_bytes_after_the_end_are_no_fault() -> None:
     assert read(png() + b"tail").width == 13
 
 
+@pytest.mark.promise(34)
 def test_too_many_pixels_are_refused_at_the_first_chunk() -> None:
     data = png()
     huge = data[:16] + struct.pack(">LL", 30_000, 30_000) + data[24:]
@@ -98,6 +101,7 @@ def test_too_many_pixels_are_refused_at_the_first_chunk() -> None:
 BOMB = zlib.compress(bytes(MAX_INFLATED_BYTES + 1), 9)
 
 
+@pytest.mark.promise(34)
 @pytest.mark.parametrize(
     "bomb",
     [
@@ -115,6 +119,7 @@ def test_metadata_that_inflates_is_refused(bomb: bytes) -> None:
         image.load()  # what our limit follows: Pillow opens no such file
 
 
+@pytest.mark.promise(34)
 def test_metadata_has_a_limit_in_all() -> None:
     fits = chunk(b"zTXt", b"key\0\0" + zlib.compress(bytes(MAX_INFLATED_BYTES), 9))
     most = MAX_METADATA_BYTES // MAX_INFLATED_BYTES
@@ -127,6 +132,7 @@ def test_text_that_does_not_inflate_says_nothing_about_pixels() -> None:
     assert read(with_chunks(png(), chunk(b"zTXt", b"key\0\0nonsense"))).width == 13
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(
     "data",
     [

@@ -113,6 +113,7 @@ def test_more_than_fifty_classes_are_cut_and_said_so(tmp_path: Path, capsys: pyt
             assert bands(chosen, range(60)) == [58, 7]
 
 
+@pytest.mark.promise(33)
 def test_a_damaged_image_is_a_cross_and_the_others_are_shown(tmp_path: Path) -> None:
     split = dataset(tmp_path / "damaged", [0, 0, -1, 1], ["cat", "dog"], check="none")
     sheet = contact_sheet(split)

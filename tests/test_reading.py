@@ -2,6 +2,7 @@
 
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,44 @@ def test_announcing_passes_over_what_cannot_be_read(tmp_path: Path) -> None:
             read_image(entry)
         assert code in (None, caught.value.code)
     assert read_image(entries[4]) == b"x"
+
+
+REMOVED = os.unlink
+
+
+@pytest.mark.promise(13)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda path: path.write_bytes(bytes(3 * SIZE)),
+        lambda path: os.truncate(path, 10),
+        lambda path: path.write_bytes(bytes(SIZE)),
+        REMOVED,
+    ],
+    ids=["grown", "shrunk", "rewritten", "removed"],
+)
+def test_a_file_that_changes_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]
+) -> None:
+    """After its first piece: what was read of it is either all of the old file or refused."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * (SIZE // 256) + b"x" * (SIZE % 256))
+    os.utime(path, ns=(10**18, 10**18))  # else an edit within a tick of the clock would not show
+    entry, whole = sample(path), path.read_bytes()
+    read, pieces = os.read, []
+
+    def in_pieces(fd: int, size: int) -> bytes:
+        data = read(fd, min(size, SIZE // 2))
+        if not pieces:
+            edit(path)
+        pieces.append(data)
+        return data
+
+    monkeypatch.setattr(os, "read", in_pieces)
+    if edit is REMOVED:
+        assert read_image(entry) == whole, "a file without a name is still the one that was opened"
+    else:
+        with pytest.raises(RejectedError) as caught:
+            read_image(entry)
+        assert caught.value.code is RejectCode.SOURCE_CHANGED
+    assert pieces

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shardfeed.converters.receipts import load_receipt, save_receipt
+from shardfeed.converters.receipts import load_receipt, save_receipt, with_checksum
 from shardfeed.converters.shard_writer import Noted, Receipt
 from shardfeed.label_column import label_bytes
 from shardfeed.manifest import FileInfo, ShardInfo
@@ -23,14 +23,14 @@ def receipt() -> Receipt:
 
 
 def edited(path: Path, **changes: Any) -> Receipt | None:
-    value = json.loads(path.read_text())
+    value = json.loads(path.read_text().splitlines()[0])
     before = dict(value)
     value.update({key: change for key, change in changes.items() if change is not None})
     for key, change in changes.items():
         if change is None:
             del value[key]
     assert value != before, "the corruptor changed nothing"
-    path.write_text(json.dumps(value))
+    path.write_bytes(with_checksum(json.dumps(value).encode()))
     return load_receipt(str(path))
 
 

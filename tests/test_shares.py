@@ -87,6 +87,7 @@ def train_steps(split: Split, workers: int, per_worker: int, steps: int, start: 
     return np.array(by_worker).swapaxes(0, 1)
 
 
+@pytest.mark.promise(29)
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("workers", WORKERS)
 def test_evaluation_sees_each_sample_once(splits: dict[int, Split], workers: int, shards: int) -> None:
@@ -115,6 +116,7 @@ def test_evaluation_sees_each_sample_once(splits: dict[int, Split], workers: int
     assert sorted(seen) == split.places(np.arange(len(split))).tolist()
 
 
+@pytest.mark.promise(29)
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("workers", WORKERS)
 def test_the_stream_is_cut_by_samples(splits: dict[int, Split], workers: int, shards: int) -> None:
@@ -141,6 +143,7 @@ def test_the_grid_has_what_is_difficult(splits: dict[int, Split]) -> None:
     assert all(SAMPLES % (2 * workers) for workers in WORKERS)
 
 
+@pytest.mark.promise(29)
 @pytest.mark.parametrize(
     "options", [{"order": "global"}, {"order": "blocks", "shuffle_buffer": 12}, {"balance": "class"}], ids=str
 )

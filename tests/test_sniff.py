@@ -13,6 +13,7 @@ def code(data: bytes) -> RejectCode:
     return caught.value.code
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP", "AVIF", "MPO"])
 def test_every_format_by_content(name: str) -> None:
     file = io.BytesIO()
@@ -25,6 +26,7 @@ def test_the_other_tiffs(start: bytes) -> None:
     assert image_kind(start) == "tiff"
 
 
+@pytest.mark.promise(30)
 @pytest.mark.parametrize(
     "data",
     [
@@ -46,10 +48,12 @@ def test_what_is_no_image(data: bytes) -> None:
     assert code(data) is RejectCode.NOT_IMAGE
 
 
+@pytest.mark.promise(30)
 def test_no_bytes() -> None:
     assert code(b"") is RejectCode.EMPTY
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize(
     "data",
     [
@@ -65,6 +69,7 @@ def test_known_and_not_handled(data: bytes) -> None:
     assert code(data) is RejectCode.UNSUPPORTED
 
 
+@pytest.mark.promise(31)
 def test_an_image_sequence_is_animated() -> None:
     assert code(b"\0\0\0\x18ftypavis\0\0\0\0avifavis") is RejectCode.ANIMATED
 

@@ -78,6 +78,7 @@ def test_pickles_whole_and_small(build: Build) -> None:
     assert pickle.dumps(again[0]) == pickle.dumps(source[0])
 
 
+@pytest.mark.promise(35)
 def test_keys_are_unique_sorted_and_lead_to_the_file(build: Build) -> None:
     source = build()
     keys = [sample.key for sample in source]

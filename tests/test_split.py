@@ -112,6 +112,7 @@ def test_after_fork(flowers: Dataset) -> None:
     assert keys(train) == expected
 
 
+@pytest.mark.promise(27)
 def test_a_split_that_is_not_there(flowers: Dataset) -> None:
     with pytest.raises(SplitError, match="no split 'test'; it has 'train', 'validation'"):
         flowers["test"]
@@ -121,6 +122,7 @@ def test_a_split_that_is_not_there(flowers: Dataset) -> None:
     assert list(flowers) == ["train", "validation"]
 
 
+@pytest.mark.promise(19)
 def test_a_flipped_bit_raises_at_its_record_only(copy: Path) -> None:
     path = copy / "train-00001-of-00004.tfrecord"
     data = bytearray(path.read_bytes())
@@ -138,9 +140,9 @@ def test_a_flipped_bit_raises_at_its_record_only(copy: Path) -> None:
     assert "damaged" in errors[0]
 
 
+@pytest.mark.promise(20, 23, 24)
 @pytest.mark.parametrize("suffix", ["tfrecord", "tfindex"])
 def test_open_lists_what_is_missing_cut_or_foreign(copy: Path, suffix: str) -> None:
-    """RELIABILITY 23."""
     (copy / f"train-00002-of-00004.{suffix}").unlink()
     cut = copy / f"train-00003-of-00004.{suffix}"
     cut.write_bytes(cut.read_bytes()[:-1])
@@ -153,8 +155,9 @@ def test_open_lists_what_is_missing_cut_or_foreign(copy: Path, suffix: str) -> N
     assert f"train-00000-of-00016.{suffix} is not part of it" in text
 
 
+@pytest.mark.promise(24)
 def test_a_foreign_index_is_refused(copy: Path) -> None:
-    """RELIABILITY 24: same size, other content."""
+    """Same size, other content."""
     path = copy / "validation-00000-of-00002.tfindex"
     data = path.read_bytes()
     last = data.splitlines()[-1].split()

@@ -70,6 +70,7 @@ HIDDEN = [
 ]
 
 
+@pytest.mark.promise(30)
 @pytest.mark.parametrize("name", HIDDEN)
 def test_hidden_names_are_passed_over_and_counted(tmp_path: Path, name: str) -> None:
     listing = list_files(plant(tmp_path, "c/x.jpg", f"c/{name}", name))
@@ -91,6 +92,7 @@ ODD = {
 }
 
 
+@pytest.mark.promise(35)
 @pytest.mark.parametrize("name", ODD.values(), ids=ODD.keys())
 def test_odd_names_round_trip(tmp_path: Path, name: bytes) -> None:
     listing = list_files(plant(tmp_path, b"d" + name + b"/" + name if len(name) < 200 else name))
@@ -99,11 +101,13 @@ def test_odd_names_round_trip(tmp_path: Path, name: bytes) -> None:
     assert listing.key(0).endswith(name)
 
 
+@pytest.mark.promise(35)
 def test_unicode_twins_and_equal_base_names_are_different_files(tmp_path: Path) -> None:
     keys = ["a/caf\u00e9.jpg", "a/cafe\u0301.jpg", "b/caf\u00e9.jpg"]
     assert list(list_files(plant(tmp_path, *keys))) == sorted(map(os.fsencode, keys))
 
 
+@pytest.mark.promise(36)
 def test_a_link_to_a_folder_in_the_root_lists_it_once(tmp_path: Path) -> None:
     plant(tmp_path, "z/x.jpg")
     (tmp_path / "a").symlink_to("z")  # sorts before the folder's own name, which is the one to keep
@@ -117,6 +121,7 @@ def test_a_link_to_a_folder_in_the_root_lists_it_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.promise(36)
 def test_a_link_into_a_hidden_folder_is_followed_once(tmp_path: Path) -> None:
     plant(tmp_path, ".store/v1/x.jpg")
     (tmp_path / "new").symlink_to(".store/v1")
@@ -127,6 +132,7 @@ def test_a_link_into_a_hidden_folder_is_followed_once(tmp_path: Path) -> None:
     assert (b"old", b"new") in listing.aliases
 
 
+@pytest.mark.promise(36)
 def test_a_link_to_a_file_in_the_root_is_a_file(tmp_path: Path) -> None:
     plant(tmp_path, "a/x.jpg", ".store/y")
     (tmp_path / "a" / "link.jpg").symlink_to("x.jpg")
@@ -136,6 +142,7 @@ def test_a_link_to_a_file_in_the_root_is_a_file(tmp_path: Path) -> None:
     assert [listing.file(i).size for i in range(3)] == [len("a/x.jpg"), len("a/x.jpg"), len(".store/y")]
 
 
+@pytest.mark.promise(36)
 def test_a_link_out_of_the_root_is_an_escape(tmp_path: Path) -> None:
     root = plant(tmp_path / "root", "a/x.jpg")
     plant(tmp_path / "root-2", "secret.jpg")  # its path begins with the root's
@@ -157,6 +164,7 @@ def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
     assert listing.file(0).path == os.fsencode(tmp_path / "root" / "a" / "x.jpg")
 
 
+@pytest.mark.promise(36)
 def test_broken_links_are_missing(tmp_path: Path) -> None:
     plant(tmp_path, "x.jpg")
     (tmp_path / "gone.jpg").symlink_to("nothing.jpg")
@@ -166,6 +174,7 @@ def test_broken_links_are_missing(tmp_path: Path) -> None:
     assert codes(listing) == {b"gone.jpg": "E_MISSING", b"loop.jpg": "E_MISSING"}
 
 
+@pytest.mark.promise(36)
 def test_only_regular_files_and_never_blocks(tmp_path: Path) -> None:
     plant(tmp_path, "x.jpg")
     os.mkfifo(tmp_path / "fifo.jpg")  # opening it would wait for a writer

@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType, ModuleType
@@ -21,10 +22,13 @@ COMMANDS = {
     "inspect": "what is in a dataset: counts, classes, sizes, first records",
     "preview": "a contact sheet: a row of images for each class",
     "bench": "where the time of an input pipeline goes, and whether a model would wait",
+    "salvage": "a new dataset of every undamaged record of a damaged one",
+    "index": "make a dataset's indexes again, or a dataset of TFRecords that someone else wrote",
     "demo": "convert, verify and train on drawn shapes, in a minute",
 }
 _SIGTERM_CODE = 128 + signal.SIGTERM
 _SIGINT_CODE = 128 + signal.SIGINT
+_PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
 
 
 class _Terminated(BaseException):
@@ -56,10 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     command = next((argument for argument in arguments if argument in COMMANDS), None)
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        raise _Terminated
+    asked: list[float] = []  # when we were told to stop
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    def stop(number: int, frame: FrameType | None) -> None:
+        if asked and time.monotonic() - asked[-1] < _PATIENCE:
+            return
+        asked.append(time.monotonic())
+        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
         args = _parser(command).parse_args(arguments)
         return _module(args.command).run(args)
@@ -79,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"shardfeed: {storage_error(str(error.filename or 'a file'), 'go on', error)}", file=sys.stderr)
         return StorageError.exit_code
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -115,6 +117,8 @@ def run(args: argparse.Namespace) -> int:
         print_plan(make_plan(source, options), source, args)
         return 0
     bar = _Bar(quiet=args.quiet or args.json)
+    before = warnings.showwarning
+    warnings.showwarning = _say
     try:
         report = convert(
             source,
@@ -138,8 +142,14 @@ def run(args: argparse.Namespace) -> int:
         raise
     finally:
         bar.close()
+        warnings.showwarning = before
     print_report(report, args)
     return 0
+
+
+def _say(message: Warning | str, *where: object) -> None:
+    """A warning in this command's own form, without the line of code that it comes from."""
+    print(f"shardfeed: warning: {message}", file=sys.stderr)
 
 
 def _source(args: argparse.Namespace) -> Source:

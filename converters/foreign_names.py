@@ -1,0 +1,130 @@
+"""Which files of a folder are shards, and of which split, by nothing but their names.
+
+`train-00003-of-00008.tfrecord`, the Model Garden's `train-00003-of-01024`, TFDS's
+`mnist-train.tfrecord-00000-of-00001`, files that are only numbered (`part_12.tfrec`) or not even that
+(`birds.tfrecords`).
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shardfeed.errors import UsageError, escape
+from shardfeed.naming import RECORD_SUFFIX, shard_stem
+
+_SUFFIX = r"\.(?:tfrecords?|tfrec|tfr|records?)"
+_PACKED = r"(?:\.(?:gz|gzip|zlib|zst|bz2|xz))?"
+_COUNTED = re.compile(
+    rf"(?P<stem>.+?)(?:{_SUFFIX})?[-_.](?P<number>\d+)[-_]of[-_](?P<count>\d+)(?:{_SUFFIX})?{_PACKED}\Z", re.IGNORECASE
+)
+_NAMED = re.compile(rf"(?P<stem>.+?){_SUFFIX}{_PACKED}\Z", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?:(?P<stem>.+?)[-_. ]+)?(?P<number>\d+)\Z")
+# The last word of a stem that says which split it is: `mnist-train`.
+_SPLIT_WORD = re.compile(
+    r"(?:.*[-_.])?(train|training|validation|valid|val|dev|eval|test|testing)\Z", re.IGNORECASE | re.DOTALL
+)
+_Placed = tuple[int | None, int | None, str]  # number of shards, number of this one, file name
+_MOST_SHARDS = 1_000_000  # a name that says more says something else
+
+
+@dataclass(frozen=True)
+class FoundSplit:
+    """The files of one split in shard order; None for a shard that should be there by the others' names."""
+
+    name: str
+    files: tuple[str | None, ...]
+
+    @property
+    def missing(self) -> list[int]:
+        """Numbers of the shards that are not there."""
+        return [number for number, file in enumerate(self.files) if file is None]
+
+    @property
+    def under_our_names(self) -> bool:
+        """Whether every file has the name that the contract on disk gives it."""
+        count = len(self.files)
+        return all(file == shard_stem(self.name, i, count) + RECORD_SUFFIX for i, file in enumerate(self.files))
+
+
+def find_splits(directory: str, names: Iterable[str], split_name: str | None = None) -> list[FoundSplit]:
+    """The splits that `names`, the files of a folder, are shards of; sorted by name. Names of other files are ignored.
+
+    `split_name`: all files are shards of this one split. Raises UsageError where the files of a split contradict each
+    other: shards of 8 beside shards of 16, or one number twice.
+    """
+    by_stem: dict[str, list[_Placed]] = {}
+    for name in names:
+        placed = _place(name)
+        if placed is not None:
+            stem, number, count = placed
+            by_stem.setdefault(stem, []).append((count, number, name))
+    if split_name is not None:
+        if len(by_stem) == 1:
+            (files,) = by_stem.values()
+            return [_split(directory, split_name, files)]
+        everything: list[_Placed] = [(None, None, name) for files in by_stem.values() for _, _, name in files]
+        return [_split(directory, split_name, everything)] if everything else []
+    found = [_split(directory, name, by_stem[stem]) for stem, name in _split_names(by_stem).items()]
+    return sorted(found, key=lambda split: split.name)
+
+
+def _place(name: str) -> tuple[str, int | None, int | None] | None:
+    """(stem, number, count) by a file's name; None for a file that is no shard."""
+    if name.startswith("."):
+        return None
+    if match := _COUNTED.match(name):
+        number, count = int(match["number"]), int(match["count"])
+        if number < count <= _MOST_SHARDS:
+            return match["stem"], number, count
+    if match := _NAMED.match(name):
+        stem = match["stem"]
+        if numbered := _NUMBERED.match(stem):
+            return numbered["stem"] or "", int(numbered["number"]), None
+        return stem, None, None
+    return None
+
+
+def _split_names(stems: Iterable[str]) -> dict[str, str]:
+    """A split name for each stem: its last word where that names a split, unless two would be one."""
+    stems = list(stems)
+    words = {stem: match[1] if (match := _SPLIT_WORD.match(stem)) else stem for stem in stems}
+    names = {stem: word if list(words.values()).count(word) == 1 else stem for stem, word in words.items()}
+    fit = {stem: _fit(name) for stem, name in names.items()}
+    taken: set[str] = set()
+    for stem in sorted(fit):
+        while fit[stem] in taken:  # `a-b` and `a_b`
+            fit[stem] += "_"
+        taken.add(fit[stem])
+    return fit
+
+
+def _fit(name: str) -> str:
+    """A name that a split may have: other characters become '_'; no name at all is `train`."""
+    word = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+    return (word if word[0].isalpha() else f"split_{word}") if word else "train"
+
+
+def _split(directory: str, name: str, found: list[_Placed]) -> FoundSplit:
+    counts = sorted({count for count, _, _ in found if count is not None})
+    if not counts:
+        return FoundSplit(name, tuple(sorted((file for _, _, file in found), key=natural)))
+    if len(counts) > 1 or any(count is None for count, _, _ in found):
+        kinds = ", ".join(f"-of-{count:05d}" for count in counts)
+        others = " and files without a number of shards" if any(count is None for count, _, _ in found) else ""
+        problem = f"split {name} has files of different numbers of shards: {kinds}{others}"
+        raise UsageError(directory, problem, "move away those that do not belong to it")
+    files: list[str | None] = [None] * counts[0]
+    for _, number, file in found:
+        assert number is not None, "a count comes with a number"
+        if files[number] is not None:
+            problem = f"shard {number} of split {name} is there twice: {escape(files[number])} and {escape(file)}"
+            raise UsageError(directory, problem, "move one away")
+        files[number] = file
+    return FoundSplit(name, tuple(files))
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A sort key by which `part_2` comes before `part_10`."""
+    return [
+        (int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in re.split(r"([0-9]+)", name)
+    ]

@@ -1,0 +1,252 @@
+"""Finding the whole records of damaged shards, and saying which of them belong to the dataset."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from shardfeed.converters.record_schema import Features, SchemaInference, nonconformity
+from shardfeed.converters.recovery import Found, Home, Members, lost_numbers, lost_serial, settle
+from shardfeed.converters.remnants import Remnants, names_beside, ragged_beside
+from shardfeed.converters.salvage_report import LostRecord
+from shardfeed.errors import IntegrityError, name_text
+from shardfeed.example import decode
+from shardfeed.files import storage_error
+from shardfeed.framing import FOOTER_BYTES, HEADER_BYTES, payload_length
+from shardfeed.scan import pieces
+from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Dtype, Schema
+
+_MOST_READ = 64 << 20  # bytes of a damaged record that are looked into for its name
+_DIGITS = 18  # of a source id; more do not fit int64
+
+
+@dataclass
+class Searched:
+    """A shard that was searched: its members, what is known of it, and records that are none, as "where: why"."""
+
+    members: Members
+    home: Home
+    not_records: tuple[str, ...]
+    lost: tuple[LostRecord, ...] = ()
+
+
+@dataclass
+class _Scanned:
+    found: list[Found] = field(default_factory=list)
+    not_records: list[str] = field(default_factory=list)
+    remains: list[tuple[int, str | None, str | None]] = field(default_factory=list)  # (start, source id, file name)
+    named: bool = True  # every record has something that tells it from others
+
+
+class Search:
+    """A search through the damaged shards of a dataset, split by split; then its schema is known."""
+
+    def __init__(self, remnants: Remnants, progress: Callable[[int], object]) -> None:
+        self._remnants = remnants
+        self._progress = progress
+        self._inference = SchemaInference() if remnants.manifest is None else None
+
+    def search(self, split: str) -> dict[int, Searched]:
+        """The damaged shards of a split, by number."""
+        remnants = self._remnants
+        shards = remnants.shards[split]
+        scanned = {i: self._scan(shard.file) for i, shard in enumerate(shards) if not shard.whole}
+        if not scanned:
+            return {}
+        serial, distinct = remnants.serial, remnants.distinct
+        if remnants.manifest is None:
+            everything = [record for scan in scanned.values() for record in scan.found]
+            digests = len({record.digest for record in everything})
+            serial = len({record.serial for record in everything}) == digests and all(
+                record.serial is not None for record in everything
+            )
+            distinct = serial or all(scan.named for scan in scanned.values())
+        if not serial:
+            for scan in scanned.values():
+                scan.found = [replace(record, serial=None) for record in scan.found]
+        homes = self._homes(
+            split, list(scanned), serial, distinct, [s for scan in scanned.values() for s in scan.found]
+        )
+        taken = self._digests(split) if distinct and not serial else frozenset()
+        members = settle({i: scan.found for i, scan in scanned.items()}, homes, taken)
+        return {
+            i: Searched(
+                members[i],
+                homes[i],
+                tuple(scan.not_records),
+                self._lost(shards[i].file, members[i], homes[i], scan.remains),
+            )
+            for i, scan in scanned.items()
+        }
+
+    def schema(self) -> Schema:
+        """The manifest's, or what all records that were found have in common."""
+        if self._remnants.manifest is not None:
+            return self._remnants.manifest.schema
+        assert self._inference is not None, "made where there is no manifest"
+        directory = self._remnants.directory
+        features = self._inference.features(ragged_beside(directory))
+        names = self._inference.class_names()
+        for key, feature in features.items():
+            beside = names_beside(directory, key) if feature.dtype == "int64" else None
+            if beside is not None and self._inference.could_name(key, beside):
+                names[key] = beside
+        return Schema(features, names)
+
+    def _path(self, file: str) -> str:
+        return os.path.join(self._remnants.directory, file)
+
+    def _scan(self, file: str | None) -> _Scanned:
+        scanned = _Scanned()
+        if file is None:
+            return scanned
+        path = self._path(file)
+        try:
+            for piece in pieces(path):
+                self._progress(piece.end - piece.start)
+                if piece.framed is None:
+                    scanned.remains.append((piece.start, *_remains(path, piece.start)))
+                    continue
+                payload = piece.payload
+                try:
+                    features = self._example(payload, f"{file}, offset {piece.start}")
+                except IntegrityError as error:
+                    scanned.not_records.append(f"offset {piece.start}: {error.problem}")
+                    continue
+                digest = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
+                label = _one(features, LABEL, "int64")
+                serial = _serial(features)
+                scanned.named &= serial is not None or bool(_one(features, FILENAME, "bytes"))
+                scanned.found.append(
+                    Found(path, piece.start, piece.end, serial, digest, None if label is None else int(label))
+                )
+        except OSError as error:
+            raise storage_error(path, "read", error) from error
+        return scanned
+
+    def _example(self, payload: bytes, place: str) -> Features:
+        """The features of a record. Raises IntegrityError unless it is one of the schema."""
+        features = decode(payload)
+        if self._remnants.manifest is not None:
+            if problem := nonconformity(features, self._remnants.manifest.schema):
+                raise IntegrityError(place, problem)
+        else:
+            assert self._inference is not None, "made where there is no manifest"
+            self._inference.add(features, place)
+        return features
+
+    def _digests(self, split: str) -> frozenset[int]:
+        """Of the records in the split's undamaged shards, where nothing but their bytes tells them apart."""
+        digests: set[int] = set()
+        for shard in self._remnants.shards[split]:
+            if shard.whole and shard.file is not None:
+                for piece in pieces(self._path(shard.file)):
+                    digests.add(int.from_bytes(hashlib.blake2b(piece.payload, digest_size=8).digest(), "little"))
+        return frozenset(digests)
+
+    def _homes(
+        self, split: str, damaged: list[int], serial: bool, distinct: bool, found: Sequence[Found]
+    ) -> dict[int, Home]:
+        remnants = self._remnants
+        shards = remnants.shards[split]
+        labels = remnants.labels.get(split)
+        counts = [shard.records or 0 for shard in shards]
+        firsts = np.cumsum([0, *counts]).tolist()
+        ranges = self._ranges(split, firsts, found) if serial else None
+        homes: dict[int, Home] = {}
+        for i in damaged:
+            home = Home(records=shards[i].records, offsets=shards[i].offsets, distinct=distinct)
+            if labels is not None:
+                home = replace(home, labels=labels[firsts[i] : firsts[i + 1]])
+            if ranges is not None:
+                home = replace(home, lowest=ranges[i][0], below=ranges[i][1], exact=remnants.gaps == 0)
+            homes[i] = home
+        return homes
+
+    def _ranges(self, split: str, firsts: list[int], found: Sequence[Found]) -> dict[int, tuple[int, int]] | None:
+        """The range of serials of each shard; None where records do not bear out that they are places of the plan."""
+        gaps = self._remnants.gaps
+        shards = self._remnants.shards[split]
+        if gaps is None or self._remnants.manifest is None:
+            return None
+        ends: dict[int, tuple[int, int]] = {}
+        for i, shard in enumerate(shards):
+            if shard.whole and shard.records and shard.file is not None and shard.offsets is not None:
+                first, last = _end_serials(self._path(shard.file), shard.offsets)
+                if first is None or last is None or not firsts[i] <= first <= last < firsts[i + 1] + gaps:
+                    return None
+                ends[i] = first, last
+        inside = sum(firsts[0] <= (record.serial or 0) < firsts[-1] + gaps for record in found)
+        if not ends and 2 * inside < len(found):
+            return None
+        ranges: dict[int, tuple[int, int]] = {}
+        for i in range(len(shards)):
+            low = max([firsts[i], *(last + 1 for other, (_, last) in ends.items() if other < i)])
+            high = min([firsts[i + 1] + gaps, *(first for other, (first, _) in ends.items() if other > i)])
+            ranges[i] = low, max(low, high)
+        return ranges
+
+    def _lost(
+        self, file: str | None, members: Members, home: Home, remains: Sequence[tuple[int, str | None, str | None]]
+    ) -> tuple[LostRecord, ...]:
+        """The records that are gone, with what names them."""
+        names = {source_id: name for _, source_id, name in remains if source_id is not None}
+        by_start = {start: (source_id, name) for start, source_id, name in remains}
+        lost: list[LostRecord] = []
+        for number in lost_numbers(members, home) or ():
+            serial = lost_serial(number, members, home)
+            source_id, name = (None, None) if serial is None else (str(serial), names.get(str(serial)))
+            if name is None and home.offsets is not None and file is not None:
+                start, end = home.offsets[number : number + 2].tolist()
+                found = by_start.get(start, (None, None))
+                if found == (None, None):
+                    found = _remains(self._path(file), start, end)
+                if source_id is None or found[0] == source_id:
+                    source_id, name = found
+            lost.append(LostRecord(number, source_id, name))
+        return tuple(lost)
+
+
+def _remains(path: str, start: int, end: int | None = None) -> tuple[str | None, str | None]:
+    """Source id and file name that a damaged record at `start` says it has; `end`: where it ended, if known."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            header = file.read(HEADER_BYTES)
+            room = os.fstat(file.fileno()).st_size - start - HEADER_BYTES
+            length = payload_length(header, room, path) if end is None else end - start - HEADER_BYTES - FOOTER_BYTES
+            features = decode(file.read(length)) if length <= _MOST_READ else {}
+    except IntegrityError:
+        return None, None
+    serial, name = _serial(features), _one(features, FILENAME, "bytes")
+    return None if serial is None else str(serial), None if name is None else name_text(bytes(name))
+
+
+def _end_serials(path: str, offsets: np.ndarray) -> tuple[int | None, int | None]:
+    """Of the first and the last record of an undamaged shard."""
+    found: list[int | None] = []
+    with open(path, "rb") as file:
+        for at in (0, len(offsets) - 2):
+            file.seek(int(offsets[at]) + HEADER_BYTES)
+            payload = file.read(int(offsets[at + 1] - offsets[at]) - HEADER_BYTES - FOOTER_BYTES)
+            try:
+                found.append(_serial(decode(payload)))
+            except IntegrityError:
+                found.append(None)
+    return found[0], found[1]
+
+
+def _serial(features: Features) -> int | None:
+    """`image/source_id` as a number, if it is written as our converter writes one."""
+    text = _one(features, SOURCE_ID, "bytes")
+    if text is None or not text.isdigit() or len(text) > _DIGITS or (text[:1] == b"0" and text != b"0"):
+        return None
+    return int(text)
+
+
+def _one(features: Features, key: str, dtype: Dtype) -> Any:
+    found, values = features.get(key, (None, ()))
+    return values[0] if found == dtype and len(values) == 1 else None

@@ -1,0 +1,44 @@
+"""What arguments of training pipelines must be, for TensorFlow and for PyTorch."""
+
+from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines.ordering import at_least
+from shardfeed.schema import ENCODED, FORMAT, Schema
+
+Size = int | tuple[int, int]
+
+
+def image_size(size: Size) -> tuple[int, int]:
+    """(height, width) in pixels. Raises UsageError unless both are positive integers."""
+    sides = size if isinstance(size, tuple | list) else (size, size)
+    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+        raise UsageError("image_size", f"got {size!r}, expected pixels: one positive integer, or (height, width)")
+    height, width = sides
+    return height, width
+
+
+def check_range(place: str, span: tuple[float, float], most: float) -> None:
+    """Raises UsageError for a range that is empty or out of bounds."""
+    low, high = span
+    if not 0 < low <= high <= most:
+        raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")
+
+
+def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:
+    """Raises UsageError, with the nearest that would do, unless a global batch is shared out evenly."""
+    at_least(name, replicas, 1)
+    if at_least("batch_size", batch_size, 1) % replicas:
+        below = batch_size // replicas * replicas
+        remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
+        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} {name}", remedy)
+
+
+def image_and_label_keys(schema: Schema, label: str) -> list[str]:
+    """The features that `labelled` needs. Raises UsageError unless `label` has one number a record."""
+    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and not feature.ragged]
+    if label not in numbers:
+        raise UsageError(
+            "label",
+            f"got {escape(label)!r}, expected a feature with one number a record",
+            f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}",
+        )
+    return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))

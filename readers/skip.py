@@ -1,0 +1,104 @@
+"""What to do with a record that is damaged: raise, which is the default, or leave it out, count it, and go on.
+
+For a training run that must not end tonight. What is lost is known afterwards, and `shardfeed salvage` makes a dataset
+without it.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, RecordError, UsageError
+
+ReadPayloads = Callable[[np.ndarray], list[bytes]]
+
+
+class Skip:
+    """Leave damaged records out, at most `limit` different ones; one more raises.
+
+    `found`: a RecordError for each, in the order in which they were met. Each is counted and warned of once, however
+    many epochs meet it. One Skip may serve several datasets and threads; another process counts its own.
+    """
+
+    def __init__(self, limit: int) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise UsageError("limit", f"got {limit!r}, expected a number of records, 0 or more")
+        self.limit = limit
+        self._found: dict[str, RecordError] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def found(self) -> tuple[RecordError, ...]:
+        """What was left out."""
+        with self._lock:
+            return tuple(self._found.values())
+
+    def __getstate__(self) -> tuple[int, dict[str, RecordError]]:
+        return self.limit, dict(self._found)
+
+    def __setstate__(self, state: tuple[int, dict[str, RecordError]]) -> None:
+        self.limit, self._found = state
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Skip({self.limit}), {len(self.found)} left out"
+
+    def note(self, error: RecordError) -> None:
+        """Count a damaged record. Raises IntegrityError when it is one too many."""
+        with self._lock:
+            if error.place in self._found:
+                return
+            if len(self._found) >= self.limit:
+                raise IntegrityError(
+                    error.place,
+                    f"damaged record number {len(self._found) + 1}, {self.limit} may be left out: {error.problem}",
+                    "`shardfeed verify` lists all, `shardfeed salvage` makes a dataset without them",
+                ) from error
+            self._found[error.place] = error
+            number = len(self._found)
+        warnings.warn(f"left out, {number} of at most {self.limit}: {error}", RuntimeWarning, stacklevel=2)
+
+    def payloads(self, read: ReadPayloads, indices: np.ndarray) -> list[bytes | None]:
+        """What `read` gives for `indices`, int64 [k], with None for those it raises RecordError for.
+
+        Raises what else `read` raises, and IntegrityError when there are too many.
+        """
+        try:
+            return [*read(indices)]
+        except RecordError:
+            pass
+        found: list[bytes | None] = []
+        for i in range(len(indices)):  # one by one: which of them it is, and that the others are whole
+            try:
+                found += read(indices[i : i + 1])
+            except RecordError as error:
+                self.note(error)
+                found.append(None)
+        return found
+
+
+def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: object) -> tuple[list[bytes], np.ndarray]:
+    """Let an intact neighbour take the place of each None, one of the same group where it has any.
+
+    `groups`: int [k], not descending. The neighbour is the one before, or the first that follows. Gives the payloads
+    and which of them fill in, bool [k]. Raises IntegrityError, naming `place`, where nothing is intact.
+    """
+    filled = np.array([payload is None for payload in payloads], bool)
+    if filled.all() and len(filled):
+        raise IntegrityError(place, f"{len(filled)} records that are read together are all damaged", _REMEDY)
+    intact = np.flatnonzero(~filled)
+    made: list[Any] = list(payloads)
+    for gap in np.flatnonzero(filled).tolist():
+        after = int(np.searchsorted(intact, gap))
+        before = intact[after - 1] if after else None
+        following = intact[after] if after < len(intact) else None
+        near = [i for i in (before, following) if i is not None]
+        alike = [i for i in near if groups[i] == groups[gap]]
+        made[gap] = payloads[(alike or near)[0]]
+    return made, filled
+
+
+_REMEDY = "`shardfeed salvage` makes a dataset of what is left"

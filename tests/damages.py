@@ -1,0 +1,25 @@
+"""Random damage to bytes, for the tests that ask what is still found after it."""
+
+import random
+
+
+def damage(data: bytes, rng: random.Random, times: int) -> bytes:
+    """`times` changes of random kinds at random places."""
+    for _ in range(times):
+        a, b = sorted(rng.randrange(len(data) + 1) for _ in range(2))
+        b = min(b, a + rng.choice([1, 8, 100, 2000]))
+        kind = rng.choice(["flip", "cut", "insert", "remove", "double", "zero"])
+        if kind == "flip" and data:
+            at = min(a, len(data) - 1)
+            data = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        elif kind == "cut":
+            data = data[: max(a, len(data) - 500)]
+        elif kind == "insert":
+            data = data[:a] + rng.choice([bytes, rng.randbytes])(b - a) + data[a:]
+        elif kind == "remove":
+            data = data[:a] + data[b:]
+        elif kind == "double":
+            data = data[:b] + data[a:]
+        elif kind == "zero":
+            data = data[:a] + bytes(b - a) + data[b:]
+    return data

@@ -1,0 +1,44 @@
+"""Conversions without worker processes: thousands of states in a minute, each operation in a known order."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from shardfeed.converters import ImageFolder, conversion
+from shardfeed.converters.engine import LocalEngine
+from shardfeed.converters.report import Report
+from shardfeed.converters.shard_writer import Receipt, ShardTask, write_shard
+
+
+class OwnEngine(LocalEngine):
+    """Writes shards in this process. As with workers, a shard is written while the receipt of the one before waits."""
+
+    def start(self, tasks: int) -> None:
+        pass
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
+        late: list[Receipt] = []
+        for task in tasks:
+            poll()
+            late.append(write_shard(task))
+            if len(late) == self._wanted:
+                yield late.pop(0)
+        yield from late
+
+
+def convert_here(root: Path, out: Path, *, workers: int = 1, **options: Any) -> Report:
+    """`convert` in this process, to three shards; `workers` only says for how long a receipt waits."""
+    whole = conversion.LocalEngine
+    conversion.LocalEngine = OwnEngine  # type: ignore[misc]
+    try:
+        return conversion.convert(ImageFolder(root), out, workers=workers, **{"shards": 3, **options})
+    finally:
+        conversion.LocalEngine = whole  # type: ignore[misc]
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    """Every file below a directory, by relative name; a directory ends with a slash."""
+    return {
+        str(p.relative_to(path)) + "/" * p.is_dir(): b"" if p.is_dir() else p.read_bytes()
+        for p in sorted(path.rglob("*"))
+    }

@@ -1,0 +1,60 @@
+"""`shardfeed salvage`: what it prints, its JSON and its exit codes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from shardfeed.readers import Dataset
+from shardfeed.tools.cli import main
+
+SHARD = "train-00001-of-00004.tfrecord"
+
+
+@pytest.fixture
+def damaged(flowers: Dataset, tmp_path: Path) -> Path:
+    """Two shards damaged: one by a flip in its third record, one is missing."""
+    copy = Path(shutil.copytree(flowers.directory, tmp_path / "damaged"))
+    starts = [int(line.split()[0]) for line in (copy / SHARD.replace("record", "index")).read_text().splitlines()]
+    data = bytearray((copy / SHARD).read_bytes())
+    data[starts[2] + 300] ^= 1
+    (copy / SHARD).write_bytes(data)
+    (copy / "train-00002-of-00004.tfrecord").unlink()
+    return copy
+
+
+def test_losses_are_printed(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(damaged)]) == 4
+    capsys.readouterr()
+    assert main(["salvage", str(damaged), str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert f"{SHARD}: damaged, " in printed
+    assert "  lost: record 2, image/filename " in printed
+    assert "train-00002-of-00004.tfrecord: missing, 0 of " in printed
+    assert "  lost, by number from 0: 0 to " in printed
+    assert "LOST " in printed
+    assert " of 201 records" in printed
+    assert main(["verify", str(tmp_path / "out")]) == 0
+
+
+def test_json_and_quiet(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["salvage", str(damaged), str(tmp_path / "out"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["expected"], told["lost"]) == (201, 201 - told["recovered"])
+    assert [shard["problem"] for shard in told["shards"]] == ["damaged", "missing"]
+    assert told["shards"][0]["lost_records"][0]["number"] == 2
+    kept = json.loads((tmp_path / "out" / "salvaged.json").read_text())
+    assert kept.items() <= told.items()
+    assert main(["salvage", str(damaged), str(tmp_path / "again"), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_exit_codes(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["salvage", str(damaged), str(damaged)]) == 2
+    assert main(["salvage", str(tmp_path / "none"), str(tmp_path / "out")]) == 2
+    for path in damaged.glob("*.tfrecord"):
+        path.write_bytes(b"")
+    assert main(["salvage", str(damaged), str(tmp_path / "out")]) == 4
+    assert "no record in it is whole" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,365 @@
+"""`salvage`: every undamaged record of the dataset, once, and nothing else; the damaged dataset is only read."""
+
+import json
+import os
+import random
+import runpy
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, convert, salvage, survey
+from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
+from shardfeed.example import decode, encode
+from shardfeed.framing import frame
+from shardfeed.pipelines import train_batches
+from shardfeed.readers import Dataset, verify
+from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature
+
+damage = runpy.run_path(str(Path(__file__).parent / "damages.py"))["damage"]
+
+SHARD = "train-00001-of-00004.tfrecord"
+INDEX = SHARD.replace("record", "index")
+COLUMN = "train.image.class.label.npy"
+
+
+@pytest.fixture
+def copy(flowers: Dataset, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(flowers.directory, tmp_path / "copy"))
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def payloads(directory: Path) -> dict[str, list[bytes]]:
+    """The records of each shard of a sound dataset, by the shard's name."""
+    found: dict[str, list[bytes]] = {}
+    for split in shardfeed.open(directory).values():
+        first = 0
+        for number, info in enumerate(split.shards.info.shards):
+            name = os.path.basename(split.shards.path(number))
+            found[name] = [split.payload(first + i) for i in range(info.records)]
+            first += info.records
+    return found
+
+
+def frames(directory: Path, shard: str = SHARD) -> list[bytes]:
+    return [frame(payload) for payload in payloads(directory)[shard]]
+
+
+def salvaged(damaged: Path, out: Path) -> tuple[Salvaged, dict[str, list[bytes]]]:
+    """Salvage; nothing is written into the damaged dataset, and the new one is sound in every way that is checked."""
+    before = tree(damaged)
+    result = salvage(damaged, out)
+    assert tree(damaged) == before
+    assert sorted(p.name for p in out.parent.iterdir() if p.name.startswith(".")) == []
+    assert verify(out).damages == []
+    found = payloads(out)
+    assert sum(map(len, found.values())) == result.recovered
+    for split in shardfeed.open(out).values():
+        labels = split.column(LABEL).tolist() if len(split) else []
+        assert labels == [record[LABEL] for record in split]
+        assert list(split.class_counts[LABEL]) == [labels.count(c) for c in range(3)]
+    return result, found
+
+
+@pytest.mark.promise(23)
+def test_nothing_lost_gives_the_same_shards(copy: Path, flowers: Dataset, tmp_path: Path) -> None:
+    for name in (INDEX, COLUMN, "features.json"):
+        (copy / name).unlink()
+    (copy / "left.txt").write_text("x")
+    whole = payloads(Path(flowers.directory))
+    result, found = salvaged(copy, tmp_path / "out")
+    assert found == whole
+    assert (result.lost, result.shards) == (0, ())
+    assert any("left.txt is not part" in note for note in result.notes)
+    again = shardfeed.open(tmp_path / "out").manifest
+    assert again.fingerprint == flowers.manifest.fingerprint
+    assert again.options == flowers.manifest.options
+    assert again.splits == flowers.manifest.splits, "indexes and columns byte for byte"
+
+
+@pytest.mark.parametrize("index", ["whole", "damaged", "missing"])
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_flip_in_the_data_and_one_in_a_length(
+    copy: Path, flowers: Dataset, tmp_path: Path, index: str, manifest: bool
+) -> None:
+    whole = payloads(Path(flowers.directory))
+    starts = [int(line.split()[0]) for line in (copy / INDEX).read_text().splitlines()]
+    data = bytearray((copy / SHARD).read_bytes())
+    data[starts[3] + 400] ^= 1  # within the image
+    data[starts[7]] ^= 1
+    (copy / SHARD).write_bytes(data)
+    if index == "missing":
+        (copy / INDEX).unlink()
+    elif index == "damaged":
+        (copy / INDEX).write_text((copy / INDEX).read_text().replace("1", "2", 1))
+    if not manifest:
+        (copy / "manifest.json").write_bytes((copy / "manifest.json").read_bytes()[:-40])
+    result, found = salvaged(copy, tmp_path / "out")
+    assert found[SHARD] == [p for i, p in enumerate(whole[SHARD]) if i not in (3, 7)]
+    assert {name: p for name, p in found.items() if name != SHARD} == {n: p for n, p in whole.items() if n != SHARD}
+    assert (result.lost, result.recovered) == (2, 199)
+    told = {shard.name: shard for shard in result.shards}[SHARD]
+    assert (told.expected, told.recovered, told.left_out) == (len(whole[SHARD]), len(whole[SHARD]) - 2, ())
+    if not manifest:
+        assert any("manifest.json is damaged" in note for note in result.notes)
+        assert shardfeed.open(tmp_path / "out").class_names == flowers.class_names
+        return
+    names = {n: decode(whole[SHARD][n]) for n in (3, 7)}
+    assert [(lost.number, lost.source_id) for lost in told.lost] == [
+        (n, names[n][SOURCE_ID][1][0].decode()) for n in (3, 7)
+    ]
+    assert told.lost[0].filename == names[3][FILENAME][1][0].decode()
+    kept = json.loads((tmp_path / "out" / "salvaged.json").read_text())
+    assert kept["lost"] == 2
+    assert [lost["number"] for lost in kept["shards"][0]["lost_records"]] == [3, 7]
+
+
+def test_structural_changes_are_undone(copy: Path, flowers: Dataset, tmp_path: Path) -> None:
+    """Records doubled, swapped, appended from other shards: each once, in its own shard and place."""
+    whole = payloads(Path(flowers.directory))
+    other = "train-00003-of-00004.tfrecord"
+    f, g = frames(copy), frames(copy, other)
+    stranger = [frame(payload) for payload in payloads(Path(flowers.directory))["validation-00000-of-00002.tfrecord"]]
+    changed = [f[1], f[0], *f[2:], f[5], g[0], stranger[0]]
+    for number, index in enumerate((True, False)):
+        (copy / SHARD).write_bytes(b"".join(changed))
+        (copy / other).write_bytes(b"".join(g[1:-1]) + g[-1][:-1])  # its first record lies in SHARD only
+        if not index:
+            (copy / INDEX).unlink()
+        result, found = salvaged(copy, tmp_path / f"out{number}")
+        assert found[SHARD] == whole[SHARD]
+        assert found[other] == whole[other][:-1]
+        assert result.lost == 1
+        assert [lost.number for shard in result.shards for lost in shard.lost] == [len(g) - 1]
+
+
+@pytest.mark.promise(23)
+def test_swapped_renamed_missing_and_stale_shards(copy: Path, flowers: Dataset, tmp_path: Path) -> None:
+    whole = payloads(Path(flowers.directory))
+    a, b, c, d = (f"train-{i:05d}-of-00004.tfrecord" for i in range(4))
+    (copy / a).rename(copy / "swap")
+    (copy / b).rename(copy / a)
+    (copy / "swap").rename(copy / b)
+    (copy / c).rename(copy / "copy of c.tfrecord")
+    (copy / d).unlink()
+    shutil.copy(Path(flowers.directory) / b, copy / "train-00003-of-00016.tfrecord")
+    shutil.copy(Path(flowers.directory) / "validation-00000-of-00002.tfrecord", copy / "train-00004-of-00016.tfrecord")
+    result, found = salvaged(copy, tmp_path / "out")
+    assert found == whole | {d: []}
+    assert [(shard.name, shard.problem, shard.recovered) for shard in result.shards] == [(d, "missing", 0)]
+    assert len(result.shards[0].lost) == len(whole[d]) == result.lost
+    assert any(note.startswith("train-00004-of-00016.tfrecord is not part") for note in result.notes)
+
+
+def test_records_of_another_dataset_under_our_names(copy: Path, flowers_folder: Path, tmp_path: Path) -> None:
+    """Source ids of the right range in whole frames: index and label column tell that they are strangers."""
+    convert(ImageFolder(flowers_folder), tmp_path / "other", split={"train": 0.8, "validation": 0.2}, seed=5, workers=2,
+            shards={"train": 4, "validation": 2})  # fmt: skip
+    strangers = (tmp_path / "other" / SHARD).read_bytes()
+    whole = payloads(copy)
+    ours = set(whole[SHARD])
+    (copy / SHARD).write_bytes((copy / SHARD).read_bytes() + strangers)
+    result, found = salvaged(copy, tmp_path / "out")
+    assert found == whole
+    assert result.lost == 0
+    assert len(result.shards[0].left_out) > 20
+    (copy / SHARD).write_bytes(strangers)
+    result, found = salvaged(copy, tmp_path / "out2")
+    assert len(set(found[SHARD]) - ours) < 5, "only where number, size and label happen to be those of ours"
+    assert result.lost is not None
+    assert result.lost > len(ours) - 5
+
+
+def test_right_crc_but_no_record_of_the_dataset(copy: Path, tmp_path: Path) -> None:
+    f = frames(copy)
+    whole = payloads(copy)[SHARD]
+    record = encode({LABEL: Feature("int64")}, {LABEL: 1})
+    (copy / SHARD).write_bytes(b"".join([*f[:2], frame(b"\xff\xff no example"), frame(record), *f[3:]]))
+    result, found = salvaged(copy, tmp_path / "out")
+    assert found[SHARD] == [*whole[:2], *whole[3:]]
+    assert len(result.shards[0].left_out) == 2
+    assert "no feature" in " ".join(result.shards[0].left_out)
+    assert [lost.number for lost in result.shards[0].lost] == [2]
+
+
+def test_a_salvaged_dataset_is_salvaged_again(copy: Path, tmp_path: Path) -> None:
+    """Its source ids have gaps now; records are still told apart, and the batches can be read."""
+    f = frames(copy)
+    (copy / SHARD).write_bytes(b"".join(f[:4] + f[6:]))
+    salvaged(copy, tmp_path / "one")
+    data = (tmp_path / "one" / SHARD).read_bytes()
+    (tmp_path / "one" / SHARD).write_bytes(data[: -len(f[-1])] + f[0] + b"x")
+    result, found = salvaged(tmp_path / "one", tmp_path / "two")
+    assert [frame(payload) for payload in found[SHARD]] == f[:4] + f[6:-1]
+    assert result.lost == 1
+    assert [lost.number for lost in result.shards[0].lost] == [len(f) - 3]
+    train = shardfeed.open(tmp_path / "two")["train"]
+    images, labels = next(iter(train_batches(train, batch_size=16, image_size=16)))
+    assert images.shape == (16, 16, 16, 3)
+    assert labels.shape == (16,)
+
+
+def test_rejected_inputs_leave_gaps(tmp_path: Path, folder: Callable[..., Path]) -> None:
+    root = folder(8)
+    for name in ("daisy/0002.jpg", "rose/0000.jpg", "tulip/0005.jpg"):
+        (root / name).write_bytes(b"no image")
+    convert(ImageFolder(root), tmp_path / "data", shards=3, max_bad=3, workers=1)
+    whole = payloads(tmp_path / "data")
+    names = sorted(whole)
+    for name, index in ((names[1], True), (names[2], False)):
+        f = [frame(payload) for payload in whole[name]]
+        (tmp_path / "data" / name).write_bytes(f[0] + b"?" + b"".join(f[2:]) + f[0])
+        if not index:
+            (tmp_path / "data" / name.replace("record", "index")).unlink()
+    result, found = salvaged(tmp_path / "data", tmp_path / "out")
+    assert {n: p[:1] + p[2:] if n != names[0] else p for n, p in whole.items()} == found
+    assert [[lost.number for lost in shard.lost] for shard in result.shards] == [[1], []], (
+        "without index: lost or rejected?"
+    )
+    assert shardfeed.open(tmp_path / "out").manifest.rejected == {"E_NOT_IMAGE": 3}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_adopted_records_without_identity(tmp_path: Path, named: bool) -> None:
+    """No source id; where all records differ a second copy is known as one, else the index says how many there were."""
+    schema = {"x": Feature("float32", (None,)), LABEL: Feature("int64")}
+    made = [frame(encode(schema, {"x": [float(i)] * (1 + i % 3), LABEL: i % 3})) for i in range(20)]
+    if not named:
+        made[9] = made[3]
+    home = tmp_path / "home"
+    home.mkdir()
+    for number, part in enumerate((made[:10], made[10:])):
+        (home / f"train-{number:05d}-of-00002.tfrecord").write_bytes(b"".join(part))
+    adopt(survey(home))
+    shard = home / "train-00000-of-00002.tfrecord"
+    shard.write_bytes(
+        b"".join([*made[:5], b"\0\0", *made[6:10], made[0] if named else b"", made[12] if named else b""])
+    )
+    result, found = salvaged(home, tmp_path / "out")
+    assert [frame(p) for p in found[shard.name]] == made[:5] + made[6:10]
+    assert result.lost == 1
+    assert [lost.number for lost in result.shards[0].lost] == [5]
+
+
+def test_raw_pixels_and_many_label_features(flowers_folder: Path, tmp_path: Path) -> None:
+    options = ImageOptions(encode="raw", size=(10, 12))
+    convert(ImageFolder(flowers_folder), tmp_path / "raw", image=options, shards=2, workers=1)
+    (tmp_path / "raw" / "manifest.json").unlink()
+    whole = (tmp_path / "raw" / "features.json").read_bytes()
+    result, found = salvaged(tmp_path / "raw", tmp_path / "out")
+    assert result.lost == 0
+    assert sum(map(len, found.values())) == 201
+    assert (tmp_path / "out" / "features.json").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "info", ["{", '{"splits": [{"name": "train", "shardLengths": ["99999999999", "-1", "1", "1"]}]}', "[]"]
+)
+def test_side_files_of_any_content(copy: Path, flowers: Dataset, tmp_path: Path, info: str) -> None:
+    """Nothing vouches for them without a manifest."""
+    (copy / "manifest.json").unlink()
+    (copy / SHARD).write_bytes((copy / SHARD).read_bytes()[:-1])
+    (copy / "dataset_info.json").write_text(info)
+    (copy / "features.json").write_text('{"featuresDict": {"features": []}}')
+    (copy / "image.class.label.labels.txt").write_text("one\n\ntwo")
+    result, found = salvaged(copy, tmp_path / "out")
+    assert (result.lost, result.recovered) == (None, 200)
+    out = shardfeed.open(tmp_path / "out")
+    assert out.class_names == flowers.class_names, "by the texts beside the labels"
+    assert out.manifest.schema == flowers.manifest.schema
+    assert sum(map(len, found.values())) == 200
+
+
+def test_what_is_refused(copy: Path, tmp_path: Path) -> None:
+    with pytest.raises(OutputExistsError):
+        salvage(copy, copy)
+    with pytest.raises(UsageError, match="only read"):
+        salvage(copy, copy / "out")
+    with pytest.raises(UsageError, match="no such"):
+        salvage(tmp_path / "none", tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no shard"):
+        salvage(tmp_path / "empty", tmp_path / "out")
+    for path in copy.glob("*.tfrecord"):
+        path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(IntegrityError, match="no record"):
+        salvage(copy, tmp_path / "out")
+    shutil.copy(copy / "train-00000-of-00004.tfrecord", copy / "train-00000-of-00005.tfrecord")
+    (copy / "manifest.json").unlink()
+    with pytest.raises(UsageError, match="-of-00004, -of-00005"):
+        salvage(copy, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def one_trial(
+    whole: dict[str, list[bytes]], original: Path, work: Path, rng: random.Random, gaps: bool = False
+) -> bool:
+    """Damage a copy, salvage it, compare with what a search for bytes finds in its files. Whether any was lost."""
+    damaged, out = work / "damaged", work / "out"
+    for directory in (damaged, out):
+        shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(original, damaged)
+    shards = sorted(whole)
+    for name in rng.sample(shards, rng.randrange(1, len(shards))):
+        path = damaged / name
+        data = damage(path.read_bytes(), rng, rng.randrange(1, 6))
+        if rng.random() < 0.2:
+            # Of the same split: one of another, whose id is free here, passes where neither index nor column is left.
+            data += frame(rng.choice(whole[rng.choice([other for other in shards if other[:5] == name[:5]])]))
+        path.write_bytes(data)
+        index = damaged / name.replace("record", "index")
+        if rng.random() < 0.3:
+            index.write_bytes(damage(index.read_bytes(), rng, 1))
+        elif rng.random() < 0.2:
+            index.unlink()
+    if rng.random() < 0.3:
+        (damaged / COLUMN).unlink()
+    if manifest_gone := rng.random() < 0.3:
+        (damaged / "manifest.json").write_bytes((damaged / "manifest.json").read_bytes()[: -rng.randrange(1, 2000)])
+    found = Counter(payload for of_shard in salvaged(damaged, out)[1].values() for payload in of_shard)
+    content = [(name.split("-")[0], (damaged / name).read_bytes()) for name in shards]
+    expected: Counter[bytes] = Counter()
+    for name, of_shard in whole.items():
+        split = name.split("-")[0]
+        for payload in of_shard:
+            # A train record in a shard of validation is no record of validation; without a manifest nothing says so.
+            where = [other for other, data in content if frame(payload) in data]
+            expected[payload] = len(set(where)) if manifest_gone else int(split in where)
+    assert found == +expected
+    return sum(expected.values()) < sum(map(len, whole.values()))
+
+
+@pytest.mark.promise(20, 24)
+def test_random_damage(flowers: Dataset, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    whole = payloads(Path(flowers.directory))
+    lossy = sum(one_trial(whole, Path(flowers.directory), tmp_path, rng) for _ in range(12))
+    assert lossy > 6, "the damage did nothing"
+
+
+@pytest.mark.torture
+@pytest.mark.promise(20, 24)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("rejected", [0, 4])
+def test_random_damage_many_times(
+    tmp_path: Path, folder: Callable[..., Path], rejected: int, seed: int, torture_result: Callable[..., None]
+) -> None:
+    """Also where rejected inputs left gaps in the source ids, so that these do not say a record's number."""
+    root = folder(67, png_every=10)
+    for path in sorted(root.glob("*/*.jpg"))[5 : 5 + rejected]:
+        path.write_bytes(b"no image")
+    shards = {"train": 4, "validation": 2}
+    convert(ImageFolder(root), tmp_path / "data", split={"train": 0.8, "validation": 0.2}, shards=shards, max_bad=4)
+    rng = random.Random(seed)
+    whole = payloads(tmp_path / "data")
+    lossy = sum(one_trial(whole, tmp_path / "data", tmp_path, rng) for _ in range(500))
+    what = f"damaged datasets salvaged, {rejected} inputs rejected before"
+    torture_result(what, trials=500, with_losses=lossy, failures=0, seed=seed)
