@@ -6,16 +6,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from typing import Literal
 
-import PIL
-import simplejpeg
-from PIL import features
-
-import shardfeed
 from shardfeed.budget import cpu_budget
-from shardfeed.converters import transcode
 from shardfeed.converters.committing import owner, split_info, stage_manifest
-from shardfeed.converters.engine import LocalEngine
+from shardfeed.converters.engine import Engine, LocalEngine
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.interop import tfds_files
 from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlannedShard, PlanOptions, inputs_listing, make_plan
@@ -34,6 +29,7 @@ from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
 from shardfeed.converters.source import Sample, Skipped, Source
 from shardfeed.converters.space import check_space, output_forecast, saying_what_is_needed
 from shardfeed.converters.staging import Staging
+from shardfeed.converters.versions import made_by
 from shardfeed.errors import (
     IntegrityError,
     OutputExistsError,
@@ -74,11 +70,13 @@ def convert(
     verify: bool = False,
     workers: int | None = None,
     start_method: str = "spawn",
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Convert `source` into the dataset directory `out`, or take up where an earlier, stopped run left off.
 
-    The bytes depend on the source and on the options above `max_bad` alone: not on workers, start method or
+    The bytes depend on the source and on the options above `max_bad` alone: not on workers, engine or
     interruptions. A script needs no `__main__` guard: workers do not import it.
 
     Args:
@@ -92,7 +90,12 @@ def convert(
         max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed.
         replace: swap `out` for the new dataset when it exists.
         verify: read every byte again before the commit.
-        workers: processes; default one for each CPU that this process is granted.
+        workers: processes; default one for each CPU that this process is granted, with Ray one for each of the cluster.
+        start_method: of those processes, "spawn" or "forkserver".
+        engine: "local" for this machine, "ray" for the nodes of a Ray cluster, which must all see the images and the
+            output under the same paths; needs `shardfeed[ray]`.
+        address: "host:port" of the Ray cluster; default the one this process is connected to, that of RAY_ADDRESS, one
+            that runs on this machine, or a new one here, in this order.
         progress: called a few times a second.
 
     Raises:
@@ -105,11 +108,11 @@ def convert(
     started = time.monotonic()
     out = os.path.abspath(os.fspath(out))
     options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions())
-    engine = LocalEngine(cpu_budget() if workers is None else workers, start_method)
+    staging = Staging(out)
+    writers = _engine(engine, address, workers, start_method, staging.tries)
     skipped: Sequence[Skipped] = getattr(source, "rejected", ())
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))
     _check_output(out, replace=replace)
-    staging = Staging(out)
     lock = Lock(staging.lock, owner())
     try:
         committed = staging.committed(out)
@@ -118,7 +121,7 @@ def convert(
             staging.sweep()
             if os.path.lexists(out) and not replace:
                 raise taken
-            engine.start(len(source))  # they take a while to come up: the plan is made meanwhile
+            writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
         if committed:
             same = staging.is_of(_plan_json(plan), lambda: inputs_listing(source, plan))
@@ -134,13 +137,13 @@ def convert(
             warnings.warn(short_of, SpaceWarning, stacklevel=2)
         with saying_what_is_needed(forecast, plan, out, staging.dataset):
             staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
-            receipts = _write_shards(plan, source, staging, engine, progress)
+            receipts = _write_shards(plan, source, staging, writers, progress)
             rejected = all_rejected(skipped, receipts)
             normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
             manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
         _check_shards(receipts, plan, staging.dataset, every_byte=verify)
         odd, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
-        images, size = engine.done()
+        images, size = writers.done()
         report = Report(
             out=out,
             committed=len(rejected) <= allowed,
@@ -148,7 +151,7 @@ def convert(
             rejected=rejected,
             normalised=normalised,
             warnings=odd,
-            notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *counted, *engine.warnings],
+            notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *counted, *writers.warnings],
             images=images,
             source_bytes=size,
             seconds=time.monotonic() - started,
@@ -158,8 +161,24 @@ def convert(
         _commit(staging, out, replace=os.path.lexists(out))
         return replace_fields(report, notes=[*report.notes, *_clear(staging)])
     finally:
-        engine.stop()
+        writers.stop()
         lock.release()
+
+
+def _engine(name: str, address: str | None, workers: int | None, start_method: str, tries: str) -> Engine:
+    if name == "local":
+        if address is not None:
+            raise UsageError("address", f"got {address!r}, which says where Ray is", "choose the engine ray, too")
+        return LocalEngine(cpu_budget() if workers is None else workers, start_method)
+    if name != "ray":
+        raise UsageError("engine", f"got {name!r}, expected local or ray")
+    try:
+        from shardfeed.converters.ray_engine import RayEngine  # not above: Ray is an extra, and takes a second
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise UsageError("engine", "Ray is not installed", "pip install 'shardfeed[ray]'") from error
+    return RayEngine(tries, address, workers, start_method)
 
 
 def _check_output(out: str, *, replace: bool) -> None:
@@ -177,23 +196,14 @@ def _check_output(out: str, *, replace: bool) -> None:
 
 def _plan_json(plan: Plan) -> dict[str, object]:
     """What must agree for a resume to give the same bytes."""
-    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": _made_by(plan)}
-
-
-def _made_by(plan: Plan) -> dict[str, str]:
-    """Versions of what decides bytes: ours, the codecs that re-encode, and the one that refuses damaged images."""
-    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
-    if plan.options.image.baseline:
-        codecs[transcode.PACKAGE] = transcode.tool_version()
-    checker = {"simplejpeg": simplejpeg.__version__}
-    return {"shardfeed": shardfeed.__version__, "pillow": PIL.__version__, **checker, **codecs}
+    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": made_by(plan.options.image)}
 
 
 def _write_shards(
     plan: Plan,
     source: Source,
     staging: Staging,
-    engine: LocalEngine,
+    engine: Engine,
     progress: Callable[[Progress], None] | None,
 ) -> list[Receipt]:
     """Every shard's receipt in the plan's order, having written those that an earlier run did not."""
@@ -269,7 +279,7 @@ def _stage_manifest(
         fingerprint=plan.fingerprint,
         options=plan.options.to_json(),
         rejected=counts_by_code(rejected),
-        made_by=_made_by(plan),
+        made_by=made_by(plan.options.image),
     )
 
 

@@ -16,19 +16,53 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 from shardfeed.converters.lifeline import work_with_parent
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shard_writer import Receipt, ShardTask
-from shardfeed.converters.worker import IDLE, Board
+from shardfeed.converters.worker import IDLE, IMPORTABLE, Board
 from shardfeed.errors import UsageError, WorkerLostError
 
 START_METHODS = ("spawn", "forkserver")
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 _STRIKES = 2  # deaths at one image before it is condemned
-_LOSSES = 8  # workers one shard may lose before the run gives up
-_POLL = 0.2  # seconds between looks at the clock
+LOSSES = 8  # workers one shard may lose before the run gives up
+POLL = 0.2  # seconds between looks at the clock
+
+
+class Engine(Protocol):
+    """What decides where shards are written, and what becomes of them when that place is lost.
+
+    Every engine has the shards written by `shard_writer.write_shard`. `warnings`: sentences about what was lost, for
+    the report. The methods are called from one thread, `stop` also after an error, and more than once.
+    """
+
+    warnings: list[str]
+
+    def start(self, tasks: int) -> None:
+        """Begin what takes a while, for `tasks` tasks at most; `run` does what is left of it."""
+        ...
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = ...) -> Iterator[Receipt]:
+        """The receipt of each task, in no particular order; then its shard is durable, and at its place."""
+        ...
+
+    def done(self) -> tuple[int, int]:
+        """Images read and their bytes so far, tries that were lost included."""
+        ...
+
+    def stop(self) -> None:
+        """End everything at once."""
+        ...
+
+
+def check_workers(workers: int, start_method: str) -> None:
+    """Raises UsageError for a number of workers, or a way to start them, that there is not."""
+    if workers < 1:
+        raise UsageError("workers", f"got {workers}, expected at least 1")
+    if start_method not in START_METHODS:
+        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
 
 
 @dataclass
@@ -103,10 +137,7 @@ class LocalEngine:
     """
 
     def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
-        if workers < 1:
-            raise UsageError("workers", f"got {workers}, expected at least 1")
-        if start_method not in START_METHODS:
-            raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
+        check_workers(workers, start_method)
         self._context: Any = multiprocessing.get_context(start_method)
         self._wanted = workers
         self._image_timeout = image_timeout
@@ -161,7 +192,7 @@ class LocalEngine:
             busy = [worker for worker in self._workers if worker.task is not None]
             if not busy:
                 return
-            ready = wait([end for worker in busy for end in (worker.tasks, worker.process.sentinel)], timeout=_POLL)
+            ready = wait([end for worker in busy for end in (worker.tasks, worker.process.sentinel)], timeout=POLL)
             poll()
             for worker in busy:
                 if worker.tasks in ready or worker.process.sentinel in ready:
@@ -183,8 +214,13 @@ class LocalEngine:
     def _give(self, task: ShardTask) -> None:
         worker = next((worker for worker in self._workers if worker.task is None), None) or self._start()
         worker.task = task
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: its sentinel says so
-            worker.tasks.send(task)
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: its sentinel says so
+                worker.tasks.send(task)
+        except OSError:
+            raise
+        except Exception as error:  # it does not pickle; what that raises is the business of whoever wrote it
+            raise UsageError("source", f"its samples cannot be sent to workers: {error!r}", IMPORTABLE) from error
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
@@ -230,7 +266,7 @@ class LocalEngine:
         if at_image and places.count(place) >= _STRIKES:
             places.clear()
             return replace(task, condemned={**task.condemned, place: code})
-        if len(places) >= _LOSSES:
+        if len(places) >= LOSSES:
             raise WorkerLostError(
                 task.stem, f"lost {len(places)} workers", "free some memory, then run again to resume"
             )

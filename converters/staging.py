@@ -4,6 +4,7 @@
                  inputs.jsonl   every input, to say what changed when a resume is refused
                  receipts/      one file for each shard that is durable
                  dataset/       the shards; renamed to `flowers` at commit, or exchanged with the one it replaces
+                 tries/         where an engine on several machines has shards written before they count
 .flowers.staging.partial/       the same before it is complete and while it is removed: it is there whole or not at all
 .flowers.lock                   who is building it (an flock: it ends with its owner)
 """
@@ -12,9 +13,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from shardfeed.errors import PlanMismatchError, escape
+from shardfeed.errors import PlanMismatchError, StorageError, escape
 from shardfeed.files import (
     TEMPORARY,
     NewFile,
@@ -44,6 +46,7 @@ class Staging:
         self.lock = os.path.join(parent, f".{name}.lock")
         self.dataset = os.path.join(self.root, "dataset")
         self.receipts = os.path.join(self.root, "receipts")
+        self.tries = os.path.join(self.root, "tries")
         self._plan = os.path.join(self.root, _PLAN)
         self._partial = self.root + TEMPORARY
 
@@ -92,6 +95,8 @@ class Staging:
                 f"holds an unfinished conversion of something else: {what}",
                 "undo that, or remove the folder",
             )
+        with suppress(StorageError):  # a machine that was given up may still hold a file there
+            remove_tree(self.tries)
         for directory in (self.dataset, self.receipts):
             for name in os.listdir(directory):
                 if name.endswith(TEMPORARY):

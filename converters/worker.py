@@ -11,7 +11,7 @@ from shardfeed.converters.shard_writer import ShardTask, write_shard
 from shardfeed.errors import UsageError
 
 IDLE = (-1, 0, 0, 0)  # the words of a board at first
-_IMPORTABLE = "define the class or function in a module that workers can import, not in the script itself"
+IMPORTABLE = "define the class or function in a module that workers can import, not in the script itself"
 
 
 class Board:
@@ -58,7 +58,7 @@ def work(tasks: Connection, words: Any) -> None:
             return
         except Exception as error:  # the sample's own class cannot be imported here, say
             tasks.send(
-                (None, UsageError("source", f"its samples cannot be sent to workers: {error!r}", _IMPORTABLE), "")
+                (None, UsageError("source", f"its samples cannot be sent to workers: {error!r}", IMPORTABLE), "")
             )
             continue
         try:

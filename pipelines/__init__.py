@@ -1,7 +1,7 @@
 """Records in, batches on devices out, for Keras and for loops of your own, on one device and on many machines.
 
 Importing this package does not import TensorFlow; using a name that builds batches does. What decides their order does
-not: `order`, `ordering`, `mixture` and `position` are NumPy.
+not: `order`, `ordering`, `mixture` and `position` are NumPy, `torch` is for PyTorch, and `prefetch` for any producer.
 """
 
 from importlib import import_module
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.mixture import mix
     from shardfeed.pipelines.ordering import order_samples
     from shardfeed.pipelines.position import Position
+    from shardfeed.pipelines.prefetch import as_dataset, prefetch_processes, prefetch_ray, prefetch_threads
 
 __all__ = [
     "Backup",
@@ -24,6 +25,7 @@ __all__ = [
     "EvalFeed",
     "Feed",
     "Position",
+    "as_dataset",
     "cached",
     "distribute",
     "distribute_eval",
@@ -32,6 +34,9 @@ __all__ = [
     "make_batches",
     "mix",
     "order_samples",
+    "prefetch_processes",
+    "prefetch_ray",
+    "prefetch_threads",
     "random_resized_crop",
     "resize_center_crop",
     "train_batches",
@@ -47,6 +52,7 @@ _ROOMS = {
     "ordering": ("order_samples",),
     "position": ("Position",),
     "mixture": ("mix",),
+    "prefetch": ("as_dataset", "prefetch_processes", "prefetch_ray", "prefetch_threads"),
 }
 
 

@@ -199,6 +199,14 @@ def publish(staged: str, final: str) -> None:
     fsync_directory(os.path.dirname(final) or ".")
 
 
+def move_files(paths: Sequence[str], directory: str) -> None:
+    """Move finished files, under their names, into another directory of their file system, durably."""
+    for path in paths:
+        final = os.path.join(directory, os.path.basename(path))
+        _guard(final, "rename", lambda path=path, final=final: os.rename(path, final))
+    fsync_directory(directory)
+
+
 def exchange(staged: str, final: str) -> None:
     """Swap two directories atomically: a reader opens the old one or the new one, never a mix.
 

@@ -54,7 +54,7 @@ def start(flowers: Dataset, root: Path, *arguments: str) -> subprocess.Popen[str
 
 def run(flowers: Dataset, root: Path, *arguments: str) -> dict[str, Any]:
     """What a child that is not killed found."""
-    out, errors = start(flowers, root, *arguments).communicate(timeout=250)
+    out, errors = start(flowers, root, *arguments).communicate(timeout=550)
     lines = out.splitlines() or [""]
     assert lines[-1].startswith("{"), errors[-3000:]
     return json.loads(lines[-1])

@@ -18,7 +18,7 @@ SHAPES = ROOT / "data_samples" / "shapes"
 def demo(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     command = [sys.executable, "-m", "shardfeed.tools.cli", "demo", *arguments]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=240)
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=550)
 
 
 def test_it_converts_trains_and_says_what_to_type(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def child(colours: Path) -> tuple[dict[str, Any], str]:
     """What the child found, and what `fit` wrote to standard error."""
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(
-        [sys.executable, __file__, str(colours)], capture_output=True, text=True, env=environment, timeout=250
+        [sys.executable, __file__, str(colours)], capture_output=True, text=True, env=environment, timeout=550
     )
     assert done.returncode == 0, done.stderr[-3000:]
     _, errors, _ = re.split("--- started\n|--- fitted\n", done.stderr)

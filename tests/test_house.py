@@ -94,6 +94,15 @@ def test_torch_stays_in_its_rooms(path: Path) -> None:
             assert name.startswith("pipelines/torch"), f"{name}:{line}: import it in the function that needs it"
 
 
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_ray_stays_in_its_rooms(path: Path) -> None:
+    name = str(path.relative_to(ROOT))
+    for dotted, line, top in imports(path):
+        if dotted.split(".")[0] == "ray":
+            assert path.parent.name in {"converters", "pipelines"}, f"{name}:{line}"
+            assert not top or path.name.startswith("ray_"), f"{name}:{line}: import it in the function that needs it"
+
+
 def test_no_import_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for path in FILES:

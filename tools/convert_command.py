@@ -1,6 +1,7 @@
 """`shardfeed convert SOURCE OUT`: choose the source, convert with a progress bar, say what happened."""
 
 import argparse
+import contextlib
 import os
 import sys
 import warnings
@@ -86,7 +87,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="make progressive JPEGs baseline, without loss; needs shardfeed[baseline]",
     )
     run = parser.add_argument_group("how it runs")
-    run.add_argument("--workers", metavar="N", type=int, help="processes (default: one for each core)")
+    run.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="processes (default: one for each core, of the cluster with --engine ray)",
+    )
+    run.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="processes of this machine (local, default) or of a Ray cluster (ray); needs shardfeed[ray]",
+    )
+    run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
     run.add_argument(
         "--max-bad", metavar="N|P%%", default="0", help="rejected inputs that still let it commit (default 0)"
@@ -120,22 +133,25 @@ def run(args: argparse.Namespace) -> int:
     before = warnings.showwarning
     warnings.showwarning = _say
     try:
-        report = convert(
-            source,
-            args.out,
-            split=split,
-            shards=shards,
-            shard_size=args.shard_size,
-            seed=args.seed,
-            sha256=not args.no_hash,
-            image=image,
-            max_bad=args.max_bad,
-            replace=args.replace,
-            verify=args.verify,
-            workers=args.workers,
-            start_method=args.start_method,
-            progress=bar.update,
-        )
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints there what it has to say of its nodes
+            report = convert(
+                source,
+                args.out,
+                split=split,
+                shards=shards,
+                shard_size=args.shard_size,
+                seed=args.seed,
+                sha256=not args.no_hash,
+                image=image,
+                max_bad=args.max_bad,
+                replace=args.replace,
+                verify=args.verify,
+                workers=args.workers,
+                start_method=args.start_method,
+                engine=args.engine,
+                address=args.address,
+                progress=bar.update,
+            )
     except TooManyRejectedError as error:
         bar.close()
         print_report(error.report, args)

@@ -1,0 +1,143 @@
+"""Producers of batches, what each is told of the worker that runs it, and what that worker says of it.
+
+A producer is a callable that is given a `Worker` and returns an iterable of batches (a generator function with one
+argument is one), or an iterable itself, which needs no seed. A batch is any nesting of dicts, tuples and lists
+of NumPy arrays.
+"""
+
+import copy
+import inspect
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+from shardfeed.errors import UsageError, WorkerLostError
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Which of the workers a producer runs in, which pass over the data this is, and the seed of both."""
+
+    number: int  # 0 ... count - 1
+    count: int
+    epoch: int  # from 0: one more each time the prefetcher is iterated
+    seed: np.random.SeedSequence  # `numpy.random.default_rng(worker.seed)`; no two workers or epochs share one
+
+
+Producer = Callable[[Worker], Iterable[Any]] | Iterable[Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A producer's batches have ended."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A producer failed, or its worker did. `trace` is the traceback, or empty where `error` has its own."""
+
+    error: Exception
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a producer gave."""
+
+    value: Any
+
+
+Item = Batch | Ended | Failure
+
+
+def make_workers(count: int, epoch: int, seed: int) -> list[Worker]:
+    """What each of `count` workers is told of an epoch."""
+    return [
+        Worker(number, count, epoch, np.random.SeedSequence(seed, spawn_key=(epoch, number))) for number in range(count)
+    ]
+
+
+def check_producers(producers: Iterable[Producer]) -> tuple[Producer, ...]:
+    """The producers, looked at without running any. Raises UsageError."""
+    if not isinstance(producers, Iterable) or isinstance(producers, (np.ndarray, Mapping, str)):
+        raise UsageError(
+            "producers", f"got a {type(producers).__name__}, expected a list of producers", "[producer] * 4, say"
+        )
+    found = tuple(producers)
+    if not found:
+        raise UsageError("producers", "got none, expected at least one")
+    for number, producer in enumerate(found):
+        place = f"producers[{number}]"
+        if isinstance(producer, (np.ndarray, Mapping, str, bytes)) or not isinstance(producer, Callable | Iterable):
+            raise UsageError(
+                place, f"got a {type(producer).__name__}, expected a callable or an iterable of batches", ""
+            )
+        if callable(producer):
+            try:
+                inspect.signature(producer).bind(None)
+            except TypeError as error:
+                remedy = "give it one argument, the Worker with its number and seed"
+                raise UsageError(place, f"cannot be called with one argument: {error}", remedy) from None
+            except ValueError:  # a builtin that does not say
+                pass
+    return found
+
+
+def check_epoch(producers: Sequence[Producer], epoch: int) -> None:
+    """Raise UsageError for an iterator that an earlier epoch has used up: it would be empty, silently."""
+    for number, producer in enumerate(producers):
+        if epoch and not callable(producer) and isinstance(producer, Iterator):
+            raise UsageError(
+                f"producers[{number}]",
+                f"is an iterator, which cannot begin again for epoch {epoch}",
+                "pass the generator function instead of what it returned",
+            )
+
+
+def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
+    """Each batch as a `Batch`, then `Ended` or a `Failure`. Closing it closes the producer, if that is a generator."""
+    batches: Iterator[Any] | None = None
+    last: Item = Ended()
+    try:
+        batches = iter(producer(worker) if callable(producer) else producer)
+        for value in batches:
+            batch = Batch(value)
+            del value  # nothing here keeps a batch while the next is made
+            yield batch
+            del batch
+    except GeneratorExit:
+        if isinstance(batches, Generator):
+            batches.close()
+        raise
+    except Exception as error:
+        last = Failure(_as_raised(error), traceback.format_exc())
+    except BaseException as error:  # SystemExit in a producer must not end the consumer, nor look like the end of data
+        lost = WorkerLostError(f"producers[{worker.number}]", f"left with {type(error).__name__}: {error}")
+        last = Failure(lost, traceback.format_exc())
+    yield last
+
+
+def _as_raised(error: Exception) -> Exception:
+    """The error, or one in its place where raising it in the consumer's `next` would mean the end of data."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        changed = RuntimeError(f"a producer raised {type(error).__name__}")
+        changed.__cause__ = error
+        return changed
+    return error
+
+
+def portable(failure: Failure) -> Failure:
+    """A failure that another process can read: an error that does not pickle whole is told in words."""
+    try:
+        ForkingPickler.dumps(failure.error)
+        whole = type(copy.copy(failure.error)) is type(failure.error)  # made again as unpickling does
+    except Exception:
+        whole = False
+    if whole:
+        return failure
+    words = f"{type(failure.error).__module__}.{type(failure.error).__qualname__}: {failure.error}"
+    return Failure(RuntimeError(f"a producer raised {words} (which does not pickle)"), failure.trace)

@@ -1,0 +1,143 @@
+"""DataLoaders over `TorchSamples`: errors come as they are, and what was taken is counted, so that a run can go on."""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from shardfeed.errors import IntegrityError
+from shardfeed.pipelines.position import Position
+from shardfeed.pipelines.torch_collate import Collate, Undelivered
+from shardfeed.pipelines.torch_samples import TorchSamples
+from shardfeed.pipelines.torch_steps import EvenSteps, Steps
+from shardfeed.pipelines.torch_workers import Workers, batch_bytes, check_shared_memory
+from shardfeed.readers.skip import Skip
+
+
+def _begin_worker(number: int) -> None:
+    """Leave what a forked worker inherits to itself: collecting garbage would write to it, and so copy every page."""
+    del number
+    gc.freeze()
+
+
+class SampleLoader(DataLoader[Any]):
+    """A DataLoader over `TorchSamples` that raises their errors as they are. Made by `torch_eval_loader`."""
+
+    def __init__(
+        self,
+        dataset: TorchSamples,
+        sampler: Steps | EvenSteps,
+        *,
+        collate: Collate,
+        damaged: Skip | None,
+        workers: Workers,
+        local_ranks: int,
+        pin_memory: bool | None,
+        multiprocessing_context: str | None,
+    ) -> None:
+        super().__init__(
+            dataset,
+            batch_sampler=sampler,
+            num_workers=workers.number,
+            collate_fn=collate,
+            pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
+            multiprocessing_context=multiprocessing_context if workers.number else None,
+            prefetch_factor=workers.prefetch if workers.number else None,
+            worker_init_fn=_begin_worker,
+            persistent_workers=workers.number > 0,  # else each epoch begins with starting them
+        )
+        self._damaged, self._workers, self._local_ranks = damaged, workers, local_ranks
+        self._checked = workers.number == 0
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
+        if not self._checked:
+            check_shared_memory(self._workers, self._first_batch_bytes(), self._local_ranks)
+            self._checked = True
+        return self._delivered(super().__iter__())
+
+    def _first_batch_bytes(self) -> int:
+        """Of a batch like the one that begins the data: its first sample is made here, and counted so many times."""
+        sampler = self.batch_sampler
+        assert isinstance(sampler, Steps | EvenSteps)
+        try:
+            sample = self.dataset[0]
+        except IntegrityError:  # damaged: who reads it will say so
+            return 0
+        assert self.collate_fn is not None
+        return sampler.largest * batch_bytes(self.collate_fn([sample]))
+
+    def _delivered(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for made in batches:
+            if isinstance(made, Undelivered):
+                if made.error is not None:
+                    error = made.error
+                    self._iterator = None  # with it, the workers end
+                    try:
+                        raise error
+                    finally:
+                        # Its traceback holds this frame, and what this holds: workers found as garbage end late.
+                        del error, made, batches
+                for left_out in made.left_out:
+                    assert self._damaged is not None
+                    self._damaged.note(left_out)
+                yield made.batch
+            else:
+                yield made
+
+
+class TorchLoader(SampleLoader):
+    """A DataLoader whose every iteration is the next epoch, and whose state is the number of batches taken from it.
+
+    `order` says which samples each step has. `step`: batches that were handed out, of all epochs, counted on the way,
+    whatever the workers have made ahead. An iteration that is left before its end counts as an epoch: the next one
+    begins another. Made by `torch_loader`.
+    """
+
+    def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int, repeat: bool, **options: Any) -> None:
+        super().__init__(dataset, sampler, **options)
+        self.order, self.step = sampler.order, start_step
+        self._repeat = repeat
+        self._begun: int | None = None  # the epoch of the last iteration, unless a state was loaded since
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch; `len(loader)` is the same."""
+        return self.order.steps_per_epoch
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished."""
+        return self.step // self.order.steps_per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch = self.epoch
+        if self._begun == epoch and not self._repeat:
+            self.step = (epoch + 1) * self.steps_per_epoch
+        self._begun = self.epoch
+        assert isinstance(self.batch_sampler, Steps)
+        self.batch_sampler.start = self.step
+        return self._counted(super().__iter__())
+
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self.step += 1
+            yield batch
+
+    def state_dict(self, step: int | None = None) -> dict[str, str]:
+        """What `load_state_dict` goes on from: the batches handed out, or `step`, and the order.
+
+        The same on all ranks, and for any number of them.
+        """
+        return {"position": Position(self.step if step is None else step, self.order).to_json()}
+
+    def load_state_dict(self, state: dict[str, str]) -> None:
+        """Go on behind the batch after which `state` was taken: the next iteration has the rest of its epoch.
+
+        Raises OrderMismatchError for a state of another dataset, seed, batch size or order, IntegrityError for one that
+        is damaged.
+        """
+        position = Position.from_json(state["position"], "state_dict")
+        position.check(self.order, "state_dict")
+        self.step, self._begun = position.step, None

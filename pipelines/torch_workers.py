@@ -1,0 +1,58 @@
+"""How many worker processes, how many batches ahead, and whether shared memory has room for what is under way."""
+
+import os
+from typing import Any, NamedTuple
+
+import torch
+
+from shardfeed.budget import cpu_budget, memory_budget
+from shardfeed.pipelines.ordering import at_least
+from shardfeed.pipelines.room import check_room
+
+SHARED = "/dev/shm"
+_AHEAD = 2  # batches for each worker: one is made where another waits to be taken
+_SHARE = 1 / 4  # of the memory granted, at most, for batches under way by default
+
+
+class Workers(NamedTuple):
+    """`number` of processes, 0 for none; `prefetch` batches ahead for each."""
+
+    number: int
+    prefetch: int
+
+    def under_way(self) -> int:
+        """Batches in shared memory at once: those ahead, the one in use, and the one before it, not yet let go."""
+        return self.number * self.prefetch + 2
+
+
+def plan_workers(count: int | None, prefetch: int | None, batch_bytes: int | None, local_ranks: int) -> Workers:
+    """As given; else a worker for each CPU granted, shared out among the processes of this machine, two batches ahead.
+
+    One batch ahead where two would take more than a quarter of the memory granted. Raises UsageError.
+    """
+    if count is None:
+        count = max(1, cpu_budget() // local_ranks)
+    count = at_least("workers", count, 0)
+    if prefetch is not None:
+        return Workers(count, at_least("prefetch", prefetch, 1))
+    wanted = Workers(count, _AHEAD)
+    large = wanted.under_way() * (batch_bytes or 0) * local_ranks > memory_budget() * _SHARE
+    return Workers(count, 1) if large else wanted
+
+
+def check_shared_memory(workers: Workers, batch_bytes: int, local_ranks: int) -> None:
+    """Raises StorageError where the batches under way have no room in shared memory: a worker would die of it.
+
+    `local_ranks` processes of this machine are about to take as much each.
+    """
+    if workers.number and os.path.isdir(SHARED):
+        what = "fewer workers=, prefetch=1, smaller batches"
+        check_room(SHARED, workers.under_way() * batch_bytes * local_ranks, what)
+
+
+def batch_bytes(batch: Any) -> int:
+    """Bytes of the tensors of a batch."""
+    if isinstance(batch, torch.Tensor):
+        return batch.numel() * batch.element_size()
+    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, tuple | list) else ()
+    return sum(map(batch_bytes, parts))

@@ -1,0 +1,120 @@
+"""Prefetching on a Ray cluster of two nodes, made on this machine, and what becomes of lost actors and nodes."""
+
+import importlib
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.pipelines.prefetch import prefetch_ray
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(Path(__file__).parent))  # workers import it by this name
+producers = importlib.import_module("prefetch_producers")
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+pytestmark = pytest.mark.timeout(120)
+EVERY = [[number, index] for index in range(6) for number in (0, 1)]
+
+
+def nodes_of(worker: Any) -> Iterator[Any]:
+    """Where it runs, again and again, in batches too large for a message."""
+    for index in range(12):
+        yield {"node": ray.get_runtime_context().get_node_id(), "image": np.full((300_000,), index)}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE) + os.pathsep + os.environ.get("PYTHONPATH", ""))
+        # A node that is killed without a word is missed after a second rather than a quarter of a minute.
+        quick = {"health_check_period_ms": 200, "health_check_timeout_ms": 500, "health_check_failure_threshold": 3}
+        memory = 200 << 20
+        head = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False, "_system_config": quick}
+        made = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+        made.second = made.add_node(num_cpus=1, object_store_memory=memory)
+        made.wait_for_nodes()
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def connected(cluster: Any) -> Any:
+    if not ray.is_initialized():
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    return cluster
+
+
+def test_an_address_is_connected_to_and_left(cluster: Any) -> None:
+    assert not ray.is_initialized()
+    with prefetch_ray([producers.counting] * 2, address=cluster.address) as batches:
+        assert [each.tolist() for each in batches] == EVERY
+        assert ray.is_initialized()
+        with pytest.raises(UsageError, match="connected to"):
+            iter(prefetch_ray([producers.counting], address="127.0.0.1:1"))
+    assert not ray.is_initialized()
+
+
+def test_a_lost_actor_begins_again(connected: Any, tmp_path: Path) -> None:
+    """Nothing twice, nothing missing."""
+    mortal = partial(producers.dies, at=3, once=str(tmp_path / "died"))
+    says = r"producers\[1\]: its actor was lost after \d batches"
+    with prefetch_ray([mortal] * 2) as batches, pytest.warns(RuntimeWarning, match=says):
+        assert [each.tolist() for each in batches] == EVERY
+
+
+def test_an_actor_that_is_lost_each_time(connected: Any) -> None:
+    found = []
+    with warnings.catch_warnings(), pytest.raises(WorkerLostError, match=r"producers\[1\].*4 times in a row"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with prefetch_ray([partial(producers.dies, at=2)] * 2, buffer=1) as batches:
+            for each in batches:
+                found.append(each.tolist())
+    assert found == [*EVERY[:4], [0, 2]]
+
+
+def test_arrays_are_where_they_lie(connected: Any) -> None:
+    """Read-only, in the object store, and valid after the prefetcher is closed."""
+    with prefetch_ray([partial(producers.large_stay, count=4)]) as batches:
+        kept = list(batches)
+    assert [int(each[-1]) for each in kept] == [0, 1, 2, 3]
+    assert not kept[0].flags.writeable
+
+
+def test_nothing_stays(connected: Any) -> None:
+    for _ in range(2):
+        for each in prefetch_ray([partial(producers.endless, pause=0.01)] * 2):
+            assert each[0] == 0
+            break
+    deadline = time.monotonic() + 10
+    while [actor for actor in ray._private.state.actors().values() if actor["State"] != "DEAD"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_killed_node(connected: Any) -> None:
+    """The last test: it takes the second node away in the middle, with batches that lie there."""
+    found, used = [], set()
+
+    def take_all() -> None:
+        with prefetch_ray([nodes_of] * 4, buffer=2) as batches:
+            for index, each in enumerate(batches):
+                found.append(int(each["image"][-1]))
+                used.add(each["node"])
+                if index == 13:
+                    assert len(used) == 2, "the producers were not spread"
+                    connected.remove_node(connected.second, allow_graceful=False)
+
+    with pytest.warns(RuntimeWarning, match="its actor was lost"):
+        take_all()
+    assert found == [index for index in range(12) for _ in range(4)]

@@ -1,0 +1,86 @@
+"""Batches on a device: here the CPU, where nothing may change but the arithmetic that is asked for."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.torch import to_device, torch_loader
+from shardfeed.readers import Dataset
+
+
+class Counted:
+    """Batches that say how many were asked for."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.taken = count, 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        for number in range(self.count):
+            self.taken += 1
+            images = torch.full((2, 3, 4, 5), number, dtype=torch.uint8).to(memory_format=torch.channels_last)
+            yield {"image": images, "rest": (torch.tensor([number]), "text")}
+
+
+def test_all_batches_come_in_order_a_few_ahead() -> None:
+    loader = Counted(7)
+    feed = to_device(loader, "cpu", ahead=3)
+    assert len(feed) == 7
+    for number, batch in enumerate(feed):
+        assert batch["image"].dtype == torch.uint8
+        assert batch["rest"][0].tolist() == [number]
+        assert batch["rest"][1] == "text"
+        assert loader.taken == min(7, number + 4)
+    assert number == 6
+
+
+def test_images_are_normalised() -> None:
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    for number, batch in enumerate(to_device(Counted(3), "cpu", mean=mean, std=std)):
+        assert batch["image"].is_contiguous(memory_format=torch.channels_last)
+        expected = (number / 255 - np.array(mean)) / np.array(std)
+        assert np.allclose(batch["image"][0, :, 0, 0].numpy(), expected, atol=1e-6)
+        assert batch["rest"][0].dtype == torch.int64
+    half = list(to_device(Counted(2), "cpu", dtype=torch.bfloat16))
+    assert half[1]["image"].dtype == torch.bfloat16
+    assert half[1]["image"].max().item() == pytest.approx(1 / 255, rel=0.01)
+
+
+def test_its_state_is_that_of_the_batch_handed_out(flowers: Dataset) -> None:
+    def batches() -> torch.utils.data.DataLoader:
+        return torch_loader(flowers["train"], batch_size=16, image_size=16, seed=3, workers=0)
+
+    whole = [labels.tolist() for _, labels in batches()]
+    feed = to_device(batches(), "cpu", ahead=4)
+    for number, _ in enumerate(feed, 1):
+        assert feed.loader.step > number or number > len(whole) - 4
+        again = to_device(batches(), "cpu")
+        again.load_state_dict(feed.state_dict())
+        assert [labels.tolist() for _, labels in again][: len(whole) - number] == whole[number:] or number == len(whole)
+    assert number == len(whole)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(UsageError, match="mean, std"):
+        to_device(Counted(1), "cpu", mean=(0.5,))
+    with pytest.raises(UsageError, match="dtype"):
+        to_device(Counted(1), "cpu", dtype=torch.int8)
+    with pytest.raises(UsageError, match="ahead"):
+        to_device(Counted(1), "cpu", ahead=0)
+    with pytest.raises(UsageError, match="has no state"):
+        to_device(Counted(1), "cpu").state_dict()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_on_a_gpu() -> None:
+    feed = to_device(Counted(20), "cuda", mean=(0, 0, 0), std=(1, 1, 1))
+    for number, batch in enumerate(feed):
+        torch.cuda._sleep(10**6)
+        assert batch["image"].is_cuda
+        assert batch["image"].is_contiguous(memory_format=torch.channels_last)
+        assert torch.allclose(batch["image"], torch.tensor(number / 255, device="cuda"))

@@ -1,0 +1,62 @@
+"""How many workers and batches ahead; what becomes of a run whose worker is killed."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from shardfeed.errors import StorageError, UsageError
+from shardfeed.pipelines import torch_workers
+from shardfeed.pipelines.torch import torch_loader
+from shardfeed.pipelines.torch_workers import Workers, batch_bytes, check_shared_memory, plan_workers
+from shardfeed.readers import Dataset
+
+
+def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_workers, "cpu_budget", lambda: 12)
+    monkeypatch.setattr(torch_workers, "memory_budget", lambda: 10**9)
+    assert plan_workers(None, None, 1000, 1) == Workers(12, 2)
+    assert plan_workers(None, None, 1000, 8) == Workers(1, 2)
+    assert plan_workers(None, None, 1000, 100) == Workers(1, 2)
+    assert plan_workers(4, None, 25_000_001, 1) == Workers(4, 1)  # 10 batches would be over a quarter
+    assert plan_workers(4, None, 25_000_000, 1) == Workers(4, 2)
+    assert plan_workers(4, None, 13_000_000, 2) == Workers(4, 1)
+    assert plan_workers(4, 5, 10**9, 1) == Workers(4, 5)
+    assert plan_workers(0, None, 10**9, 1).number == 0
+    with pytest.raises(UsageError, match="workers"):
+        plan_workers(-1, None, 0, 1)
+
+
+def test_room_in_shared_memory() -> None:
+    state = os.statvfs(torch_workers.SHARED)
+    whole = state.f_blocks * state.f_frsize
+    check_shared_memory(Workers(2, 2), 1000, 1)
+    check_shared_memory(Workers(0, 2), whole, 1)
+    for workers, size, ranks in [(Workers(2, 2), whole // 6 + 4096, 1), (Workers(1, 1), whole // 30 + 4096, 10)]:
+        with pytest.raises(StorageError, match=r"/dev/shm: .*prefetch=1"):
+            check_shared_memory(workers, size, ranks)
+
+
+def test_the_size_of_a_batch() -> None:
+    nest = {"a": torch.zeros(3, 2), "b": [torch.zeros(5, dtype=torch.uint8), ("text", 1)]}
+    assert batch_bytes(nest) == 29
+
+
+def slow(record: Mapping[str, Any], seed: int) -> int:
+    time.sleep(0.02)
+    return os.getpid()
+
+
+@pytest.mark.timeout(60)
+def test_a_killed_worker_ends_the_run(flowers: Dataset) -> None:
+    loader = torch_loader(flowers["train"], batch_size=8, transform=slow, workers=2)
+    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):
+        for pids in loader:
+            os.kill(int(pids[0]), signal.SIGKILL)
+    assert len(list(torch_loader(flowers["train"], batch_size=8, transform=slow, workers=2))) > 1
+    assert not [name for name in Path("/dev/shm").iterdir() if name.name.startswith(f"torch_{os.getpid()}_")]
