@@ -102,24 +102,25 @@ def settle(
     kept: dict[int, list[Found]] = {shard: [] for shard in homes}
     left: dict[int, list[tuple[Found, str]]] = {shard: [] for shard in homes}
     best = _best_copies(found, homes)
-    strays: list[tuple[int, Found]] = []
+    strays: list[tuple[int, Found, str]] = []
     for shard, records in found.items():
         home = homes[shard]
         for place, record in enumerate(records):
             if home.distinct and (record.digest in taken or best[record.digest] != (shard, place)):
                 left[shard].append((record, "a second copy of a record"))
             elif not home.in_range(record):
-                strays.append((shard, record))
+                strays.append((shard, record, "not a record of this shard, by its image/source_id"))
             elif why := home.contradiction(record):
-                left[shard].append((record, why))
+                strays.append((shard, record, why))  # where inputs were rejected, ranges of neighbours overlap
             else:
                 kept[shard].append(record)
-    for shard, record in strays:
+    for shard, record, why in strays:
         own = [other for other, home in homes.items() if home.lowest is not None and home.in_range(record)]
-        if len(own) == 1 and not homes[own[0]].contradiction(record):
+        own = [other for other in own if other != shard and not homes[other].contradiction(record)]
+        if len(own) == 1:
             kept[own[0]].append(record)
         else:
-            left[shard].append((record, "not a record of this shard, by its image/source_id"))
+            left[shard].append((record, why))
     return {shard: _settled(kept[shard], homes[shard], left[shard]) for shard in homes}
 
 

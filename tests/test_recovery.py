@@ -46,6 +46,19 @@ def test_strays_go_home() -> None:
     assert [why for _, why in members[1].left_out] == ["a second copy of a record"]
 
 
+def test_strays_go_home_where_ranges_overlap() -> None:
+    """Two inputs were rejected: 3 may be of either shard by its serial, and by its size of the first alone."""
+    homes = {
+        0: Home(records=3, lowest=0, below=5, offsets=np.array([0, 10, 20, 45])),
+        1: Home(records=3, lowest=3, below=8, offsets=np.array([0, 30, 60, 90])),
+    }
+    lost = found(3, sizes=[25], start=90)
+    members = settle({0: found(0, 1, sizes=[10, 10]), 1: [*found(4, 5, 6, sizes=[30, 30, 30]), *lost]}, homes)
+    assert serials(members[0]) == [0, 1, 3]
+    assert serials(members[1]) == [4, 5, 6]
+    assert members[1].left_out == ()
+
+
 def test_the_index_and_the_labels_tell_strangers() -> None:
     home = Home(records=3, lowest=0, below=3, exact=True, offsets=np.array([0, 10, 30, 60]))
     members = settled([*found(0, 1, 2, sizes=[10, 20, 31]), *found(2, sizes=[30], start=61)], home)
