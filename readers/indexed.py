@@ -1,6 +1,7 @@
 """tf.data of serialized records in an order made of numbers: read by position, a chunk at a time, several at once."""
 
 import atexit
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +13,8 @@ import tensorflow as tf
 # From the number of an epoch and of a chunk in it to the augmentation seeds, int64 [k, 2], and the records, [k].
 ReadChunk = Callable[[int, int], tuple[np.ndarray, list[bytes]]]
 
-_QUIET_SECONDS = 0.05  # without a call, in which TensorFlow's threads would have made the next
-_MOST_SECONDS = 5.0  # spent on that as the interpreter ends
+_QUIET_SECONDS = 0.05  # without a call, and without a thread at work, in which the next would have been made
+_MOST_SECONDS = 10.0  # spent on that as the interpreter ends
 
 
 class _Calls:
@@ -46,11 +47,32 @@ class _Calls:
     def _end(self) -> None:
         self.ending = True
         deadline = time.monotonic() + _MOST_SECONDS
+        busy = time.monotonic()
         while time.monotonic() < deadline:
             with self._lock:
-                if not self._running and time.monotonic() - self._last > _QUIET_SECONDS:
-                    return
+                busy = max(busy, self._last)
+                if self._running or _others_at_work():
+                    busy = time.monotonic()
+            if time.monotonic() - busy > _QUIET_SECONDS:
+                return
             time.sleep(_QUIET_SECONDS / 10)
+
+
+def _others_at_work() -> bool:
+    """Whether another thread of this process runs, waits for a core or for a disk: it may make a call when it is done.
+
+    On a busy machine seconds may pass before it gets there, so that silence alone says nothing.
+    """
+    own = threading.get_native_id()
+    try:
+        for task in os.listdir("/proc/self/task"):
+            if int(task) != own:
+                with open(f"/proc/self/task/{task}/stat", "rb") as file:
+                    if file.read().rpartition(b")")[2].split()[0] in (b"R", b"D"):
+                        return True
+    except (OSError, ValueError):  # a thread that ended meanwhile; or no Linux
+        return False
+    return False
 
 
 _CALLS = _Calls()
