@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shardfeed.converters.adoption import Survey, adopt, survey
-    from shardfeed.converters.conversion import Progress, convert
+    from shardfeed.converters.conversion import convert
     from shardfeed.converters.file_names import FileNames
     from shardfeed.converters.image_folder import ImageFolder
     from shardfeed.converters.image_options import ImageOptions
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.salvage_report import Salvaged
     from shardfeed.converters.salvaging import salvage
     from shardfeed.converters.source import Sample, Source, SourceFile
+    from shardfeed.converters.writing import Progress
 
 __all__ = [
     "FileNames",
@@ -43,7 +44,7 @@ _ROOMS = {
     "ImageFolder": "image_folder",
     "ImageOptions": "image_options",
     "LabelFile": "label_file",
-    "Progress": "conversion",
+    "Progress": "writing",
     "Rebuilt": "reindex",
     "Report": "report",
     "Salvaged": "salvage_report",

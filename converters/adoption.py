@@ -5,9 +5,7 @@ files already have the contract's names, what makes them a dataset is written be
 whose shards are links to them.
 """
 
-import hashlib
 import os
-import struct
 import zlib
 from array import array
 from collections.abc import Callable, Mapping
@@ -16,7 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 import shardfeed
-from shardfeed.converters.committing import new_dataset, owner, split_info, stage_manifest, tfds_view
+from shardfeed.converters.committing import (
+    new_dataset,
+    owner,
+    shards_fingerprint,
+    split_info,
+    stage_manifest,
+    tfds_view,
+)
 from shardfeed.converters.foreign_names import FoundSplit, find_splits
 from shardfeed.converters.record_schema import Features, SchemaInference
 from shardfeed.converters.shard_writer import Receipt
@@ -24,7 +29,7 @@ from shardfeed.converters.staging import Staging
 from shardfeed.converters.tally import ShardTally, image_options
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
 from shardfeed.example import decode, is_sequence_example
-from shardfeed.files import Lock, file_checksum, storage_error, write_file
+from shardfeed.files import Lock, storage_error, write_file
 from shardfeed.framing import FOOTER_BYTES, extend_crc32c
 from shardfeed.label_column import column_name
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo
@@ -165,7 +170,7 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
     name = dataset_name(os.path.basename(target))
     written = {file for info in splits.values() for file in _written(info)}
     kept = {
-        file: FileInfo(*file_checksum(os.path.join(directory, file)))
+        file: FileInfo.of_file(os.path.join(directory, file))
         for file in found.left_aside
         if beside and file not in written
     }
@@ -177,7 +182,7 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
         schema=found.schema,
         splits=splits,
         sidecars={} if _TFDS_FILES & kept.keys() else tfds_view(name, found.schema, splits, tallies),
-        fingerprint=_fingerprint(found),
+        fingerprint=shards_fingerprint(b"adopted", found.data),
         options={
             "adopted": True,  # `salvage` then does not take source ids for places in a plan
             "distinct": found.distinct,
@@ -193,15 +198,6 @@ def _written(info: SplitInfo) -> list[str]:
     """Names of the files beside a split's shards that are made of them."""
     indexes = [info.stem(number) + INDEX_SUFFIX for number in range(len(info.shards))]
     return [*indexes, *(column_name(info.name, key) for key in info.columns)]
-
-
-def _fingerprint(found: Survey) -> str:
-    digest = hashlib.blake2b(b"adopted", digest_size=16)
-    for split, data in sorted(found.data.items()):
-        digest.update(split.encode())
-        for info in data:
-            digest.update(struct.pack("<QI", info.size, info.crc32c))
-    return digest.hexdigest()
 
 
 def _files(directory: str) -> list[str]:

@@ -4,7 +4,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from typing import Literal
 
@@ -13,9 +12,7 @@ from shardfeed.converters.committing import owner, split_info, stage_manifest
 from shardfeed.converters.engine import Engine, LocalEngine
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.interop import tfds_files
-from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlannedShard, PlanOptions, inputs_listing, make_plan
-from shardfeed.converters.receipts import load_receipt, receipt_path, save_receipt, still_whole
-from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, inputs_listing, make_plan
 from shardfeed.converters.report import (
     Report,
     all_rejected,
@@ -25,13 +22,13 @@ from shardfeed.converters.report import (
     unasked,
     without_counted,
 )
-from shardfeed.converters.shard_writer import Noted, Receipt, ShardTask
-from shardfeed.converters.source import Sample, Skipped, Source
+from shardfeed.converters.shard_writer import Noted, Receipt
+from shardfeed.converters.source import Skipped, Source
 from shardfeed.converters.space import check_space, output_forecast, saying_what_is_needed
 from shardfeed.converters.staging import Staging
 from shardfeed.converters.versions import made_by
+from shardfeed.converters.writing import Progress, check_shards, write_shards
 from shardfeed.errors import (
-    IntegrityError,
     OutputExistsError,
     SpaceWarning,
     StorageError,
@@ -39,20 +36,9 @@ from shardfeed.errors import (
     UsageError,
     escape,
 )
-from shardfeed.files import Lock, exchange, file_checksum, fsync_directory, publish, storage_error
+from shardfeed.files import Lock, exchange, fsync_directory, publish
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, NORMALISED, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a running conversion is: images read and planned, bytes of sources read, shards done and planned."""
-
-    images: int
-    images_planned: int
-    source_bytes: int
-    shards: int
-    shards_planned: int
+from shardfeed.naming import MANIFEST, NORMALISED, REJECTED, dataset_name
 
 
 def convert(
@@ -137,11 +123,11 @@ def convert(
             warnings.warn(short_of, SpaceWarning, stacklevel=2)
         with saying_what_is_needed(forecast, plan, out, staging.dataset):
             staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
-            receipts = _write_shards(plan, source, staging, writers, progress)
+            receipts = write_shards(plan, source, staging, writers, progress)
             rejected = all_rejected(skipped, receipts)
             normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
             manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
-        _check_shards(receipts, plan, staging.dataset, every_byte=verify)
+        check_shards(receipts, plan, staging.dataset, every_byte=verify)
         odd, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
         images, size = writers.done()
         report = Report(
@@ -199,58 +185,6 @@ def _plan_json(plan: Plan) -> dict[str, object]:
     return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": made_by(plan.options.image)}
 
 
-def _write_shards(
-    plan: Plan,
-    source: Source,
-    staging: Staging,
-    engine: Engine,
-    progress: Callable[[Progress], None] | None,
-) -> list[Receipt]:
-    """Every shard's receipt in the plan's order, having written those that an earlier run did not."""
-    receipts: dict[tuple[str, int], Receipt] = {}
-    missing: list[PlannedShard] = []
-    for shard in plan.shards:
-        receipt = load_receipt(receipt_path(staging.receipts, shard.split, shard.number, shard.count))
-        stem = os.path.join(staging.dataset, shard_stem(shard.split, shard.number, shard.count))
-        if receipt is not None and still_whole(receipt, stem) and not _worth_another_try(receipt):
-            receipts[shard.split, shard.number] = receipt
-        else:
-            missing.append(shard)
-    before = len(plan) - sum(len(shard.samples) for shard in missing)
-    shard_counts = {shard.split: shard.count for shard in plan.shards}
-
-    def report_progress() -> None:
-        if progress is not None:
-            images, size = engine.done()
-            progress(Progress(before + images, len(plan), size, len(receipts), len(plan.shards)))
-
-    def tasks() -> Iterator[ShardTask]:
-        for shard in missing:
-            samples: tuple[Sample, ...] = tuple(source[int(i)] for i in shard.samples)
-            yield ShardTask(
-                directory=staging.dataset,
-                split=shard.split,
-                number=shard.number,
-                count=shard.count,
-                first=shard.first,
-                samples=samples,
-                schema=plan.schema,
-                image=plan.options.image,
-            )
-
-    for receipt in engine.run(tasks(), report_progress):
-        count = shard_counts[receipt.split]
-        save_receipt(receipt_path(staging.receipts, receipt.split, receipt.number, count), receipt)
-        receipts[receipt.split, receipt.number] = receipt
-        report_progress()
-    return [receipts[shard.split, shard.number] for shard in plan.shards]
-
-
-def _worth_another_try(receipt: Receipt) -> bool:
-    """Whether a finished shard lacks an image that could not be read: permissions and cables are repaired meanwhile."""
-    return any(noted.what == RejectCode.UNREADABLE.value for noted in receipt.rejected)
-
-
 def _stage_manifest(
     out: str,
     plan: Plan,
@@ -281,26 +215,6 @@ def _stage_manifest(
         rejected=counts_by_code(rejected),
         made_by=made_by(plan.options.image),
     )
-
-
-def _check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:
-    """Compare what lies on disk with the receipts: sizes and index, and with `every_byte` all of it."""
-    for shard, receipt in zip(plan.shards, receipts, strict=True):
-        stem = os.path.join(directory, shard_stem(shard.split, shard.number, shard.count))
-        for path, info, whole in (
-            (stem + RECORD_SUFFIX, receipt.info.data, every_byte),
-            (stem + INDEX_SUFFIX, receipt.info.index, True),
-        ):
-            try:
-                size, crc = file_checksum(path) if whole else (os.path.getsize(path), info.crc32c)
-            except OSError as error:
-                raise storage_error(path, "read", error) from error
-            if (size, crc) != (info.size, info.crc32c):
-                raise IntegrityError(
-                    path,
-                    f"got {size} bytes with CRC-32C {crc:08x}, expected {info.size} with {info.crc32c:08x}",
-                    "the disk or something else changed it; check the disk, remove the file, run again",
-                )
 
 
 def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:

@@ -106,18 +106,9 @@ class SchemaInference:
 
 
 def nonconformity(features: Features, schema: Schema) -> str:
-    """What keeps a record from being one of `schema`: a feature missing, of another dtype, a label out of range; or "".
-
-    Features that the schema does not have are no fault: readers pass them over.
-    """
-    for key, feature in schema.features.items():
-        dtype, values = features.get(key, (None, ()))
-        if dtype is None and not feature.ragged:
-            return f"no feature {escape(key)}"
-        if dtype != feature.dtype and len(values):
-            return f"feature {escape(key)} is {dtype}, the schema says {feature.dtype}"
-        if not feature.ragged and len(values) != 1:
-            return f"feature {escape(key)} has {len(values)} values, the schema says one"
+    """What keeps a record from being one of `schema`, labels out of range included; "" where nothing does."""
+    if problem := schema.mismatch(features):
+        return problem
     for key, names in schema.class_names.items():
         for label in features[key][1] if key in features else ():
             if not 0 <= int(label) < len(names):

@@ -15,8 +15,7 @@ from shardfeed.converters.staging import Staging
 from shardfeed.converters.tally import ShardTally
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.example import decode
-from shardfeed.files import TEMPORARY, Lock, file_checksum, remove_file, storage_error, write_file
-from shardfeed.framing import crc32c
+from shardfeed.files import TEMPORARY, Lock, remove_file, storage_error, write_file
 from shardfeed.label_column import column_header, column_name
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
@@ -78,15 +77,7 @@ def rebuild(
 
 def _problem(path: str, expected: FileInfo) -> str:
     """What is wrong with a file, or ""."""
-    try:
-        size, crc = file_checksum(path)
-    except FileNotFoundError:
-        return "missing"
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
-    if size != expected.size:
-        return f"has {size} bytes, expected {expected.size}"
-    return "" if crc == expected.crc32c else f"its CRC-32C is {crc:08x}, expected {expected.crc32c:08x}"
+    return expected.difference(FileInfo.of_file(path)) if os.path.exists(path) else "missing"
 
 
 def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
@@ -120,7 +111,7 @@ def _of_split(
         path = os.path.join(directory, split.stem(number) + RECORD_SUFFIX)
         tally = _tally(path, manifest, bool(columns), progress)
         content = tally.index()
-        if FileInfo(len(content), crc32c(content)) != info.index:
+        if FileInfo.of(content) != info.index:
             raise IntegrityError(path, "its records are not those that were written: the shard itself", _SALVAGE)
         if index in damaged:
             made[index] = content
@@ -130,7 +121,7 @@ def _of_split(
                 labels[key].append(receipt.columns[key])
     for key, name in columns.items():
         content = b"".join([column_header(split.records), *labels[key]])
-        if FileInfo(len(content), crc32c(content)) != split.columns[key]:
+        if FileInfo.of(content) != split.columns[key]:
             raise IntegrityError(name, "the labels in the shards are not those that were written with them", _SALVAGE)
         made[name] = content
     return made
@@ -157,7 +148,7 @@ def _sidecars(manifest: Manifest, damaged: Collection[str]) -> dict[str, bytes]:
     for image in _stored_as(manifest):
         for name, content in tfds_files(manifest.name, manifest.schema, manifest.splits, image).items():
             info = manifest.sidecars.get(name)
-            if name in damaged and info == FileInfo(len(content), crc32c(content)):
+            if name in damaged and info == FileInfo.of(content):
                 found[name] = content
     return found
 

@@ -11,8 +11,7 @@ import numpy as np
 from shardfeed.converters.classes import is_plain
 from shardfeed.converters.foreign_names import find_splits
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError
-from shardfeed.files import file_checksum, storage_error
-from shardfeed.framing import crc32c
+from shardfeed.files import storage_error
 from shardfeed.index import Index
 from shardfeed.label_column import column_name, parse_column
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest
@@ -89,7 +88,7 @@ def _by_manifest(
     for name in sorted(present):
         path = os.path.join(directory, name)
         if name.endswith(RECORD_SUFFIX) and os.path.isfile(path) and os.path.getsize(path) in sizes:
-            info = _checksum(path)
+            info = FileInfo.of_file(path)
             by_content.setdefault(info, []).append(name)
             progress(info.size)
     options = manifest.options
@@ -109,7 +108,7 @@ def _by_manifest(
     for name in (REJECTED, NORMALISED):
         info = manifest.sidecars.get(name)
         data = _read(os.path.join(directory, name)) if info else None
-        if data is not None and FileInfo(len(data), crc32c(data)) == info:
+        if data is not None and FileInfo.of(data) == info:
             found.kept[name] = data
         elif info:
             notes.append(f"{name} is missing or damaged, and left out")
@@ -144,7 +143,7 @@ def _offsets(directory: str, split: SplitInfo, number: int) -> np.ndarray | None
     info = split.shards[number]
     path = os.path.join(directory, split.stem(number) + INDEX_SUFFIX)
     data = _read(path)
-    if data is None or FileInfo(len(data), crc32c(data)) != info.index:
+    if data is None or FileInfo.of(data) != info.index:
         return None
     return Index.parse(data, path).offsets
 
@@ -153,7 +152,7 @@ def _labels(directory: str, manifest: Manifest, split: SplitInfo) -> np.ndarray 
     info = split.columns.get(LABEL)
     path = os.path.join(directory, column_name(split.name, LABEL))
     data = _read(path) if info else None
-    if data is None or FileInfo(len(data), crc32c(data)) != info:
+    if data is None or FileInfo.of(data) != info:
         return None
     return parse_column(data, split.records, len(manifest.schema.class_names[LABEL]), path)
 
@@ -219,10 +218,3 @@ def _read(path: str) -> bytes | None:
     except OSError as error:
         raise storage_error(path, "read", error) from error
     return data if len(data) <= _MOST_BYTES else None
-
-
-def _checksum(path: str) -> FileInfo:
-    try:
-        return FileInfo(*file_checksum(path))
-    except OSError as error:
-        raise storage_error(path, "read", error) from error

@@ -4,16 +4,21 @@ A damaged shard is read twice: to find its whole records and say which belong to
 for byte. In memory are their places, about 300 bytes for each record in the damaged shards of one split.
 """
 
-import hashlib
 import json
 import os
-import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import shardfeed
-from shardfeed.converters.committing import check_new_output, new_dataset, split_info, stage_manifest, tfds_view
+from shardfeed.converters.committing import (
+    check_new_output,
+    new_dataset,
+    shards_fingerprint,
+    split_info,
+    stage_manifest,
+    tfds_view,
+)
 from shardfeed.converters.record_schema import nonconformity
 from shardfeed.converters.recovery import Found
 from shardfeed.converters.remnants import Remnant, Remnants, look_for_remnants
@@ -219,9 +224,4 @@ def _fingerprint(remnants: Remnants, receipts: Mapping[str, Sequence[Receipt]]) 
         name: [shard.data for shard in split.shards] for name, split in old.splits.items()
     }:
         return old.fingerprint
-    digest = hashlib.blake2b(b"salvaged", digest_size=16)
-    for split, of_split in sorted(infos.items()):
-        digest.update(split.encode())
-        for info in of_split:
-            digest.update(struct.pack("<QI", info.size, info.crc32c))
-    return digest.hexdigest()
+    return shards_fingerprint(b"salvaged", infos)

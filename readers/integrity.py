@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
-from shardfeed.files import file_checksum, storage_error
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
 from shardfeed.readers.shards import read_index
@@ -70,14 +69,14 @@ def verify(
     present -= strange  # a pipe would be waited for
     damaged: set[str] = set()
     for name in sorted(expected.keys() & present):
-        found = _checksum(os.path.join(directory, name))
+        found = FileInfo.of_file(os.path.join(directory, name))
         result.files += 1
         result.bytes += found.size
         progress(found.size)
         if found != expected[name]:
             damaged.add(name)
             if not name.endswith(RECORD_SUFFIX):
-                result.damages.append(Damage(name, _difference(found, expected[name])))
+                result.damages.append(Damage(name, expected[name].difference(found)))
     for split in manifest.splits.values():
         for shard, info in enumerate(split.shards):
             name = split.stem(shard) + RECORD_SUFFIX
@@ -91,25 +90,11 @@ def verify(
     return result
 
 
-def _checksum(path: str) -> FileInfo:
-    try:
-        return FileInfo(*file_checksum(path))
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
-
-
-def _difference(found: FileInfo, expected: FileInfo) -> str:
-    if found.size != expected.size:
-        return f"has {found.size} bytes, expected {expected.size}"
-    return f"its CRC-32C is {found.crc32c:08x}, expected {expected.crc32c:08x}"
-
-
 def _locate(directory: str, split: SplitInfo, shard: int) -> list[Damage]:
     """The damaged records of a shard whose checksum is wrong."""
     name = split.stem(shard) + RECORD_SUFFIX
     path = os.path.join(directory, name)
-    found = _checksum(path)
-    damages = [Damage(name, _difference(found, split.shards[shard].data))]
+    damages = [Damage(name, split.shards[shard].data.difference(FileInfo.of_file(path)))]
     for _, record, offset, error in walk_records(path, *_starts(directory, split, shard)):
         if error is not None:
             damages.append(Damage(name, error.problem, record, offset))

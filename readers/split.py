@@ -266,19 +266,13 @@ class Split(Sequence[Record]):
 
 def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:
     """What `example.decode` found, as a record of `schema`. Raises IntegrityError where it is not one."""
+    if problem := schema.mismatch(found):
+        raise IntegrityError("record", problem, "it is not of the dataset's schema: convert again")
     record: Record = {}
     for key, feature in schema.features.items():
-        # A record may lack a ragged feature: it then has no values of it, as TensorFlow's parser says too.
-        dtype, values = found.get(key, (feature.dtype if feature.ragged else None, []))
-        if dtype is None:
-            raise IntegrityError("record", f"no feature {key!r}", "the dataset's schema has it: convert again")
-        # An empty list has no dtype on the wire that every writer agrees on.
-        if dtype != feature.dtype and len(values):
-            raise IntegrityError("record", f"feature {key!r} is {dtype}, the schema says {feature.dtype}")
+        _, values = found.get(key, (feature.dtype, ()))
         if feature.ragged:
             record[key] = values if len(values) else _no_values(feature)
-        elif len(values) != 1:
-            raise IntegrityError("record", f"feature {key!r} has {len(values)} values, the schema says one")
         else:
             record[key] = values[0] if feature.dtype == "bytes" else values[0].item()
     return record

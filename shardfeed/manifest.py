@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
+from shardfeed.files import file_checksum, storage_error
 from shardfeed.framing import FRAME_BYTES, crc32c
 from shardfeed.label_column import column_name
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
@@ -31,6 +32,25 @@ class FileInfo:
 
     size: int
     crc32c: int
+
+    @classmethod
+    def of(cls, content: bytes) -> "FileInfo":
+        """Of a file that holds `content`."""
+        return cls(len(content), crc32c(content))
+
+    @classmethod
+    def of_file(cls, path: str) -> "FileInfo":
+        """Of the file at `path` as it is now. Raises StorageError where it cannot be read."""
+        try:
+            return cls(*file_checksum(path))
+        except OSError as error:
+            raise storage_error(path, "read", error) from error
+
+    def difference(self, found: "FileInfo") -> str:
+        """What is wrong with a file that was to be this one; "" where nothing is."""
+        if found.size != self.size:
+            return f"has {found.size} bytes, expected {self.size}"
+        return "" if found == self else f"its CRC-32C is {found.crc32c:08x}, expected {self.crc32c:08x}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 
 ENCODED = "image/encoded"  # bytes: the JPEG or PNG file, or raw pixels: uint8 RGB, row-major [height, width, 3]
 FORMAT = "image/format"  # b"jpeg", b"png" or b"raw"
@@ -66,6 +66,23 @@ class Schema:
                 raise UsageError(f"Schema.class_names[{key!r}]", "class names belong to an int64 feature")
             if len(set(names)) != len(names):
                 raise UsageError(f"Schema.class_names[{key!r}]", "a class is named twice")
+
+    def mismatch(self, found: Mapping[str, tuple[str, Any]]) -> str:
+        """What keeps `found`, a record as `example.decode` gives it, from being of this schema; "" where nothing does.
+
+        Features that the schema does not have are no fault: readers pass them over.
+        """
+        for key, feature in self.features.items():
+            dtype, values = found.get(key, (None, ()))
+            # A record may lack a ragged feature: it then has no values of it, as TensorFlow's parser says too.
+            if dtype is None and not feature.ragged:
+                return f"no feature {escape(key)}"
+            # An empty list has no dtype on the wire that every writer agrees on.
+            if dtype != feature.dtype and len(values):
+                return f"feature {escape(key)} is {dtype}, the schema says {feature.dtype}"
+            if not feature.ragged and len(values) != 1:
+                return f"feature {escape(key)} has {len(values)} values, the schema says one"
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `from_json` gives back; keys sorted."""

@@ -11,13 +11,14 @@ from typing import Any
 from tqdm import tqdm
 
 from shardfeed.converters.classes import read_class_list
-from shardfeed.converters.conversion import Progress, convert
+from shardfeed.converters.conversion import convert
 from shardfeed.converters.file_names import FileNames
 from shardfeed.converters.image_folder import ImageFolder
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.label_file import LabelFile
 from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
 from shardfeed.converters.source import Source
+from shardfeed.converters.writing import Progress
 from shardfeed.errors import TooManyRejectedError, UsageError, escape
 from shardfeed.tools.convert_report import print_plan, print_report
 from shardfeed.tools.text import size_text
