@@ -64,19 +64,20 @@ def walk_records(path: str, starts: list[int] | None, count: int) -> Iterator[Wa
         for record in range(count):
             offset = starts[record] if starts is not None else offset
             place = f"{path}, record {record}, offset {offset}"
-            length = 0
+            length = None
             try:
                 if offset >= size:
                     raise RecordError(place, "behind the end of the file")
-                room = size - offset - HEADER_BYTES
+                end = size if starts is None or record + 1 == count else min(size, starts[record + 1])
+                room = end - offset - HEADER_BYTES  # no more is made room for, whatever the length says
                 length = payload_length(os.pread(fd, HEADER_BYTES, offset), room, place)
                 framed = os.pread(fd, HEADER_BYTES + length + FOOTER_BYTES, offset)
                 yield Walked(unframe(framed, place), record, offset, None)
             except RecordError as error:
                 yield Walked(b"", record, offset, error)
-                if starts is None and not length:
+                if starts is None and length is None:
                     return  # its length is damaged: without an index nothing says where the next one starts
-            offset += HEADER_BYTES + length + FOOTER_BYTES
+            offset += FRAME_BYTES + (length or 0)
     finally:
         os.close(fd)
 

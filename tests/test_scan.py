@@ -79,6 +79,42 @@ def test_an_undamaged_file_of_each_kind(tmp_path: Path, seed: int) -> None:
     assert found(path) == [] == list(whole_records(str(path)))
 
 
+def walked(path: Path, starts: list[int] | None, count: int) -> list[bytes | str]:
+    """Each record's payload, or what is wrong with it."""
+    return [error.problem if error else payload for payload, _, _, error in walk_records(str(path), starts, count)]
+
+
+def test_a_walk_goes_on_behind_an_empty_record_that_is_damaged(tmp_path: Path) -> None:
+    """Its length, zero, is right: it says where the next one starts."""
+    data = bytearray(frame(b"one") + frame(b"") + frame(b"three"))
+    data[len(frame(b"one")) + HEADER_BYTES] ^= 1
+    path = tmp_path / "shard"
+    path.write_bytes(data)
+    first, second, third = walked(path, None, 3)
+    assert (first, third) == (b"one", b"three")
+    assert str(second).startswith("record data damaged")
+
+
+@pytest.mark.promise(21)
+def test_a_walk_by_an_index_reads_no_more_than_its_record(tmp_path: Path) -> None:
+    """A forged header, right CRC, whose length just fits a file of 256 MiB."""
+    size = 256 << 20
+    path = tmp_path / "shard"
+    length = (size - FRAME_BYTES).to_bytes(8, "little")
+    with path.open("wb") as file:
+        file.write(length + mask(crc32c(length)).to_bytes(4, "little"))
+        file.seek(100)
+        file.write(frame(b"the second"))
+        file.truncate(size)
+    tracemalloc.start()
+    first, second = walked(path, [0, 100], 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "does not fit" in str(first)
+    assert second == b"the second"
+    assert peak < 1 << 20, f"{peak >> 10} KiB"
+
+
 @pytest.mark.promise(20)
 @pytest.mark.parametrize("window", [16, 61, 1 << 20])
 def test_what_is_whole_is_found_whatever_is_around_it(
