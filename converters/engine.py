@@ -8,13 +8,9 @@ it, or never ends, twice, is condemned; and every worker holds a pipe whose end 
 
 import contextlib
 import multiprocessing
-import signal
-import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -23,8 +19,8 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shard_writer import Receipt, ShardTask
 from shardfeed.converters.worker import IDLE, IMPORTABLE, Board
 from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.processes import START_METHODS, signals_later, without_main
 
-START_METHODS = ("spawn", "forkserver")
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 _STRIKES = 2  # deaths at one image before it is condemned
 LOSSES = 8  # workers one shard may lose before the run gives up
@@ -84,56 +80,10 @@ class _Worker:
         self.lifeline.close()
 
 
-@contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """Start processes that do not import the caller's script again.
-
-    Both start methods run it a second time in each child, which makes a one-off script without an
-    `if __name__ == "__main__"` guard convert recursively. Our tasks hold nothing of it.
-    """
-    main = sys.modules["__main__"]
-    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    try:
-        main.__file__ = None
-        main.__spec__ = None
-        yield
-    finally:
-        for name in ("__file__", "__spec__"):
-            if name in hidden:
-                setattr(main, name, hidden[name])
-            else:
-                delattr(main, name)
-
-
-@contextlib.contextmanager
-def _signals_later() -> Iterator[None]:
-    """Start a process undisturbed: Ctrl-C reaches the whole group, and either side would print a traceback.
-
-    The child has SIGINT blocked from its first instruction until it ignores it. Here a signal waits for its handler: a
-    mask is not enough, as another thread (numpy has some) takes the signal and Python still runs the handler here.
-    """
-    resource_tracker.ensure_running()  # not below: it unblocks SIGINT
-    waiting: list[int] = []
-    handlers = {}
-    if threading.current_thread() is threading.main_thread():  # handlers run there, and only it may set them
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handlers[number] = signal.signal(number, lambda number, frame: waiting.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for number, handler in handlers.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for number in waiting:
-            signal.raise_signal(number)
-
-
 class LocalEngine:
     """Writes shards in `workers` processes of this machine; use it as a context manager.
 
-    `start_method`: "spawn" or "forkserver"; fork is not offered, as it copies the threads' locks of whatever the caller
-    has running. `image_timeout`: seconds for one image.
+    `start_method`: "spawn" or "forkserver". `image_timeout`: seconds for one image.
     """
 
     def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
@@ -227,7 +177,7 @@ class LocalEngine:
         lifeline, end = self._context.Pipe(duplex=False)
         board = Board(self._context.RawArray("q", IDLE))
         process = self._context.Process(target=work_with_parent, args=(lifeline, theirs, board.words), daemon=True)
-        with _signals_later(), _without_main():
+        with signals_later(), without_main():
             process.start()
             self._workers.append(_Worker(process, ours, end, board))
         theirs.close()

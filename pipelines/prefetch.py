@@ -19,10 +19,11 @@ from collections.abc import Iterable
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.prefetched_dataset import as_dataset
 from shardfeed.pipelines.prefetcher import Batches, Prefetcher
-from shardfeed.pipelines.process_workers import START_METHODS, ProcessWorkers, pickled
+from shardfeed.pipelines.process_workers import ProcessWorkers, pickled
 from shardfeed.pipelines.producers import Producer, Worker, check_producers
 from shardfeed.pipelines.thread_workers import ThreadWorkers
 from shardfeed.pipelines.waits import Statistics
+from shardfeed.processes import START_METHODS
 
 __all__ = [
     "Batches",

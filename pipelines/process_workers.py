@@ -7,11 +7,10 @@ watches a pipe whose other end only the consumer has, and leaves when that is cl
 import contextlib
 import multiprocessing
 import signal
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -21,8 +20,8 @@ from shardfeed.pipelines.prefetcher import Workers
 from shardfeed.pipelines.process_worker import GRACE, IMPORTABLE, work
 from shardfeed.pipelines.producers import Batch, Failure, Item, Producer, Worker
 from shardfeed.pipelines.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader
+from shardfeed.processes import signals_later, without_main
 
-START_METHODS = ("spawn", "forkserver")
 _LOOK = 0.5  # seconds between looks whether a worker lives, where a process of its own holds its connection open
 
 
@@ -167,40 +166,10 @@ class ProcessWorkers(Workers):
             target=work, args=(theirs, end, self._buffer), name=f"prefetch {number}", daemon=True
         )
         of_script = b"__main__" in producer
-        with _interrupts_later(), contextlib.nullcontext() if of_script else _without_main():
+        with signals_later(), contextlib.nullcontext() if of_script else without_main():
             process.start()
             self._lanes.append(_Lane(number, of_script, process, ours, lifeline))
         theirs.close()
         end.close()
         with contextlib.suppress(OSError):
             ours.send_bytes(producer)
-
-
-@contextlib.contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block: a process is started and known, or not started; children ignore it."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-@contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """Start processes that do not import the caller's script again, which a producer from a module does not need.
-
-    So a script needs no `if __name__ == "__main__"` guard, and workers do not import TensorFlow because it does.
-    """
-    main = sys.modules["__main__"]
-    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    try:
-        main.__file__ = None
-        main.__spec__ = None
-        yield
-    finally:
-        for name in ("__file__", "__spec__"):
-            if name in hidden:
-                setattr(main, name, hidden[name])
-            else:
-                delattr(main, name)

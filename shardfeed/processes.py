@@ -1,0 +1,55 @@
+"""How worker processes are started: without the caller's script, and undisturbed by Ctrl-C."""
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+
+START_METHODS = ("spawn", "forkserver")  # not fork: it copies the locks of whatever threads the caller has running
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Start processes that do not import the caller's script again, for work that needs nothing of it.
+
+    Both start methods run it a second time in each child: a one-off script without an `if __name__ == "__main__"` guard
+    would start workers from its workers, and each would import TensorFlow because the script does.
+    """
+    main = sys.modules["__main__"]
+    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    try:
+        main.__file__ = None
+        main.__spec__ = None
+        yield
+    finally:
+        for name in ("__file__", "__spec__"):
+            if name in hidden:
+                setattr(main, name, hidden[name])
+            else:
+                delattr(main, name)
+
+
+@contextlib.contextmanager
+def signals_later() -> Iterator[None]:
+    """Start a process undisturbed: Ctrl-C reaches the whole group, and either side would print a traceback.
+
+    The child has SIGINT blocked from its first instruction until it ignores it. Here a signal waits for its handler: a
+    mask is not enough, as another thread (numpy has some) takes the signal and Python still runs the handler here.
+    """
+    resource_tracker.ensure_running()  # not below: it unblocks SIGINT
+    waiting: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # handlers run there, and only it may set them
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handlers[number] = signal.signal(number, lambda number, frame: waiting.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in waiting:
+            signal.raise_signal(number)
