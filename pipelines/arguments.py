@@ -1,10 +1,14 @@
 """What arguments of training pipelines must be, for TensorFlow and for PyTorch."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.ordering import at_least
 from shardfeed.schema import ENCODED, FORMAT, Schema
 
 Size = int | tuple[int, int]
+T = TypeVar("T")
 
 
 def image_size(size: Size) -> tuple[int, int]:
@@ -30,6 +34,20 @@ def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -
         below = batch_size // replicas * replicas
         remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
         raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} {name}", remedy)
+
+
+def image_or_transform(
+    schema: Schema, image_size: Size | None, transform: T | None, labelled: Callable[[Size], T], label: str
+) -> tuple[list[str] | None, T]:
+    """The features to parse (None: all) and the transform: `labelled(image_size)`, of image and label, or the caller's.
+
+    Raises UsageError unless exactly one of them is given, and where `label` is not one number a record.
+    """
+    if image_size is not None and transform is None:
+        return image_and_label_keys(schema, label), labelled(image_size)
+    if transform is not None and image_size is None:
+        return None, transform
+    raise UsageError("image_size, transform", "expected exactly one of them")
 
 
 def image_and_label_keys(schema: Schema, label: str) -> list[str]:

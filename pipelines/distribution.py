@@ -7,9 +7,9 @@ from functools import cached_property
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform
 from shardfeed.pipelines.assembly import Damaged, Share, Transform, assemble_batches
-from shardfeed.pipelines.augment import ImageTransform, random_resized_crop
+from shardfeed.pipelines.augment import random_resized_crop
 from shardfeed.pipelines.batches import labelled, threads
 from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.mixture import Samples
@@ -96,7 +96,9 @@ def distribute(
     Raises UsageError as `make_batches` does, when the replicas cannot share a batch evenly, and unless exactly one of
     `image_size` and `transform` is given.
     """
-    keys, transform = image_or_transform(samples, image_size, transform, random_resized_crop, label)
+    keys, transform = image_or_transform(
+        samples.schema, image_size, transform, lambda size: labelled(random_resized_crop(size), label), label
+    )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
     arranged, chosen = order_samples(
@@ -138,24 +140,6 @@ def distribute(
         return strategy.distribute_datasets_from_function(replica_batches)
 
     return Feed(chosen, at_least("start_step", start_step, 0), build)
-
-
-def image_or_transform(
-    samples: Samples,
-    image_size: Size | None,
-    transform: Transform | None,
-    crop: Callable[[Size], ImageTransform],
-    label: str,
-) -> tuple[list[str] | None, Transform]:
-    """The features to parse (None: all) and the transform: (image, label) of `crop(image_size)`, or the caller's.
-
-    Raises UsageError unless exactly one of them is given.
-    """
-    if image_size is not None and transform is None:
-        return image_and_label_keys(samples.schema, label), labelled(crop(image_size), label)
-    if transform is not None and image_size is None:
-        return None, transform
-    raise UsageError("image_size, transform", "expected exactly one of them")
 
 
 def input_pipelines(strategy: tf.distribute.Strategy) -> int:

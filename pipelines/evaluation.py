@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys, image_or_transform
 from shardfeed.pipelines.assembly import Damaged, Transform, assemble_batches
 from shardfeed.pipelines.augment import resize_center_crop
 from shardfeed.pipelines.batches import labelled, make_batches, threads
 from shardfeed.pipelines.cache import CacheLike, cached
-from shardfeed.pipelines.distribution import Distributed, image_or_transform, pipeline_share
+from shardfeed.pipelines.distribution import Distributed, pipeline_share
 from shardfeed.pipelines.order import StoredOrder
 from shardfeed.pipelines.ordering import at_least, order_samples
 from shardfeed.readers.skip import Skip
@@ -145,7 +145,9 @@ def distribute_eval(
     Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of the
     replicas, workers with different numbers of them, and unless exactly one of `image_size` and `transform` is given.
     """
-    keys, sample = image_or_transform(split, image_size, transform, resize_center_crop, label)
+    keys, sample = image_or_transform(
+        split.schema, image_size, transform, lambda size: labelled(resize_center_crop(size), label), label
+    )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
     split = cached(split, cache)

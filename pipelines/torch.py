@@ -4,10 +4,8 @@
 decodes it in a worker, and its state is one integer. Nothing here imports TensorFlow.
 """
 
-from collections.abc import Callable
-
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys, image_size
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform, image_size
 from shardfeed.pipelines.cache import CacheLike, cached
 from shardfeed.pipelines.mixture import Samples
 from shardfeed.pipelines.order import IndexedOrder, StoredOrder
@@ -16,7 +14,6 @@ from shardfeed.pipelines.torch_collate import Collate
 from shardfeed.pipelines.torch_device import to_device
 from shardfeed.pipelines.torch_images import (
     ImageAndLabel,
-    ImageTransform,
     decode_image,
     random_resized_crop,
     resize_center_crop,
@@ -28,7 +25,7 @@ from shardfeed.pipelines.torch_steps import EvenSteps, Steps
 from shardfeed.pipelines.torch_workers import Workers, plan_workers
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL, Schema
+from shardfeed.schema import LABEL
 
 __all__ = [
     "Collate",
@@ -99,7 +96,9 @@ def torch_loader(
     if order == "stream":
         problem = "got 'stream', which is TensorFlow's: shards in sequence, through a buffer"
         raise UsageError("order", problem, 'use "global", or "blocks" on a disk that seeks')
-    keys, transform = _image_or_transform(samples.schema, image_size, transform, random_resized_crop, label)
+    keys, transform = image_or_transform(
+        samples.schema, image_size, transform, lambda size: ImageAndLabel(random_resized_crop(size), label), label
+    )
     process = this_process(rank, ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(
@@ -155,7 +154,9 @@ def torch_eval_loader(
 
     Raises UsageError as `torch_loader` does, and for a split with fewer samples than ranks.
     """
-    keys, transform = _image_or_transform(split.schema, image_size, transform, resize_center_crop, label)
+    keys, transform = image_or_transform(
+        split.schema, image_size, transform, lambda size: ImageAndLabel(resize_center_crop(size), label), label
+    )
     process = this_process(rank, ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     split = cached(split, cache)
@@ -171,21 +172,6 @@ def torch_eval_loader(
         pin_memory=pin_memory,
         multiprocessing_context=multiprocessing_context,
     )
-
-
-def _image_or_transform(
-    schema: Schema,
-    image_size: Size | None,
-    transform: Transform | None,
-    crop: Callable[[Size], ImageTransform],
-    label: str,
-) -> tuple[list[str] | None, Transform]:
-    """The features to parse (None: all) and the transform. Raises UsageError unless exactly one is given."""
-    if image_size is not None and transform is None:
-        return image_and_label_keys(schema, label), ImageAndLabel(crop(image_size), label)
-    if transform is not None and image_size is None:
-        return None, transform
-    raise UsageError("image_size, transform", "expected exactly one of them")
 
 
 def _workers(count: int | None, prefetch: int | None, size: Size | None, batch: int, process: Ranks) -> Workers:
