@@ -35,6 +35,7 @@ from shardfeed.errors import (
     TooManyRejectedError,
     UsageError,
     escape,
+    needing_extra,
 )
 from shardfeed.files import Lock, exchange, fsync_directory, publish
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
@@ -158,12 +159,8 @@ def _engine(name: str, address: str | None, workers: int | None, start_method: s
         return LocalEngine(cpu_budget() if workers is None else workers, start_method)
     if name != "ray":
         raise UsageError("engine", f"got {name!r}, expected local or ray")
-    try:
-        from shardfeed.converters.ray_engine import RayEngine  # not above: Ray is an extra, and takes a second
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise UsageError("engine", "Ray is not installed", "pip install 'shardfeed[ray]'") from error
+    with needing_extra("ray", "engine"):
+        from shardfeed.converters.ray_engine import RayEngine  # not above: Ray takes a second
     return RayEngine(tries, address, workers, start_method)
 
 

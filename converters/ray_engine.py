@@ -23,13 +23,13 @@ from ray.exceptions import RayError, RayTaskError
 
 from shardfeed.converters.engine import IMAGE_TIMEOUT, LOSSES, POLL, check_workers
 from shardfeed.converters.node_probe import Node, Probe
-from shardfeed.converters.ray_cluster import Cluster, check_address
 from shardfeed.converters.ray_writer import ShardWriter, Written
 from shardfeed.converters.shard_writer import Receipt, ShardTask
 from shardfeed.converters.worker import IMPORTABLE
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.files import make_directory, move_files, remove_tree
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.ray_cluster import Cluster, check_address
 
 _LOOK = 1.0  # seconds between looks at the cluster and at how far the writers are
 _ROOM = 30.0  # seconds without any writer, before it is said what is waited for

@@ -16,7 +16,7 @@ Each returns a `Prefetcher`. Raises UsageError for arguments that cannot be mean
 
 from collections.abc import Iterable
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, needing_extra
 from shardfeed.pipelines.prefetched_dataset import as_dataset
 from shardfeed.pipelines.prefetcher import Batches, Prefetcher
 from shardfeed.pipelines.process_workers import ProcessWorkers, pickled
@@ -85,13 +85,17 @@ def prefetch_ray(
 ) -> Prefetcher:
     """Each producer in an actor of a Ray cluster: right where one machine does not make batches fast enough.
 
-    `address`: of the cluster; None takes the one this process is connected to, that of RAY_ADDRESS, or starts one here.
+    `address`: "host:port" of the cluster's head; None takes the one this process is connected to, that of RAY_ADDRESS,
+    one that runs on this machine, or starts one here, in this order.
     Producers must pickle (with cloudpickle); arrays lie in Ray's object store and are read-only. Where an actor or its
     node is lost, the producer begins again elsewhere, and the batches that were taken are made anew and left out: it
-    has to give the same ones. A RuntimeWarning tells; WorkerLostError is raised where that does not help three times.
+    has to give the same ones. A RuntimeWarning tells; WorkerLostError is raised where that does not help three times,
+    where no cluster can be joined, and where its head has not answered for 20 seconds.
     """
-    from shardfeed.pipelines.ray_workers import RayWorkers, cloudpickled
+    with needing_extra("ray", "prefetch_ray"):
+        from shardfeed.pipelines.ray_workers import RayWorkers, check_address, cloudpickled
 
+    check_address(address)
     checked = check_producers(producers)
     payloads = cloudpickled(checked)
 

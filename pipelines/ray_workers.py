@@ -8,7 +8,7 @@ In the consumer's process a thread for each actor fetches what was made, so that
 each batch, is not waited for.
 """
 
-import logging
+import itertools
 import traceback
 import warnings
 from collections import deque
@@ -22,9 +22,13 @@ from ray.exceptions import RayError, RayTaskError
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.producers import Batch, Ended, Failure, Item, Producer, Worker, items_of, portable
 from shardfeed.pipelines.thread_workers import ThreadWorkers
+from shardfeed.ray_cluster import Cluster, check_address
+
+__all__ = ["RayWorkers", "check_address", "cloudpickled"]
 
 _TRIES = 3  # losses in a row, without a batch between them, before it is given up
 _LOOK = 0.1  # seconds between looks whether all was stopped
+_LOOKS = 10  # of them between looks at the cluster's head
 
 
 def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
@@ -72,12 +76,7 @@ class RayWorkers(ThreadWorkers):
         self._pickled = producers
         self._lanes = [deque() for _ in producers]
         self._actors: dict[int, Any] = {}
-        self._own = not ray.is_initialized()
-        if self._own:
-            ray.init(address=address, include_dashboard=False, logging_level=logging.WARNING)
-        elif address not in (None, "auto", ray.get_runtime_context().gcs_address):
-            here = ray.get_runtime_context().gcs_address
-            raise UsageError("address", f"got {address!r}, but this process is connected to {here}", "leave it out")
+        self._cluster = Cluster(address, prints=True)
 
     def start(self, workers: Sequence[Worker]) -> None:
         for worker in workers:
@@ -89,11 +88,7 @@ class RayWorkers(ThreadWorkers):
         if self.stopped:
             return
         super().stop()
-        if ray.is_initialized():
-            for actor in self._actors.values():
-                ray.kill(actor)
-            if self._own:
-                ray.shutdown()
+        self._cluster.leave(list(self._actors.values()))
 
     def _work(self, worker: Worker) -> None:
         try:
@@ -113,10 +108,7 @@ class RayWorkers(ThreadWorkers):
                 room = self._buffer + 1 - len(lane)
             while not self.stopped and len(asked) < room:
                 asked.append(self._actors[worker.number].item.remote(worker, got + len(asked)))
-            while not self.stopped and ray.is_initialized():
-                if ray.wait([asked[0]], timeout=_LOOK)[0]:
-                    break
-            else:
+            if not self._arrived(asked):
                 return
             try:
                 item: Item = ray.get(asked[0])
@@ -134,6 +126,17 @@ class RayWorkers(ThreadWorkers):
                 return
             got, losses = got + 1, 0
             del item  # else it is kept while the next is made
+
+    def _arrived(self, asked: Sequence[Any]) -> bool:
+        """Wait for the first; False when all was stopped. Raises WorkerLostError when the head does not answer."""
+        for look in itertools.count(1):
+            if self.stopped or not ray.is_initialized():
+                break
+            if ray.wait([asked[0]], timeout=_LOOK)[0]:
+                return True
+            if look % _LOOKS == 0:
+                self._cluster.check()
+        return False
 
     def _begin_again(self, number: int, got: int, losses: int, error: RayError) -> None:
         """An actor is lost, or something that it gave: have another."""

@@ -6,6 +6,8 @@ through `escape`, so that a newline in a file name cannot forge a line of a log.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -32,6 +34,18 @@ def escape(text: object) -> str:
         c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in str(text)
     )
+
+
+@contextmanager
+def needing_extra(package: str, place: str) -> Iterator[None]:
+    """Import inside what an extra of `package`'s name installs. Raises UsageError for `place` where it is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        remedy = f"pip install 'shardfeed[{package}]'"
+        raise UsageError(place, f"{package.capitalize()} is not installed", remedy) from error
 
 
 class ShardfeedError(Exception):

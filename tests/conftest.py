@@ -7,7 +7,7 @@ import os
 import platform
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,38 @@ def flowers(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> D
     shards = {"train": 4, "validation": 2}
     convert(ImageFolder(flowers_folder), out, split={"train": 0.8, "validation": 0.2}, shards=shards, workers=2)
     return shardfeed.open(out)
+
+
+@pytest.fixture(scope="module")
+def cluster(modules: Path) -> Iterator[Any]:
+    """A Ray cluster of two nodes, made on this machine, whose workers can import what is in `modules`.
+
+    `cluster.second` is the node to be killed. A test file that uses it has a fixture `modules`, of the module's scope.
+    """
+    ray = pytest.importorskip("ray")
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(modules) + os.pathsep + os.environ.get("PYTHONPATH", ""))
+        # A node that is killed without a word is missed after a second rather than half a minute.
+        quick = {"health_check_period_ms": 200, "health_check_timeout_ms": 500, "health_check_failure_threshold": 3}
+        memory = 200 << 20
+        head = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False, "_system_config": quick}
+        made = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+        made.second = made.add_node(num_cpus=1, object_store_memory=memory)
+        made.wait_for_nodes()
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def connected(cluster: Any) -> Any:
+    """That cluster, which this process has joined."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    return cluster
 
 
 @pytest.fixture

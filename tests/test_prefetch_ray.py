@@ -1,7 +1,7 @@
 """Prefetching on a Ray cluster of two nodes, made on this machine, and what becomes of lost actors and nodes."""
 
 import importlib
-import os
+import signal
 import sys
 import time
 import warnings
@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # workers import it by this name
 producers = importlib.import_module("prefetch_producers")
 
 ray = pytest.importorskip("ray")
-cluster_utils = pytest.importorskip("ray.cluster_utils")
+from shardfeed import ray_cluster  # noqa: E402  # it needs Ray
+
 pytestmark = pytest.mark.timeout(120)
 EVERY = [[number, index] for index in range(6) for number in (0, 1)]
 
@@ -33,26 +34,8 @@ def nodes_of(worker: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(HERE) + os.pathsep + os.environ.get("PYTHONPATH", ""))
-        # A node that is killed without a word is missed after a second rather than a quarter of a minute.
-        quick = {"health_check_period_ms": 200, "health_check_timeout_ms": 500, "health_check_failure_threshold": 3}
-        memory = 200 << 20
-        head = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False, "_system_config": quick}
-        made = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
-        made.second = made.add_node(num_cpus=1, object_store_memory=memory)
-        made.wait_for_nodes()
-        yield made
-        ray.shutdown()
-        made.shutdown()
-
-
-@pytest.fixture
-def connected(cluster: Any) -> Any:
-    if not ray.is_initialized():
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    return cluster
+def modules() -> Path:
+    return HERE
 
 
 def test_an_address_is_connected_to_and_left(cluster: Any) -> None:
@@ -63,6 +46,41 @@ def test_an_address_is_connected_to_and_left(cluster: Any) -> None:
         with pytest.raises(UsageError, match="connected to"):
             iter(prefetch_ray([producers.counting], address="127.0.0.1:1"))
     assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "127.0.0.1", "127.0.0.1:many"])
+def test_an_address_that_cannot_be_meant(address: str) -> None:
+    with pytest.raises(UsageError, match="address"):
+        prefetch_ray([producers.counting], address=address)
+
+
+def test_an_address_where_nothing_answers() -> None:
+    """At once, not after the minutes that Ray would try; and SIGTERM stays whose it was."""
+    assert not ray.is_initialized()
+    before = signal.getsignal(signal.SIGTERM)
+    started = time.monotonic()
+    with pytest.raises(WorkerLostError, match=r"no Ray cluster can be joined at 127.0.0.1:1: .*refused"):
+        iter(prefetch_ray([producers.counting], address="127.0.0.1:1"))
+    assert time.monotonic() - started < 10
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signals_handler_stays_when_a_cluster_is_joined(cluster: Any) -> None:
+    """Ray's own would end the process on the spot, past every `finally`."""
+    before = signal.getsignal(signal.SIGTERM)
+    with prefetch_ray([producers.counting], address=cluster.address) as batches:
+        iter(batches)
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(sys.modules):
+        if name == "ray" or name.startswith(("ray.", "shardfeed.ray_", "shardfeed.pipelines.ray_")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"Ray is not installed; pip install 'shardfeed\[ray\]'"):
+        prefetch_ray([producers.counting])
 
 
 def test_a_lost_actor_begins_again(connected: Any, tmp_path: Path) -> None:
@@ -118,3 +136,13 @@ def test_a_killed_node(connected: Any) -> None:
     with pytest.warns(RuntimeWarning, match="its actor was lost"):
         take_all()
     assert found == [index for index in range(12) for _ in range(4)]
+
+
+@pytest.mark.torture  # Ray takes a quarter of a minute to leave what is not there
+def test_a_lost_head(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last test: nothing is left of the cluster."""
+    monkeypatch.setattr(ray_cluster, "_SILENCE", 1.0)
+    with pytest.raises(WorkerLostError, match=r"Ray cluster .*: its head has not answered for"):
+        for number, _ in enumerate(prefetch_ray([partial(producers.endless, pause=0.01)] * 2)):
+            if number == 3:
+                connected.head_node.kill_gcs_server()

@@ -33,13 +33,15 @@ class Cluster:
     """A connection to the cluster at `address`: "host:port" of its head; None as Ray chooses.
 
     That is the one this process is connected to, the one RAY_ADDRESS names, one that runs on this machine, or a new
-    one. Raises WorkerLostError when there is none, UsageError when this process is connected to another.
+    one. `prints`: show here what actors print.
+
+    Raises WorkerLostError when there is none, UsageError when this process is connected to another.
     """
 
-    def __init__(self, address: str | None) -> None:
+    def __init__(self, address: str | None, *, prints: bool = False) -> None:
         self._own = not ray.is_initialized()
         if self._own:
-            _join(address)
+            _join(address, prints)
         head = ray.get_runtime_context().gcs_address
         if not self._own and address not in (None, "auto", head):
             raise UsageError("address", f"got {address!r}, but this process is connected to {head}", "leave it out")
@@ -78,12 +80,12 @@ def _parts(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _join(address: str | None) -> None:
+def _join(address: str | None, prints: bool) -> None:
     handler = signal.getsignal(signal.SIGTERM)
     try:
         if address is not None and address not in _CHOSEN:
             socket.create_connection(_parts(address), timeout=_ANSWERS).close()
-        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+        ray.init(address, include_dashboard=False, log_to_driver=prints, logging_level=logging.WARNING)
     except Exception as error:  # Ray has many
         problem = f"no Ray cluster can be joined{f' at {address}' if address else ''}"
         why = " ".join(str(error).split()) or type(error).__name__
