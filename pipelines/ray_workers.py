@@ -8,7 +8,7 @@ In the consumer's process a thread for each actor fetches what was made, so that
 each batch, is not waited for.
 """
 
-import itertools
+import time
 import traceback
 import warnings
 from collections import deque
@@ -28,7 +28,7 @@ __all__ = ["RayWorkers", "check_address", "cloudpickled"]
 
 _TRIES = 3  # losses in a row, without a batch between them, before it is given up
 _LOOK = 0.1  # seconds between looks whether all was stopped
-_LOOKS = 10  # of them between looks at the cluster's head
+_CHECK = 1.0  # seconds between looks at the cluster's head
 
 
 def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
@@ -77,6 +77,7 @@ class RayWorkers(ThreadWorkers):
         self._lanes = [deque() for _ in producers]
         self._actors: dict[int, Any] = {}
         self._cluster = Cluster(address, prints=True)
+        self._next_check = 0.0
 
     def start(self, workers: Sequence[Worker]) -> None:
         for worker in workers:
@@ -129,13 +130,13 @@ class RayWorkers(ThreadWorkers):
 
     def _arrived(self, asked: Sequence[Any]) -> bool:
         """Wait for the first; False when all was stopped. Raises WorkerLostError when the head does not answer."""
-        for look in itertools.count(1):
-            if self.stopped or not ray.is_initialized():
-                break
+        while not self.stopped and ray.is_initialized():
+            # Also while batches come, which actors give without the head: after a minute Ray would end this process.
+            if time.monotonic() > self._next_check:
+                self._next_check = time.monotonic() + _CHECK
+                self._cluster.check()
             if ray.wait([asked[0]], timeout=_LOOK)[0]:
                 return True
-            if look % _LOOKS == 0:
-                self._cluster.check()
         return False
 
     def _begin_again(self, number: int, got: int, losses: int, error: RayError) -> None:
