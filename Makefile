@@ -23,12 +23,12 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
-# The long sweeps of docs/reliability.md. SHARDFEED_SEED=n repeats one.
+# The long sweeps of docs/reliability.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl
 torture: $(STAMP)
 	mkdir -p $(dir $(TORTURE))
 	rm -f $(TORTURE)
-	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture --timeout 7200
+	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200
 	$(BIN)/python benchmarks/torture_table.py
 
 # Reads our shards with DALI, in a virtual environment of its own.

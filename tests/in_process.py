@@ -34,11 +34,3 @@ def convert_here(root: Path, out: Path, *, workers: int = 1, **options: Any) -> 
         return conversion.convert(ImageFolder(root), out, workers=workers, **{"shards": 3, **options})
     finally:
         conversion.LocalEngine = whole  # type: ignore[misc]
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name; a directory ends with a slash."""
-    return {
-        str(p.relative_to(path)) + "/" * p.is_dir(): b"" if p.is_dir() else p.read_bytes()
-        for p in sorted(path.rglob("*"))
-    }

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from in_process import convert_here, tree
+from in_process import convert_here
 from storage_ops import Operation, watched
+from trees import tree
 
 from shardfeed.errors import OutputExistsError
 

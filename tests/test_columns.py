@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import Sample, convert
@@ -250,10 +251,6 @@ def test_a_split_without_records(tmp_path: Path) -> None:
 
 
 # The same bytes.
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in path.iterdir()}
 
 
 def strip_columns(receipts: Path) -> int:

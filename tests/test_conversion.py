@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
@@ -33,11 +34,6 @@ from shardfeed.readers import verify
 from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature
 
 SPLIT = {"train": 0.75, "validation": 0.25}
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 def test_every_image_is_there_with_its_label(folder: Callable[..., Path], tmp_path: Path) -> None:

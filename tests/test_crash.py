@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from trees import tree
 
 from shardfeed.converters import ImageFolder, convert
 
@@ -20,14 +21,6 @@ SHARDS = {"train": 6, "validation": 2}
 SPLIT = {"train": 0.75, "validation": 0.25}
 OPTIONS = ["--split", "train=0.75,validation=0.25", "--shards", "train=6,validation=2", "--quiet"]
 COMMAND = [sys.executable, "-m", "shardfeed.tools.cli", "convert"]
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name; a directory ends with a slash."""
-    return {
-        str(p.relative_to(path)) + "/" * p.is_dir(): b"" if p.is_dir() else p.read_bytes()
-        for p in sorted(path.rglob("*"))
-    }
 
 
 class Conversion(NamedTuple):

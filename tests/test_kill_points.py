@@ -1,6 +1,5 @@
 """RELIABILITY 2 and 4: killed exactly at each operation on storage, or failing at each sample."""
 
-import importlib.util
 import json
 import os
 import re
@@ -10,30 +9,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import in_process
 import pytest
+from in_process import convert_here
+from trees import tree
 
 from shardfeed.converters import ImageFolder, convert, shard_writer
 from shardfeed.converters.engine import LocalEngine
 from shardfeed.converters.source import Sample
 
 HERE = Path(__file__).parent
-
-
-def beside(name: str) -> ModuleType:
-    """A module of this folder, which is on nobody's path."""
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-in_process = beside("in_process")
-tree, convert_here = in_process.tree, in_process.convert_here
 
 
 @pytest.fixture

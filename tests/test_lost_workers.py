@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, conversion, convert
@@ -20,11 +21,6 @@ from shardfeed.schema import FILENAME
 from shardfeed.tools import cli
 
 DEATHS = Path(__file__).parent / "deaths"
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 @pytest.fixture

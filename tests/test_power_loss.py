@@ -1,36 +1,22 @@
 """RELIABILITY 3: the power is cut after any operation on storage; what was not fsynced is gone, torn or reordered."""
 
-import importlib.util
 import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import disk_model
 import pytest
+import storage_ops
+from in_process import convert_here
+from trees import tree
 
 from shardfeed.converters.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
 from shardfeed.files import file_checksum
-
-HERE = Path(__file__).parent
-
-
-def beside(name: str) -> ModuleType:
-    """A module of this folder, which is on nobody's path."""
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-in_process, storage_ops, disk_model = beside("in_process"), beside("storage_ops"), beside("disk_model")
-tree, convert_here = in_process.tree, in_process.convert_here
 
 
 @pytest.fixture

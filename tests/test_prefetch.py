@@ -1,10 +1,8 @@
 """The contract of prefetching, over threads, processes and Ray."""
 
 import gc
-import importlib
 import multiprocessing
 import os
-import sys
 import threading
 import time
 from collections import Counter
@@ -14,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import prefetch_producers as producers
 import pytest
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.prefetch import Prefetcher, Worker, prefetch_processes, prefetch_ray, prefetch_threads
 from shardfeed.pipelines.producers import make_workers
 
-sys.path.insert(0, str(Path(__file__).parent))  # workers import it by this name
-producers = importlib.import_module("prefetch_producers")
 COUNTS, batch, tag = producers.COUNTS, producers.batch, producers.tag
 
 multiprocessing.set_forkserver_preload(["shardfeed.pipelines.process_workers", "prefetch_producers"])

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import importlib
 import multiprocessing
 import os
 import signal
@@ -15,14 +14,13 @@ from functools import partial
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
+import prefetch_producers as producers
 import pytest
 
 from shardfeed.errors import StorageError, WorkerLostError
 from shardfeed.pipelines.prefetch import Prefetcher, prefetch_processes, prefetch_threads
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(Path(__file__).parent))  # workers import it by this name
-producers = importlib.import_module("prefetch_producers")
 
 multiprocessing.set_forkserver_preload(["shardfeed.pipelines.process_workers", "prefetch_producers"])
 SECONDS = 5  # for what should be prompt; a second on a quiet machine

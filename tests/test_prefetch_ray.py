@@ -1,6 +1,5 @@
 """Prefetching on a Ray cluster of two nodes, made on this machine, and what becomes of lost actors and nodes."""
 
-import importlib
 import signal
 import sys
 import time
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import prefetch_producers as producers
 import pytest
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.prefetch import prefetch_ray
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(Path(__file__).parent))  # workers import it by this name
-producers = importlib.import_module("prefetch_producers")
 
 ray = pytest.importorskip("ray")
 from shardfeed import ray_cluster  # noqa: E402  # it needs Ray

@@ -1,24 +1,19 @@
 """Prefetched batches as a tf.data.Dataset."""
 
-import importlib
-import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import prefetch_producers as producers
 import pytest
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.prefetch import Prefetcher, as_dataset, prefetch_processes, prefetch_threads
-
-sys.path.insert(0, str(Path(__file__).parent))  # workers import it by this name
-producers = importlib.import_module("prefetch_producers")
 
 pytestmark = pytest.mark.timeout(120)
 both = pytest.mark.parametrize("prefetch", [prefetch_threads, prefetch_processes])

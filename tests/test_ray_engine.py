@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, conversion, convert
@@ -68,11 +69,6 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def image(flowers_folder: Path) -> Path:
     return flowers_folder / "rose" / "0001.jpg"
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 def trouble(image: Path, way: str, once: Path | str = "") -> Callable[[], bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, convert, salvage, survey
@@ -30,10 +31,6 @@ COLUMN = "train.image.class.label.npy"
 @pytest.fixture
 def copy(flowers: Dataset, tmp_path: Path) -> Path:
     return Path(shutil.copytree(flowers.directory, tmp_path / "copy"))
-
-
-def tree(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 def payloads(directory: Path) -> dict[str, list[bytes]]:

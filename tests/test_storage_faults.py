@@ -11,18 +11,19 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
+from in_process import OwnEngine
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, Sample, SourceFile, conversion, convert
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.shard_writer import Receipt, ShardTask, write_shard
 from shardfeed.errors import OutputExistsError, PlanMismatchError, ShardfeedError, StorageError, TooManyRejectedError
 from shardfeed.readers import verify
 
@@ -30,11 +31,6 @@ FAULTS = Path(__file__).parent / "faults"
 COMMAND = [sys.executable, "-m", "shardfeed.tools.cli", "convert"]
 OPTIONS: Mapping[str, Any] = {"shards": {"train": 2, "validation": 1}, "split": {"train": 0.6, "validation": 0.4}}
 ARGUMENTS = ["--shards", "train=2,validation=1", "--split", "train=0.6,validation=0.4", "--workers", "1"]
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 def injector() -> ModuleType:
@@ -47,25 +43,6 @@ def injector() -> ModuleType:
     return module
 
 
-class InProcess:
-    """An engine without processes, for failures by the thousand; some go through the real one below."""
-
-    def __init__(self, workers: int, start_method: str) -> None:
-        self.warnings: list[str] = []
-
-    def start(self, tasks: int) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-    def done(self) -> tuple[int, int]:
-        return 0, 0
-
-    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None]) -> Iterator[Receipt]:
-        return (write_shard(task) for task in tasks)
-
-
 def fail_every_call(
     kind: str, base: Path, root: Path, monkeypatch: pytest.MonkeyPatch, *, replace: bool, step: int, first: int = 1
 ) -> tuple[int, int]:
@@ -75,7 +52,7 @@ def fail_every_call(
     what it is without failures.
     """
     faults = injector()
-    monkeypatch.setattr(conversion, "LocalEngine", InProcess)
+    monkeypatch.setattr(conversion, "LocalEngine", OwnEngine)
     source, old = ImageFolder(root), ImageFolder(root)
     fresh = base / "fresh"
     fresh.mkdir()
@@ -293,13 +270,16 @@ def in_namespace(script: str, *arguments: object) -> Any:
     if shutil.which("unshare") is None or subprocess.run(probe, check=False, capture_output=True).returncode:
         pytest.skip("no mount namespaces here: a disk of one's own cannot be made")
     command = [*NAMESPACE, sys.executable, "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 FULL_DISK = """
 import hashlib, json, os, subprocess, sys
+from pathlib import Path
+from trees import tree
 root, place, small, large, *command = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", small, "none", place], check=True)
 def run():
@@ -310,12 +290,8 @@ receipts = len(os.listdir(place + "/.out.staging/receipts"))
 out = os.path.exists(place + "/out")
 subprocess.run(["mount", "-o", "remount," + large, place], check=True)
 second = run()
-tree = {}
-for folder, _, names in os.walk(place):
-    for name in names:
-        path = os.path.join(folder, name)
-        tree[os.path.relpath(path, place)] = hashlib.sha256(open(path, "rb").read()).hexdigest()
-print(json.dumps([first, receipts, out, second, tree]))
+found = {name: hashlib.sha256(data).hexdigest() for name, data in tree(Path(place)).items()}
+print(json.dumps([first, receipts, out, second, found]))
 """
 
 
@@ -489,7 +465,7 @@ def test_a_file_that_fails_while_it_is_read(small: Path, tmp_path: Path) -> None
 def test_a_machine_without_file_descriptors_blames_no_image(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversion, "LocalEngine", InProcess)
+    monkeypatch.setattr(conversion, "LocalEngine", OwnEngine)
     real = os.open
 
     def exhausted(path: Any, *rest: Any, **named: Any) -> int:

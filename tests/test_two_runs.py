@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
@@ -26,11 +27,6 @@ from shardfeed.files import Lock
 from shardfeed.schema import FILENAME
 
 CHECKOUT_COMMAND = [sys.executable, "-m", "shardfeed.tools.cli", "convert"]
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file below a directory, by relative name."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 # Each start: as many processes as there are spellings of the output, let go at once. Who gets the lock goes on when the
