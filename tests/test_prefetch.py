@@ -151,11 +151,7 @@ def test_producers_are_closed(prefetch: Callable[..., Prefetcher], tmp_path: Pat
     assert file.read_text().endswith("x")
 
 
-@pytest.mark.parametrize(
-    ("prefetch", "at"),
-    [(name, at) for name in MAKERS for at in range(6) if name in ("threads", "forkserver") or at in (0, 3)],
-    indirect=["prefetch"],
-)
+@pytest.mark.parametrize("at", range(6))
 def test_an_error_comes_in_its_turn(prefetch: Callable[..., Prefetcher], at: int) -> None:
     found = []
     with prefetch([producers.Raiser(at, by=1)] * 2) as batches:

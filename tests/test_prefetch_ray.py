@@ -1,6 +1,8 @@
 """Prefetching on a Ray cluster of two nodes, made on this machine, and what becomes of lost actors and nodes."""
 
+import os
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -107,15 +109,54 @@ def test_arrays_are_where_they_lie(connected: Any) -> None:
     assert not kept[0].flags.writeable
 
 
+SCRIPT = """
+import sys
+from functools import partial
+import prefetch_producers as producers
+from shardfeed.pipelines.prefetch import prefetch_ray
+
+for number, _ in enumerate(prefetch_ray([partial(producers.endless, pause=0.05)] * 2, address=sys.argv[1])):
+    if number == 4:
+        print("taken", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_the_consumer(connected: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C gives one traceback, the others none; no process of it and no actor stays."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), connected.address]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "taken\n", child.communicate()[1]
+    assert len(living_actors()) == 2
+    os.killpg(child.pid, number)
+    _, errors = child.communicate(timeout=10)
+    # Ray prints exceptions by a hook of its own, behind which Python says 1 of one that nobody caught.
+    assert child.returncode == (1 if number is signal.SIGINT else -number), errors
+    assert errors.count("Traceback") == (number is signal.SIGINT), errors
+    if number is signal.SIGINT:
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+    none_stays()
+
+
+def living_actors() -> list[str]:
+    return [actor["State"] for actor in ray._private.state.actors().values() if actor["State"] != "DEAD"]
+
+
+def none_stays() -> None:
+    deadline = time.monotonic() + 10
+    while living_actors():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_nothing_stays(connected: Any) -> None:
     for _ in range(2):
         for each in prefetch_ray([partial(producers.endless, pause=0.01)] * 2):
             assert each[0] == 0
             break
-    deadline = time.monotonic() + 10
-    while [actor for actor in ray._private.state.actors().values() if actor["State"] != "DEAD"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    none_stays()
 
 
 def test_a_killed_node(connected: Any) -> None:
