@@ -32,7 +32,6 @@ _SAMPLED = 128  # images, fewer where they are large
 _LEAST = 8
 _SAMPLED_PIXELS = 40_000_000
 _FEWEST_DRAWS = 2  # windows of each image
-_PROGRESSIVE = 2  # SOF2, ITU T.81 table B.1
 _SMALLER = 1.15  # the shorter side must be larger by this before a smaller copy is worth a try
 _USUAL = 256 / 224  # images stored a little larger than they are used, as everybody does
 _QUALITY = 92
