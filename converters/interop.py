@@ -12,6 +12,7 @@ from typing import Any
 
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.manifest import SplitInfo
+from shardfeed.naming import label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
 _FEATURES = "tensorflow_datasets.core.features."
@@ -26,17 +27,13 @@ def tfds_files(
         "dataset_info.json": _json(_dataset_info(name, schema, splits)),
         "features.json": _json(_features(schema, image or ImageOptions())),
     }
-    named = Counter(map(_labels_file, schema.class_names))
+    # `image/a.b` and `image/a/b` share one: then neither has names, but numbers.
+    named = Counter(map(label_names_file, schema.class_names))
     for key, names in schema.class_names.items():
-        file = _labels_file(key)
+        file = label_names_file(key)
         if named[file] == 1 and len(file.encode()) <= _NAME_BYTES and all(map(_fits_line, names)):
             files[file] = "".join(f"{text}\n" for text in names).encode()
     return files
-
-
-def _labels_file(key: str) -> str:
-    """The name that TFDS looks for. `image/a.b` and `image/a/b` share one: then neither has names, but numbers."""
-    return f"{key.replace('/', '.')}.labels.txt"
 
 
 def _fits_line(text: str) -> bool:

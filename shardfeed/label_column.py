@@ -17,9 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from shardfeed.errors import IntegrityError
+from shardfeed.naming import COLUMN_SUFFIX
 from shardfeed.schema import Schema
-
-COLUMN_SUFFIX = ".npy"
 
 _DTYPE = np.dtype("<i4")
 _HEADER_BYTES = 128  # room for any number of records, so that the labels start at one place, aligned to 64 bytes

@@ -11,6 +11,10 @@ from shardfeed.errors import UsageError
 MANIFEST = "manifest.json"
 REJECTED = "rejected.jsonl"
 NORMALISED = "normalised.jsonl"
+SALVAGED = "salvaged.json"
+TFDS_FILES = frozenset({"dataset_info.json", "features.json"})
+LABEL_NAMES_SUFFIX = ".labels.txt"
+COLUMN_SUFFIX = ".npy"
 RECORD_SUFFIX = ".tfrecord"
 INDEX_SUFFIX = ".tfindex"
 
@@ -25,6 +29,17 @@ def check_split_name(name: str) -> str:
             "split", f"got the name {name!r}, expected a letter, then letters, digits or '_'", "rename the split"
         )
     return name
+
+
+def label_names_file(key: str) -> str:
+    """Where TFDS reads the names of the classes of the label feature `key` from: `image.class.label.labels.txt`."""
+    return key.replace("/", ".") + LABEL_NAMES_SUFFIX
+
+
+def is_dataset_file(name: str) -> bool:
+    """Whether a dataset may have a file of this name, whatever its splits and features."""
+    suffixes = (RECORD_SUFFIX, INDEX_SUFFIX, LABEL_NAMES_SUFFIX, COLUMN_SUFFIX)
+    return name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, SALVAGED} or name.endswith(suffixes)
 
 
 def dataset_name(directory_name: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from tqdm import tqdm
 
 from shardfeed.converters.salvage_report import LostRecord, Salvaged, SalvagedShard
-from shardfeed.converters.salvaging import SALVAGED, salvage
+from shardfeed.converters.salvaging import salvage
 from shardfeed.errors import escape
+from shardfeed.naming import SALVAGED
 from shardfeed.tools.text import listing, size_text
 
 _SHOWN = 10  # lost records, and records left out, that are named for one shard
