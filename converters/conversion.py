@@ -29,6 +29,7 @@ from shardfeed.converters.staging import Staging
 from shardfeed.converters.versions import made_by
 from shardfeed.converters.writing import Progress, check_shards, write_shards
 from shardfeed.errors import (
+    IntegrityError,
     OutputExistsError,
     SpaceWarning,
     StorageError,
@@ -37,9 +38,9 @@ from shardfeed.errors import (
     escape,
     needing_extra,
 )
-from shardfeed.files import Lock, exchange, fsync_directory, publish
-from shardfeed.manifest import Manifest, SplitInfo, read_manifest
-from shardfeed.naming import MANIFEST, NORMALISED, REJECTED, dataset_name
+from shardfeed.files import TEMPORARY, Lock, exchange, fsync_directory, publish
+from shardfeed.manifest import Manifest, SplitInfo, has_manifest, read_manifest
+from shardfeed.naming import MANIFEST, NORMALISED, REJECTED, dataset_name, is_dataset_file
 
 
 def convert(
@@ -145,6 +146,9 @@ def convert(
         )
         if not report.committed:
             raise _too_many(report, allowed)
+        if os.path.lexists(out) and not replace:  # it came while this ran
+            raise taken
+        _check_output(out, replace=replace)
         _commit(staging, out, replace=os.path.lexists(out))
         return replace_fields(report, notes=[*report.notes, *_clear(staging)])
     finally:
@@ -171,10 +175,27 @@ def _check_output(out: str, *, replace: bool) -> None:
         raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
     if os.path.lexists(out) and not os.path.isdir(out):
         raise OutputExistsError(out, "exists and is no directory", "choose another name")
-    if replace and os.path.isdir(out) and not os.path.isfile(os.path.join(out, MANIFEST)):
-        raise OutputExistsError(out, f"holds no {MANIFEST}: not a dataset, so not replaced", "choose another name")
+    if replace and os.path.isdir(out):
+        _check_replaceable(out)
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
+
+
+def _check_replaceable(out: str) -> None:
+    """Raises OutputExistsError unless the directory holds a dataset and nothing else: all of it is about to go."""
+    if not has_manifest(out):
+        raise OutputExistsError(
+            out, f"holds no {MANIFEST} of ours: not a dataset, so not replaced", "choose another name"
+        )
+    names = sorted(os.listdir(out))
+    try:
+        ours = read_manifest(out).files().keys() | {MANIFEST}
+    except IntegrityError:  # a damaged dataset may be replaced
+        ours = {name for name in names if is_dataset_file(name)}
+    for name in names:
+        if name.removesuffix(TEMPORARY) not in ours or not os.path.isfile(os.path.join(out, name)):
+            problem = f"holds {escape(name)}, which is no part of the dataset and would be lost"
+            raise OutputExistsError(out, problem, "move it away, or choose another name")
 
 
 def _plan_json(plan: Plan) -> dict[str, object]:

@@ -265,6 +265,22 @@ def parse_manifest(data: bytes, place: object) -> Manifest:
     return manifest
 
 
+def has_manifest(directory: str) -> bool:
+    """Whether a directory holds a manifest of ours, damaged or not: files of others have that name, too.
+
+    Raises StorageError where it cannot be read.
+    """
+    path = os.path.join(directory, MANIFEST)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+    return any(word in data for word in (b'"format_version"', b'"fingerprint"', b'"crc32c"'))
+
+
 def read_manifest(directory: str) -> Manifest:
     """The manifest of a dataset directory.
 

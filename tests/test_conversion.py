@@ -399,3 +399,58 @@ def test_an_unwritable_parent(folder: Callable[..., Path], tmp_path: Path, monke
         with pytest.raises(StorageError) as caught:
             convert(ImageFolder(root), tmp_path / "locked" / "out")
     assert caught.value.exit_code == 5
+
+
+@pytest.mark.promise(12)
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("what", ["directory", "file"])
+def test_what_appears_at_the_output_meanwhile_stays(
+    folder: Callable[..., Path], tmp_path: Path, what: str, replace: bool
+) -> None:
+    out = tmp_path / "out"
+    source = ImageFolder(folder(6))
+
+    def appear(_: object) -> None:
+        if not out.exists():
+            if what == "directory":
+                out.mkdir()
+            (out / "thesis" if what == "directory" else out).write_text("mine")
+
+    with pytest.raises(
+        OutputExistsError, match="exists" if not replace or what == "file" else "not a dataset"
+    ) as caught:
+        convert(source, out, workers=1, shards=3, replace=replace, progress=appear)
+    assert caught.value.exit_code == 2
+    assert (out / "thesis" if what == "directory" else out).read_text() == "mine"
+    shutil.rmtree(out) if what == "directory" else out.unlink()
+    assert convert(source, out, workers=1, shards=3).images == 0, "nothing that was written is lost"
+
+
+@pytest.mark.promise(12)
+def test_only_a_dataset_and_nothing_beside_it_is_replaced(folder: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    convert(ImageFolder(folder(4)), out, workers=1)
+    shutil.copytree(tmp_path / "images", out / "originals")
+    before = tree(out)
+    for source in (tmp_path / "images", out / "originals"):
+        with pytest.raises(
+            OutputExistsError, match="holds originals, which is no part of the dataset and would be lost"
+        ):
+            convert(ImageFolder(source), out, workers=1, seed=1, replace=True)
+        assert tree(out) == before
+    shutil.rmtree(out / "originals")
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(OutputExistsError, match=r"holds notes.txt"):
+        convert(ImageFolder(tmp_path / "images"), out, workers=1, seed=1, replace=True)
+    (out / "notes.txt").unlink()
+    content = (out / "manifest.json").read_bytes()
+    for damaged in (content[:-30], content.replace(b'"records": 12', b'"records": 13')):
+        (out / "manifest.json").write_bytes(damaged)
+        assert convert(ImageFolder(tmp_path / "images"), out, workers=1, replace=True).committed
+        assert (out / "manifest.json").read_bytes() == content
+    web = tmp_path / "web"
+    web.mkdir()
+    (web / "manifest.json").write_text('{"name": "an app of the web"}')
+    with pytest.raises(OutputExistsError, match=r"holds no manifest.json of ours"):
+        convert(ImageFolder(tmp_path / "images"), web, workers=1, replace=True)
+    assert [path.name for path in web.iterdir()] == ["manifest.json"]
