@@ -126,6 +126,23 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
     return Schema(images | dict(source.features), dict(source.class_names))
 
 
+class Lots:
+    """What a sample draws by its key, whatever the others: its place, and its split where the source names none."""
+
+    def __init__(self, seed: int, fractions: Mapping[str, float]) -> None:
+        self._secret = str(seed).encode()
+        self._splits = list(fractions)
+        self._bounds = np.cumsum(list(fractions.values()))[:-1].tolist()
+
+    def draw(self, key: bytes) -> bytes:
+        """16 bytes: 8 for the split, 8 for the place in it."""
+        return hashlib.blake2b(key, digest_size=16, key=self._secret).digest()
+
+    def split(self, draw: bytes) -> str:
+        """The split that a sample with this draw falls into."""
+        return self._splits[bisect_right(self._bounds, int.from_bytes(draw[:8], "little") / 2**64)]
+
+
 def make_plan(source: Source, options: PlanOptions) -> Plan:
     """Look at every sample once and decide its place. Raises UsageError when it cannot be done.
 
@@ -139,19 +156,17 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     sizes = np.zeros(count, np.int64)
     split_of = np.zeros(count, np.int16)
     names: dict[str, int] = {}
-    secret = str(options.seed).encode()
     fractions = {"train": 1.0} if options.fractions is None else options.fractions
-    shares = list(fractions)
-    bounds = np.cumsum(list(fractions.values()))[:-1].tolist()
+    lots = Lots(options.seed, fractions)
     drawn = False
     for i in range(count):
         sample = source[i]
-        draw = hashlib.blake2b(sample.key, digest_size=16, key=secret).digest()
+        draw = lots.draw(sample.key)
         size = _size(sample)
         split = sample.split
         if split is None:
             drawn = True
-            split = shares[bisect_right(bounds, int.from_bytes(draw[:8], "little") / 2**64)]
+            split = lots.split(draw)
         draws_bytes += draw
         states_bytes += _digest(sample, split, size)
         # Not part of the fingerprint, which a copy of the folder shares.

@@ -4,17 +4,20 @@ Pure: offsets, sizes and identities in, decisions out. A record that our convert
 (`image/source_id`), which ascends through a split; where no input was rejected it is the place in the split.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+_MOST_LOST = 1 << 20  # records of a shard that are listed one by one
 
 
 @dataclass(frozen=True)
 class Found:
     """A whole record in a file: bytes `start` to `end`, with framing. `serial`: its source id, if that is a number.
 
-    `digest`: of its payload; equal for two only if their payloads are. `label`: of `image/class/label`, if it has one.
+    `digest`: of what there is once in the dataset: of its payload, or of its file name. `label`: of
+    `image/class/label`, if it has one.
     """
 
     path: str
@@ -74,12 +77,19 @@ class Home:
         return f"its size, {found.end - found.start}, is not what the index says"
 
     def at_home(self, found: Found) -> bool:
-        """Whether a record lies where the index has one of its size."""
+        """Whether a record lies where the index has one of its size, and its serial fits that place."""
         if self.offsets is None:
             return False
         number = int(np.searchsorted(self.offsets, found.start))
         here = self.offsets[number : number + 2].tolist()
-        return here == [found.start, found.end]
+        return here == [found.start, found.end] and self._may_be(found, number)
+
+    def _may_be(self, found: Found, number: int) -> bool:
+        """Whether a record may be number `number`, by its serial: its place in the plan less those without a record."""
+        if found.serial is None or self.lowest is None or self.below is None or self.records is None:
+            return True
+        gaps = 0 if self.exact else self.below - self.lowest - self.records
+        return 0 <= found.serial - self.lowest - number <= gaps
 
 
 @dataclass(frozen=True)
@@ -92,11 +102,11 @@ class Members:
 
 
 def settle(
-    found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home], taken: frozenset[int] = frozenset()
+    found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home], taken: Collection[int] = frozenset()
 ) -> dict[int, Members]:
     """The records of each damaged shard of a split, by number of the shard.
 
-    `found[shard]`: whole records in file order. `taken`: digests of records in the split's undamaged shards. A record
+    `found[shard]`: whole records in file order. `taken`: digests of records that are known to lie elsewhere. A record
     that lies in another shard than its own counts for its own, if it is not there.
     """
     kept: dict[int, list[Found]] = {shard: [] for shard in homes}
@@ -126,23 +136,37 @@ def settle(
 
 def _best_copies(found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home]) -> dict[int, tuple[int, int]]:
     """digest -> (shard, place in its file) of the copy that counts: the one in its own place, else the first."""
+    return {digest: (shard, place) for digest, (_, shard, place) in _standings(found, homes).items()}
+
+
+def best_standings(found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home]) -> dict[int, int]:
+    """digest -> how well the best copy of it in a split stands where it lies; more is better."""
+    return {digest: score for digest, (score, _, _) in _standings(found, homes).items()}
+
+
+def _standings(found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home]) -> dict[int, tuple[int, int, int]]:
     best: dict[int, tuple[int, int, int]] = {}
     for shard, records in found.items():
         for place, record in enumerate(records):
             score = _standing(records, place, homes[shard])
             if record.digest not in best or score > best[record.digest][0]:
                 best[record.digest] = score, shard, place
-    return {digest: (shard, place) for digest, (_, shard, place) in best.items()}
+    return best
 
 
 def _standing(records: Sequence[Found], place: int, home: Home) -> int:
-    """How well a record stands where it lies: most by the index, then by its range, then by its neighbours."""
+    """How well a record stands where it lies: by its range and what is known of its place, by the index, by neighbours.
+
+    What contradicts its shard can only be its home elsewhere.
+    """
     record = records[place]
     neighbours = 0
     for other, step in ((place - 1, -1), (place + 1, 1)):
         if record.serial is not None and 0 <= other < len(records) and records[other].serial == record.serial + step:
             neighbours += 1
-    return 8 * home.at_home(record) + 4 * home.in_range(record) + neighbours
+    in_range = home.in_range(record)
+    fits = in_range and not home.contradiction(record)
+    return 16 * fits + 8 * (home.at_home(record)) + 4 * in_range + neighbours
 
 
 def _settled(records: list[Found], home: Home, left: list[tuple[Found, str]]) -> Members:
@@ -255,7 +279,10 @@ def lost_numbers(members: Members, home: Home) -> list[int] | None:
     """The numbers of the records that were not recovered; None where it is not known which."""
     if home.records is None or any(number is None for number in members.numbers):
         return None
-    return sorted(set(range(home.records)) - {number for number in members.numbers if number is not None})
+    if home.records - len(members.kept) > _MOST_LOST:  # their number says enough, and may be a lie
+        return None
+    there = {number for number in members.numbers if number is not None}
+    return [number for number in range(home.records) if number not in there]
 
 
 def lost_serial(number: int, members: Members, home: Home) -> int | None:

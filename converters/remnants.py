@@ -10,12 +10,12 @@ import numpy as np
 
 from shardfeed.converters.classes import is_plain
 from shardfeed.converters.foreign_names import find_splits
-from shardfeed.errors import IntegrityError, NewerFormatError, UsageError
+from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.files import storage_error
 from shardfeed.index import Index
 from shardfeed.label_column import column_name, parse_column
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, NORMALISED, RECORD_SUFFIX, REJECTED
+from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, TFDS_FILES, label_names_file
 from shardfeed.schema import LABEL
 
 _MOST_RECORDS = 1 << 20  # of a shard, by a file that no checksum vouches for
@@ -36,9 +36,9 @@ class Remnant:
 class Remnants:
     """`shards[split]`: in order. `labels[split]`: of `image/class/label`, where the column is whole.
 
-    `gaps`: at most so many places of the plan have no record; None where that is not known. `serial`: records may say
-    their place in the plan. `distinct`: no two records are equal. `kept`: side files that are whole. `notes`: what to
-    tell people.
+    `gaps`: at most so many places of the plan have no record; None where that is not known. `planned`: a plan made the
+    dataset, so that records say their place in it, and each has a file name of its own. `distinct`: no two records of a
+    split are equal. `kept`: side files that are whole. `notes`: what to tell people.
     """
 
     directory: str
@@ -46,10 +46,14 @@ class Remnants:
     shards: dict[str, list[Remnant]]
     labels: dict[str, np.ndarray] = field(default_factory=dict)
     gaps: int | None = None
-    serial: bool = True
+    planned: bool = True
     distinct: bool = True
     kept: dict[str, bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def path(self, file: str) -> str:
+        """Where one of its files lies."""
+        return os.path.join(self.directory, file)
 
 
 def look_for_remnants(directory: str, progress: Callable[[int], object]) -> Remnants:
@@ -98,24 +102,24 @@ def _by_manifest(
         manifest,
         {split.name: _shards(directory, split, present, by_content, notes) for split in manifest.splits.values()},
         gaps=sum(manifest.rejected.values()) + earlier if isinstance(earlier, int) else None,
-        serial=not options.get("adopted", False),
+        planned=not options.get("adopted", False),
         distinct=bool(options.get("distinct", True)),
         notes=notes,
     )
     for split in manifest.splits.values():
         if (labels := _labels(directory, manifest, split)) is not None:
             found.labels[split.name] = labels
-    for name in (REJECTED, NORMALISED):
-        info = manifest.sidecars.get(name)
-        data = _read(os.path.join(directory, name)) if info else None
-        if data is not None and FileInfo.of(data) == info:
+    made_again = TFDS_FILES | {label_names_file(key) for key in manifest.schema.class_names}
+    for name in sorted(manifest.sidecars.keys() - made_again):
+        data = _read(os.path.join(directory, name))
+        if data is not None and FileInfo.of(data) == manifest.sidecars[name]:
             found.kept[name] = data
-        elif info:
-            notes.append(f"{name} is missing or damaged, and left out")
+        else:
+            notes.append(f"{escape(name)} is missing or damaged, and left out")
     used = {shard.file for shards in found.shards.values() for shard in shards}
     for name in sorted(present - expected.keys() - {MANIFEST}):
         if name not in used:
-            notes.append(f"{name} is not part of the dataset, and not read")
+            notes.append(f"{escape(name)} is not part of the dataset, and not read")
     return found
 
 
@@ -151,10 +155,11 @@ def _offsets(directory: str, split: SplitInfo, number: int) -> np.ndarray | None
 def _labels(directory: str, manifest: Manifest, split: SplitInfo) -> np.ndarray | None:
     info = split.columns.get(LABEL)
     path = os.path.join(directory, column_name(split.name, LABEL))
-    data = _read(path) if info else None
-    if data is None or FileInfo.of(data) != info:
+    names = manifest.schema.class_names.get(LABEL)
+    data = _read(path) if info and names else None
+    if not names or data is None or FileInfo.of(data) != info:
         return None
-    return parse_column(data, split.records, len(manifest.schema.class_names[LABEL]), path)
+    return parse_column(data, split.records, len(names), path)
 
 
 def _without_manifest(directory: str, present: set[str], notes: list[str]) -> Remnants:
@@ -183,7 +188,7 @@ def _shard_lengths(directory: str) -> dict[str, list[int]]:
 
 def names_beside(directory: str, key: str) -> tuple[str, ...] | None:
     """The class names in the file that TFDS reads them from; None where there is none, or it cannot be right."""
-    data = _read(os.path.join(directory, f"{key.replace('/', '.')}.labels.txt"))
+    data = _read(os.path.join(directory, label_names_file(key)))
     try:
         names = tuple((data or b"").decode().split("\n"))
     except UnicodeDecodeError:

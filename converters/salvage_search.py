@@ -1,13 +1,14 @@
 """Finding the whole records of damaged shards, and saying which of them belong to the dataset."""
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from shardfeed.converters.identities import Identities
 from shardfeed.converters.record_schema import Features, SchemaInference, nonconformity
 from shardfeed.converters.recovery import Found, Home, Members, lost_numbers, lost_serial, settle
 from shardfeed.converters.remnants import Remnants, names_beside, ragged_beside
@@ -40,47 +41,48 @@ class _Scanned:
     remains: list[tuple[int, str | None, str | None]] = field(default_factory=list)  # (start, source id, file name)
     named: bool = True  # every record has something that tells it from others
 
+    def intact(self, records: int | None) -> bool:
+        """Whether nothing speaks of damage: no byte is left over, and there are `records`, where that is known."""
+        return not self.remains and not self.not_records and records in (None, len(self.found))
+
 
 class Search:
-    """A search through the damaged shards of a dataset, split by split; then its schema is known."""
+    """A search through the damaged shards of a dataset; then its schema is known."""
 
     def __init__(self, remnants: Remnants, progress: Callable[[int], object]) -> None:
         self._remnants = remnants
         self._progress = progress
         self._inference = SchemaInference() if remnants.manifest is None else None
+        self._identities = Identities(remnants)
 
-    def search(self, split: str) -> dict[int, Searched]:
-        """The damaged shards of a split, by number."""
+    def search(self) -> dict[str, dict[int, Searched]]:
+        """The damaged shards of each split, by number."""
         remnants = self._remnants
-        shards = remnants.shards[split]
-        scanned = {i: self._scan(shard.file) for i, shard in enumerate(shards) if not shard.whole}
-        if not scanned:
-            return {}
-        serial, distinct = remnants.serial, remnants.distinct
-        if remnants.manifest is None:
-            everything = [record for scan in scanned.values() for record in scan.found]
-            digests = len({record.digest for record in everything})
-            serial = len({record.serial for record in everything}) == digests and all(
-                record.serial is not None for record in everything
-            )
-            distinct = serial or all(scan.named for scan in scanned.values())
-        if not serial:
-            for scan in scanned.values():
-                scan.found = [replace(record, serial=None) for record in scan.found]
-        homes = self._homes(
-            split, list(scanned), serial, distinct, [s for scan in scanned.values() for s in scan.found]
-        )
-        taken = self._digests(split) if distinct and not serial else frozenset()
-        members = settle({i: scan.found for i, scan in scanned.items()}, homes, taken)
-        return {
-            i: Searched(
-                members[i],
-                homes[i],
-                tuple(scan.not_records),
-                self._lost(shards[i].file, members[i], homes[i], scan.remains),
-            )
-            for i, scan in scanned.items()
+        scanned = {
+            split: {i: self._scan(shard.file) for i, shard in enumerate(shards) if not shard.whole}
+            for split, shards in remnants.shards.items()
         }
+        said = self._homes if remnants.manifest is not None else self._homes_by_records
+        homes = {split: said(split, of_split) for split, of_split in scanned.items()}
+        if remnants.manifest is not None and remnants.distinct:
+            if any(scan.found for of_split in scanned.values() for scan in of_split.values()):
+                self._identities.read_whole_shards()
+            self._sort_by_split(scanned, homes)
+        found = {split: {i: scan.found for i, scan in of_split.items()} for split, of_split in scanned.items()}
+        taken = self._identities.taken(found, homes)
+        searched: dict[str, dict[int, Searched]] = {}
+        for split, of_split in scanned.items():
+            members = settle(found[split], homes[split], taken[split])
+            searched[split] = {
+                i: Searched(
+                    members[i],
+                    homes[split][i],
+                    tuple(scan.not_records),
+                    self._lost(remnants.shards[split][i].file, members[i], homes[split][i], scan.remains),
+                )
+                for i, scan in of_split.items()
+            }
+        return searched
 
     def schema(self) -> Schema:
         """The manifest's, or what all records that were found have in common."""
@@ -97,7 +99,7 @@ class Search:
         return Schema(features, names)
 
     def _path(self, file: str) -> str:
-        return os.path.join(self._remnants.directory, file)
+        return self._remnants.path(file)
 
     def _scan(self, file: str | None) -> _Scanned:
         scanned = _Scanned()
@@ -116,7 +118,7 @@ class Search:
                 except IntegrityError as error:
                     scanned.not_records.append(f"offset {piece.start}: {error.problem}")
                     continue
-                digest = int.from_bytes(hashlib.blake2b(payload, digest_size=8).digest(), "little")
+                digest = self._identities.digest(payload, features)
                 label = _one(features, LABEL, "int64")
                 serial = _serial(features)
                 scanned.named &= serial is not None or bool(_one(features, FILENAME, "bytes"))
@@ -138,27 +140,55 @@ class Search:
             self._inference.add(features, place)
         return features
 
-    def _digests(self, split: str) -> frozenset[int]:
-        """Of the records in the split's undamaged shards, where nothing but their bytes tells them apart."""
-        digests: set[int] = set()
-        for shard in self._remnants.shards[split]:
-            if shard.whole and shard.file is not None:
-                for piece in pieces(self._path(shard.file)):
-                    digests.add(int.from_bytes(hashlib.blake2b(piece.payload, digest_size=8).digest(), "little"))
-        return frozenset(digests)
+    def _sort_by_split(self, scanned: dict[str, dict[int, _Scanned]], homes: dict[str, dict[int, Home]]) -> None:
+        """Put records that are of another split than the file they lie in to a shard there that may have had them."""
+        moved: list[tuple[_Scanned, Found]] = []
+        for split, of_split in scanned.items():
+            for scan in of_split.values():
+                staying = []
+                for record in scan.found:
+                    own = self._identities.split_of(record.digest)
+                    if own in (None, split):
+                        staying.append(record)
+                        continue
+                    of_own = homes.get(own or "", {}).items()
+                    fitting = [i for i, home in of_own if home.in_range(record) and not home.contradiction(record)]
+                    if len(fitting) == 1:
+                        moved.append((scanned[own or ""][fitting[0]], record))
+                    scan.not_records.append(f"offset {record.start}: a record of the split {own}")
+                scan.found = staying
+        for scan, record in moved:
+            scan.found.append(record)
 
-    def _homes(
-        self, split: str, damaged: list[int], serial: bool, distinct: bool, found: Sequence[Found]
-    ) -> dict[int, Home]:
+    def _homes_by_records(self, split: str, scanned: dict[int, _Scanned]) -> dict[int, Home]:
+        """Without a manifest: what the records themselves say of the shards of a split, all of which were scanned."""
+        shards = self._remnants.shards[split]
+        suspect = {i: scan for i, scan in scanned.items() if not scan.intact(shards[i].records)}
+        records = [record for scan in suspect.values() for record in scan.found]
+        # One digest a serial, and ascending: then they are places in a plan, or as good. Other ids stay as they lie.
+        ours = all(record.serial is not None for record in records)
+        ours = ours and len({record.serial for record in records}) == len({record.digest for record in records})
+        distinct = ours or all(scan.named for scan in suspect.values())
+        ours = ours and _ascending([[record.serial or 0 for record in scan.found] for scan in suspect.values()])
+        for i, scan in scanned.items():
+            if i not in suspect or not ours:
+                scan.found = [replace(record, serial=None) for record in scan.found]
+        return {i: Home(shards[i].records, distinct=distinct and i in suspect) for i in scanned}
+
+    def _homes(self, split: str, scanned: dict[int, _Scanned]) -> dict[int, Home]:
         remnants = self._remnants
+        if not remnants.planned:
+            for scan in scanned.values():
+                scan.found = [replace(record, serial=None) for record in scan.found]
+        found = [record for scan in scanned.values() for record in scan.found]
         shards = remnants.shards[split]
         labels = remnants.labels.get(split)
         counts = [shard.records or 0 for shard in shards]
         firsts = np.cumsum([0, *counts]).tolist()
-        ranges = self._ranges(split, firsts, found) if serial else None
+        ranges = self._ranges(split, firsts, found) if remnants.planned else None
         homes: dict[int, Home] = {}
-        for i in damaged:
-            home = Home(records=shards[i].records, offsets=shards[i].offsets, distinct=distinct)
+        for i in scanned:
+            home = Home(records=shards[i].records, offsets=shards[i].offsets, distinct=remnants.distinct)
             if labels is not None:
                 home = replace(home, labels=labels[firsts[i] : firsts[i + 1]])
             if ranges is not None:
@@ -223,6 +253,12 @@ def _remains(path: str, start: int, end: int | None = None) -> tuple[str | None,
         return None, None
     serial, name = _serial(features), _one(features, FILENAME, "bytes")
     return None if serial is None else str(serial), None if name is None else name_text(bytes(name))
+
+
+def _ascending(files: Sequence[Sequence[int]]) -> bool:
+    """Whether nearly all neighbours do: a damaged file of ours has a range out of its place here and there."""
+    steps = [after > before for serials in files for before, after in pairwise(serials)]
+    return 10 * steps.count(False) <= len(steps)
 
 
 def _end_serials(path: str, offsets: np.ndarray) -> tuple[int | None, int | None]:

@@ -1,7 +1,8 @@
 """A new dataset of every undamaged record of a damaged one, and the list of what was lost. The old one is only read.
 
 A damaged shard is read twice: to find its whole records and say which belong to the dataset, then to copy those, byte
-for byte. In memory are their places, about 300 bytes for each record in the damaged shards of one split.
+for byte. In memory are their places, about 300 bytes for each record in damaged shards. Where there are any, whole
+shards are read for the names of theirs.
 """
 
 import json
@@ -31,11 +32,9 @@ from shardfeed.example import decode
 from shardfeed.files import NewFile, storage_error, write_file
 from shardfeed.framing import unframe
 from shardfeed.manifest import FileInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, REJECTED, dataset_name, shard_stem
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, REJECTED, SALVAGED, dataset_name, shard_stem
 from shardfeed.scan import pieces
 from shardfeed.schema import Schema
-
-SALVAGED = "salvaged.json"
 
 Progress = Callable[[int], object]
 
@@ -62,7 +61,7 @@ def salvage(
         raise UsageError(target, "lies in the dataset, which is only read", "choose a place outside of it")
     remnants = look_for_remnants(directory, progress)
     search = Search(remnants, progress)
-    searched = {split: search.search(split) for split in remnants.shards}
+    searched = search.search()
     schema = search.schema()
     with new_dataset(target) as building:
         receipts: dict[str, list[Receipt]] = {}
@@ -72,7 +71,9 @@ def salvage(
             receipts[split] = []
             for number, remnant in enumerate(shards):
                 copy = _ShardCopy(building, split, number, len(shards), schema)
-                receipt, tally, left_out = copy.write(directory, remnant, searched[split].get(number), progress)
+                written = remnants.manifest.splits[split].shards[number].data if remnants.manifest else None
+                found = searched[split].get(number)
+                receipt, tally, left_out = copy.write(directory, remnant, found, written, progress)
                 receipts[split].append(receipt)
                 tallies.append(tally)
                 if number in searched[split] or left_out:
@@ -86,6 +87,8 @@ def salvage(
         sidecars = {**remnants.kept, **tfds_view(name, schema, splits, tallies)}
         if not all(shard.complete for shard in damaged):
             told = told_json(expected, recovered, damaged, remnants.notes)
+            if SALVAGED in remnants.kept:
+                told["earlier"] = json.loads(remnants.kept[SALVAGED])
             sidecars[SALVAGED] = (json.dumps(told, indent=1, sort_keys=True) + "\n").encode()
         old = remnants.manifest
         manifest = stage_manifest(
@@ -113,9 +116,12 @@ class _ShardCopy:
         self._split, self._number, self._schema = split, number, schema
 
     def write(
-        self, directory: str, remnant: Remnant, searched: Searched | None, progress: Progress
+        self, directory: str, remnant: Remnant, searched: Searched | None, written: FileInfo | None, progress: Progress
     ) -> tuple[Receipt, ShardTally, list[str]]:
-        """Copy the records that belong to it, with an index; those left out are the third value, as "where: why"."""
+        """Copy the records that belong to it, with an index; those left out are the third value, as "where: why".
+
+        `written`: the file of a shard that was not searched. Raises IntegrityError where it is no longer that.
+        """
         tally = ShardTally(self._schema.class_names)
         left_out: list[str] = []
         if searched is not None:
@@ -139,6 +145,10 @@ class _ShardCopy:
                 tally.add(features, len(framed))
         index = FileInfo(*write_file(self._path + INDEX_SUFFIX, tally.index()))
         data = FileInfo(shard.size, shard.crc32c)
+        if searched is None and data != written:
+            source = os.path.join(directory, remnant.file or "")
+            if FileInfo.of_file(source) != written:
+                raise IntegrityError(source, "changed while it was read", "run again when nothing writes to it")
         return tally.receipt(self._split, self._number, self._schema, data, index), tally, left_out
 
 

@@ -7,6 +7,7 @@ import runpy
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from trees import tree
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, convert, salvage, survey
+from shardfeed.converters.salvage_search import Search
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.example import decode, encode
 from shardfeed.framing import frame
+from shardfeed.manifest import FileInfo, ShardInfo, read_manifest
 from shardfeed.pipelines import train_batches
 from shardfeed.readers import Dataset, verify
-from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature
+from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
 
 damage = runpy.run_path(str(Path(__file__).parent / "damages.py"))["damage"]
 
@@ -360,3 +363,173 @@ def test_random_damage_many_times(
     lossy = sum(one_trial(whole, tmp_path / "data", tmp_path, rng) for _ in range(500))
     what = f"damaged datasets salvaged, {rejected} inputs rejected before"
     torture_result(what, trials=500, with_losses=lossy, failures=0, seed=seed)
+
+
+@pytest.fixture
+def raw(folder: Callable[..., Path], tmp_path: Path) -> Path:
+    """Records of one size, in two splits: sizes and places tell nothing."""
+    images = folder(20)
+    image = ImageOptions(encode="raw", size=(8, 8))
+    convert(ImageFolder(images), tmp_path / "raw", split={"train": 0.5, "test": 0.5}, shards=2, image=image, workers=1)
+    return tmp_path / "raw"
+
+
+@pytest.mark.promise(23)
+@pytest.mark.parametrize("genuine", [True, False])
+@pytest.mark.parametrize("other_whole", [True, False])
+def test_records_of_another_split_are_strangers(raw: Path, tmp_path: Path, genuine: bool, other_whole: bool) -> None:
+    """They lie where the index has records of their size, with source ids in range and, here and there, the label."""
+    whole = payloads(raw)
+    ours, theirs = "train-00000-of-00002.tfrecord", "test-00000-of-00002.tfrecord"
+    content = (raw / theirs).read_bytes() + ((raw / ours).read_bytes() if genuine else b"")
+    (raw / ours).write_bytes(content)
+    if not other_whole:
+        data = bytearray((raw / theirs).read_bytes())
+        data[200] ^= 1
+        (raw / theirs).write_bytes(data)
+    result, found = salvaged(raw, tmp_path / "out")
+    assert found[ours] == (whole[ours] if genuine else [])
+    assert found[theirs] == whole[theirs], "the copy that lies in the other split is as good"
+    assert {name for name in found if found[name] != whole[name]} <= {ours, theirs}
+    told = {shard.name: shard for shard in result.shards}[ours]
+    assert len(told.left_out) >= len(whole[theirs]) - 1
+
+
+@pytest.mark.promise(23)
+def test_the_same_images_in_another_conversion_are_strangers(folder: Callable[..., Path], tmp_path: Path) -> None:
+    images, image = folder(10), ImageOptions(encode="raw", size=(8, 8))
+    for name, seed in (("ours", 0), ("theirs", 9)):
+        convert(ImageFolder(images), tmp_path / name, shards=3, image=image, seed=seed, workers=1)
+    whole = payloads(tmp_path / "ours")
+    shard = "train-00001-of-00003.tfrecord"
+    shutil.copyfile(tmp_path / "theirs" / shard, tmp_path / "ours" / shard)
+    _, found = salvaged(tmp_path / "ours", tmp_path / "out")
+    names = [decode(payload)[FILENAME][1][0] for of_shard in found.values() for payload in of_shard]
+    assert len(set(names)) == len(names), "no image twice"
+    assert {name: p for name, p in found.items() if name != shard} == {n: p for n, p in whole.items() if n != shard}
+
+
+@pytest.mark.promise(23)
+def test_a_copy_of_a_whole_shard_without_its_index(copy: Path, flowers: Dataset, tmp_path: Path) -> None:
+    """In front of records of its neighbour, with rejected inputs: ranges of source ids overlap then."""
+    whole = payloads(Path(flowers.directory))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    assert not manifest["rejected"]
+    first, lost, last = (f"train-0000{n}-of-00004.tfrecord" for n in (0, 1, 2))
+    (copy / last.replace("record", "index")).unlink()
+    (copy / first).write_bytes((copy / first).read_bytes() + (copy / last).read_bytes())
+    (copy / lost).unlink()
+    result, found = salvaged(copy, tmp_path / "out")
+    assert found == {**whole, lost: []}
+    assert result.lost == len(whole[lost])
+
+
+def foreign(place: Path, ids: list[list[int]]) -> list[list[bytes]]:
+    """Shards of records with those ids, as others write them: in any order, some again and again."""
+    place.mkdir()
+    features = {SOURCE_ID: Feature("bytes"), FILENAME: Feature("bytes"), LABEL: Feature("int64")}
+    shards = []
+    for shard, numbers in enumerate(ids):
+        values = [{SOURCE_ID: b"%d" % n, FILENAME: b"%d.jpg" % n, LABEL: n % 3} for n in numbers]
+        shards.append([frame(encode(features, value)) for value in values])
+        (place / f"train-{shard:05d}-of-{len(ids):05d}.tfrecord").write_bytes(b"".join(shards[-1]))
+    return shards
+
+
+@pytest.mark.promise(23)
+@pytest.mark.parametrize("manifest", ["never", "lost"])
+def test_records_of_others_keep_their_order(tmp_path: Path, seed: int, manifest: str) -> None:
+    ids = random.Random(seed).sample(range(10**6), 60)
+    place = tmp_path / "coco"
+    shards = foreign(place, [ids[:20], ids[20:40] + ids[20:25], ids[40:]])
+    if manifest == "lost":
+        adopt(survey(place))
+        (place / "manifest.json").unlink()
+    path = place / "train-00001-of-00003.tfrecord"
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+    salvage(place, tmp_path / "out")
+    found = [(tmp_path / "out" / name.name).read_bytes() for name in sorted(place.glob("*.tfrecord"))]
+    assert found[0] == b"".join(shards[0])
+    assert found[2] == b"".join(shards[2])
+    assert found[1] in (b"".join(shards[1][1:]), b"".join(shards[1][1:21])), "repetitions may count as damage there"
+
+
+@pytest.mark.promise(23)
+def test_repetitions_of_others_stay_where_nothing_is_damaged(tmp_path: Path) -> None:
+    shards = foreign(tmp_path / "six", [[7] * 6, [1, 2, 3]])
+    result = salvage(tmp_path / "six", tmp_path / "out")
+    found = [(tmp_path / "out" / f"train-0000{n}-of-00002.tfrecord").read_bytes() for n in (0, 1)]
+    assert found == [b"".join(of_shard) for of_shard in shards]
+    assert result.recovered == 9
+
+
+@pytest.mark.promise(23)
+def test_side_files_come_along(tmp_path: Path) -> None:
+    place = tmp_path / "theirs"
+    foreign(place, [[3, 1, 2], [5, 4, 6]])
+    (place / "README.txt").write_text("mine")
+    adopt(survey(place))
+    for number in range(2):
+        target = tmp_path / f"out{number}"
+        path = place / "train-00000-of-00002.tfrecord"
+        data = bytearray(path.read_bytes())
+        data[60] ^= 1
+        path.write_bytes(data)
+        result = salvage(place, target)
+        assert (target / "README.txt").read_text() == "mine"
+        assert verify(target).damages == []
+        place = target
+        assert result.lost == 1
+    told = json.loads((target / "salvaged.json").read_text())
+    assert told["earlier"]["lost"] == told["lost"] == 1
+    assert "earlier" not in told["earlier"]
+    (target / "README.txt").write_text("changed")
+    result = salvage(target, tmp_path / "last")
+    assert any("README.txt is missing or damaged" in note for note in result.notes)
+    assert (tmp_path / "last" / "salvaged.json").read_bytes() == (target / "salvaged.json").read_bytes()
+
+
+@pytest.mark.promise(12)
+def test_a_dataset_that_is_replaced_meanwhile(
+    copy: Path, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(ImageFolder(folder(8)), tmp_path / "other", split={"train": 0.8, "validation": 0.2}, shards=4, workers=1)
+    for name in ("train", "validation"):
+        other = sorted((tmp_path / "other").glob(f"{name}-*.tfrecord"))
+        assert other
+    whole = Search.schema
+
+    def meanwhile(self: Search) -> Schema:
+        shutil.copyfile(other[0], copy / "train-00000-of-00004.tfrecord")
+        return whole(self)
+
+    data = bytearray((copy / SHARD).read_bytes())
+    data[500] ^= 1
+    (copy / SHARD).write_bytes(data)
+    monkeypatch.setattr(Search, "schema", meanwhile)
+    with pytest.raises(IntegrityError, match="changed while it was read"):
+        salvage(copy, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.promise(22)
+def test_a_manifest_that_lies_about_what_is_not_there(copy: Path, tmp_path: Path) -> None:
+    """Its checksum is right. A missing shard of 2^40 records, a column of labels without names."""
+    manifest = read_manifest(str(copy))
+    (copy / SHARD).unlink()
+    split = manifest.splits["train"]
+    shards = list(split.shards)
+    huge = 1 << 40
+    shards[1] = ShardInfo(huge, FileInfo(huge * 16, 1), FileInfo(huge * 5, 1))
+    lying = replace(split, shards=tuple(shards))
+    splits = {**manifest.splits, "train": lying}
+    for name, value in (
+        ("huge", replace(manifest, splits={**splits, "train": replace(lying, columns={})})),
+        ("nameless", replace(manifest, schema=Schema(manifest.schema.features, {}))),
+    ):
+        (copy / "manifest.json").write_bytes(value.to_bytes())
+        result = salvage(copy, tmp_path / name)
+        assert result.recovered > 100
+        assert all(not shard.lost for shard in result.shards) == (name == "huge")
