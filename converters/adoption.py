@@ -8,7 +8,7 @@ whose shards are links to them.
 import os
 import zlib
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,16 +29,24 @@ from shardfeed.converters.staging import Staging
 from shardfeed.converters.tally import ShardTally, image_options
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
 from shardfeed.example import decode, is_sequence_example
-from shardfeed.files import Lock, storage_error, write_file
+from shardfeed.files import TEMPORARY, Lock, remove_file, storage_error, write_file
 from shardfeed.framing import FOOTER_BYTES, extend_crc32c
 from shardfeed.label_column import column_name
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, dataset_name, shard_stem
+from shardfeed.naming import (
+    INDEX_SUFFIX,
+    MANIFEST,
+    RECORD_SUFFIX,
+    TFDS_FILES,
+    check_split_name,
+    dataset_name,
+    is_dataset_file,
+    shard_stem,
+)
 from shardfeed.scan import whole_records
 from shardfeed.schema import LABEL, Schema
 
 _SHOWN = 5
-_TFDS_FILES = {"dataset_info.json", "features.json"}
 _ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
@@ -147,6 +155,7 @@ def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     _check_beside(found)
     lock = Lock(Staging(found.directory).lock, owner())
     try:
+        _sweep(found.directory)
         return _write(found, found.directory, found.directory)
     finally:
         lock.release()
@@ -169,11 +178,9 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
         splits[split.name] = split_info(directory, split.name, found.schema, receipts)
     name = dataset_name(os.path.basename(target))
     written = {file for info in splits.values() for file in _written(info)}
-    kept = {
-        file: FileInfo.of_file(os.path.join(directory, file))
-        for file in found.left_aside
-        if beside and file not in written
-    }
+    ours = {file for split in found.splits for file in split.files} | written
+    others = [file for file in _files(directory) if file not in ours] if beside else []
+    kept = {file: FileInfo.of_file(os.path.join(directory, file)) for file in others}
     tallies = [tally for of_split in found.tallies.values() for tally in of_split]
     size = image_options(tallies).shape
     return stage_manifest(
@@ -181,7 +188,7 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
         name=name,
         schema=found.schema,
         splits=splits,
-        sidecars={} if _TFDS_FILES & kept.keys() else tfds_view(name, found.schema, splits, tallies),
+        sidecars=_tfds_view(name, found.schema, splits, tallies, kept),
         fingerprint=shards_fingerprint(b"adopted", found.data),
         options={
             "adopted": True,  # `salvage` then does not take source ids for places in a plan
@@ -192,6 +199,26 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
         made_by={"shardfeed": shardfeed.__version__},
         kept=kept if beside else None,
     )
+
+
+def _tfds_view(
+    name: str,
+    schema: Schema,
+    splits: Mapping[str, SplitInfo],
+    tallies: Sequence[ShardTally],
+    kept: Mapping[str, FileInfo],
+) -> dict[str, bytes]:
+    """TFDS's files, unless the folder has its own: other ones than those that a run of ours, now killed, had made."""
+    view = tfds_view(name, schema, splits, tallies)
+    own = [file for file in TFDS_FILES & kept.keys() if file not in view or kept[file] != FileInfo.of(view[file])]
+    return {} if own else view
+
+
+def _sweep(directory: str) -> None:
+    """Remove files that a run which was killed had begun to write."""
+    for file in _files(directory):
+        if file.endswith(TEMPORARY) and is_dataset_file(file.removesuffix(TEMPORARY)):
+            remove_file(os.path.join(directory, file))
 
 
 def _written(info: SplitInfo) -> list[str]:
@@ -230,6 +257,9 @@ def _check_beside(found: Survey) -> None:
         raise UsageError(
             found.directory, problem + f"{RECORD_SUFFIX})", "name a new directory, which gets links to them"
         )
+    if os.path.lexists(os.path.join(found.directory, MANIFEST)):
+        problem = f"holds a {MANIFEST} of something else, in whose place ours would be"
+        raise UsageError(found.directory, problem, "name a new directory, which gets links to the shards")
     with os.scandir(found.directory) as entries:
         others = sorted(entry.name for entry in entries if not entry.is_file())
     if others:

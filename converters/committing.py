@@ -37,13 +37,24 @@ def new_dataset(out: str) -> Iterator[str]:
         make_directory(building)
         try:
             yield building
-            publish(building, out)
+            _publish(building, out)
         except BaseException:
             with suppress(StorageError):
                 remove_tree(building)
             raise
     finally:
         lock.release()
+
+
+def _publish(building: str, out: str) -> None:
+    """As `publish`, with an error of its own where the name is there already: the same command could not run again."""
+    try:
+        publish(building, out)
+    except StorageError as error:
+        if os.path.lexists(building) or not os.path.lexists(out):
+            raise
+        problem = f"is complete, but a power cut now may lose its name: {error.problem}"
+        raise StorageError(out, problem, "look after the disk; `sync` and `shardfeed verify` say more") from error
 
 
 def owner() -> str:

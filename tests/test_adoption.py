@@ -2,6 +2,9 @@
 
 import gzip
 import io
+import signal
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from trees import tree
 
 import shardfeed
 from shardfeed.converters import adopt, survey
@@ -18,6 +22,7 @@ from shardfeed.framing import frame
 from shardfeed.pipelines import eval_batches, train_batches
 from shardfeed.readers import verify
 from shardfeed.schema import LABEL, Feature
+from shardfeed.tools.cli import main
 from shardfeed.tools.verify_command import check_image
 
 NAMES = ("tench", "goldfish", "shark")
@@ -262,3 +267,69 @@ def test_folders_without_records(tmp_path: Path) -> None:
         survey(tmp_path)
     with pytest.raises(UsageError, match="split"):
         survey(tmp_path, split_name="a b")
+
+
+KILLED = """
+import os, signal, sys
+name, directory = sys.argv[1:]
+rename = os.rename
+def killed(source, target):
+    if os.path.basename(target) == name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+os.rename = killed
+from shardfeed.converters import adopt, survey
+adopt(survey(directory))
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "manifest.json",
+        "dataset_info.json",
+        "features.json",
+        "train-00001-of-00002.tfindex",
+        "train.image.class.label.npy",
+    ],
+)
+def test_killed_while_it_writes_beside_the_files(tmp_path: Path, name: str) -> None:
+    """The next run makes the same dataset as one that was not killed; nothing half written becomes part of it."""
+    for place in ("whole", "killed"):
+        (tmp_path / place).mkdir()
+        for shard in range(2):
+            records = [frame(imagenet(number)) for number in range(shard * 5, shard * 5 + 5)]
+            (tmp_path / place / f"train-{shard:05d}-of-00002.tfrecord").write_bytes(b"".join(records))
+        (tmp_path / place / "README.txt").write_text("mine")
+    adopt(survey(tmp_path / "whole"))
+    done = subprocess.run([sys.executable, "-c", KILLED, name, str(tmp_path / "killed")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / "killed" / f"{name}.partial").exists()
+    adopt(survey(tmp_path / "killed"))
+    assert verify(tmp_path / "killed").damages == []
+    found, expected = tree(tmp_path / "killed"), tree(tmp_path / "whole")
+    named = {"manifest.json", "dataset_info.json"}  # they hold the folder's name
+    assert found.keys() == expected.keys()
+    assert {n: d for n, d in found.items() if n not in named} == {n: d for n, d in expected.items() if n not in named}
+
+
+def test_a_folders_own_files_of_tfds_stay(tmp_path: Path) -> None:
+    (tmp_path / "train-00000-of-00001.tfrecord").write_bytes(frame(imagenet(1)))
+    (tmp_path / "dataset_info.json").write_text("mine")
+    adopt(survey(tmp_path))
+    assert (tmp_path / "dataset_info.json").read_text() == "mine"
+    assert not (tmp_path / "features.json").exists()
+    assert verify(tmp_path).damages == []
+
+
+def test_a_manifest_of_something_else(tmp_path: Path) -> None:
+    """It is not taken for ours, and not written over."""
+    root = tmp_path / "app"
+    root.mkdir()
+    (root / "train-00000-of-00001.tfrecord").write_bytes(frame(imagenet(1)))
+    (root / "manifest.json").write_text('{"name": "an app of the web"}')
+    assert main(["index", str(root), str(tmp_path / "out"), "--quiet"]) == 0
+    assert verify(tmp_path / "out").damages == []
+    with pytest.raises(UsageError, match=r"a manifest.json of something else"):
+        adopt(survey(root))
+    assert (root / "manifest.json").read_text() == '{"name": "an app of the web"}'

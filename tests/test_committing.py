@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed import files
 from shardfeed.converters.committing import new_dataset
-from shardfeed.errors import BusyError, OutputExistsError, UsageError
+from shardfeed.errors import BusyError, OutputExistsError, StorageError, UsageError
 
 
 def build(out: Path) -> None:
@@ -48,4 +49,18 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(BusyError, match="process"):
             build(tmp_path / "out")
         assert Path(directory).is_dir()
+    assert names(tmp_path) == ["out"]
+
+
+def test_an_error_after_the_rename_says_that_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command could not run again."""
+
+    def fails(path: str) -> None:
+        if path == str(tmp_path) and (tmp_path / "out").exists():
+            raise StorageError(path, "cannot fsync: Input/output error (EIO)")
+
+    monkeypatch.setattr(files, "fsync_directory", fails)
+    with pytest.raises(StorageError, match=r"out: is complete, but a power cut now may lose its name: .*EIO"):
+        build(tmp_path / "out")
+    assert names(tmp_path / "out") == ["file"]
     assert names(tmp_path) == ["out"]

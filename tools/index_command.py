@@ -14,6 +14,7 @@ from shardfeed.converters.classes import read_class_list
 from shardfeed.converters.committing import check_new_output
 from shardfeed.converters.reindex import Rebuilt, rebuild
 from shardfeed.errors import IntegrityError, UsageError, escape
+from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import LABEL
 from shardfeed.tools.text import in_usual_order, listing, size_text, table
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild, adopt or only look; exit code 4 when a file is damaged that is not made of the shards."""
-    is_dataset = os.path.isfile(os.path.join(args.dataset, MANIFEST))
+    is_dataset = has_manifest(args.dataset)
     if args.out is not None and args.rebuild:
         raise UsageError("--rebuild", "writes into DIR, and OUT is given too", "leave one out")
     if is_dataset and (args.out or args.split_name or args.class_names or args.partial):
