@@ -174,9 +174,9 @@ def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
 
 
 def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
-    records = tf.data.TFRecordDataset(checked_path(shard), buffer_size=READ_BYTES).concatenate(check_at_end(shard))
-    counted = records.apply(tf.data.experimental.assert_cardinality(shard["records"]))
-    return counted.enumerate(shard["first"]).skip(shard["skip"]).take(shard["take"])
+    records = tf.data.TFRecordDataset(checked_path(shard), buffer_size=READ_BYTES)
+    counted = records.apply(tf.data.experimental.assert_cardinality(shard["records"])).enumerate(shard["first"])
+    return counted.skip(shard["skip"]).take(shard["take"]).concatenate(check_at_end(shard))
 
 
 def _shard_records_skipping(split: Split, damaged: Skip, fill: bool) -> ReadShard:

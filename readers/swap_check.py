@@ -46,14 +46,15 @@ def checked_path(shard: dict[str, tf.Tensor]) -> tf.Tensor:
 
 
 def check_at_end(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
-    """No records, but a second look: the directory may have been swapped between the first one and the opening."""
+    """No (place, record), but a second look: the directory may have been swapped between the first and the opening."""
 
     @tf.autograph.experimental.do_not_convert
-    def nothing(record: tf.Tensor) -> tf.Tensor:
+    def nothing(*element: tf.Tensor) -> tf.Tensor:
+        place, record = element
         with tf.control_dependencies([_assertion(shard)]):
-            return tf.constant(False) & tf.equal(record, b"")
+            return tf.less(place, 0) & tf.equal(record, b"")
 
-    return tf.data.Dataset.from_tensors(tf.constant(b"")).filter(nothing)
+    return tf.data.Dataset.from_tensors((tf.constant(0, tf.int64), tf.constant(b""))).filter(nothing)
 
 
 def _assertion(shard: dict[str, tf.Tensor]) -> tf.Operation:

@@ -27,6 +27,7 @@ from shardfeed.framing import (
 _WINDOW = 1 << 20  # bytes read at once
 _SEARCHED = 1 << 18  # bytes searched at once: where all are zero, each offset takes 50 bytes of memory
 _LENGTH_BYTES = 8
+_MOST_VAIN = 8  # times the file's size
 _REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
 
 
@@ -169,6 +170,7 @@ class _ShardFile:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
         self._start, self._data = 0, b""
+        self._vain = 0  # bytes behind headers that were no records
 
     def __enter__(self) -> "_ShardFile":
         return self
@@ -210,7 +212,11 @@ class _ShardFile:
         return RecordError(place, "it changed while it was read", "read it again")
 
     def next_whole(self, offset: int) -> int:
-        """Where the first whole record from `offset` on starts; the file's end when there is none."""
+        """Where the first whole record from `offset` on starts; the file's end when there is none.
+
+        Headers without a record behind them come by forgery only. They cannot make each byte be read as often as there
+        are headers: once such ones had spoken of several times the file's size, no more of them are looked behind.
+        """
         while self.size - offset >= FRAME_BYTES:
             data = os.pread(self._fd, _SEARCHED, offset)
             zeros = len(data) - len(data.lstrip(b"\0"))
@@ -218,8 +224,12 @@ class _ShardFile:
                 offset += zeros - HEADER_BYTES
                 continue
             for at in header_offsets(data, self.size - offset):
+                length = int.from_bytes(data[at : at + _LENGTH_BYTES], "little")
+                if self._vain + length > _MOST_VAIN * self.size + _WINDOW:
+                    continue
                 if self.length_at(offset + at) is not None:
                     return offset + at
+                self._vain += length
             if len(data) < HEADER_BYTES:
                 break  # the file became shorter meanwhile
             offset += len(data) - HEADER_BYTES + 1

@@ -177,3 +177,20 @@ def test_the_search_is_fast_enough_to_be_used() -> None:
     started = os.times().user
     assert header_offsets(data, 1 << 40) == []
     assert os.times().user - started < 1
+
+
+@pytest.mark.promise(22)
+def test_forged_headers_cost_no_more_than_a_few_readings(tmp_path: Path) -> None:
+    """Headers with right CRCs every 16 bytes, all of which reach to the end of 4 MiB."""
+    size = 4 << 20
+    path = tmp_path / "shard"
+    headers = []
+    for at in range(0, size - 200, 16):
+        length = (size - 100 - at - FRAME_BYTES).to_bytes(8, "little")
+        headers.append(length + mask(crc32c(length)).to_bytes(4, "little") + b"....")
+    whole = frame(b"the last one")
+    path.write_bytes(b"".join(headers) + b"." * 20 + whole + frame(b"x" * 10))
+    before = os.times().user
+    pieces_found = list(pieces(str(path)))
+    assert os.times().user - before < 5, "a minute, when each header is believed"
+    assert sum(piece.end - piece.start for piece in pieces_found) == path.stat().st_size

@@ -295,3 +295,29 @@ def test_a_stream_never_mixes(swapped: Callable[[], None], tmp_path: Path) -> No
         serialized_records(split)
     again = serialized_records(shardfeed.open(tmp_path / "out")["train"])
     assert sorted(record.numpy() for _, record in again) != sorted(expected)
+
+
+@pytest.mark.promise(12)
+@pytest.mark.parametrize("part", [slice(None), slice(50), slice(5, 45)], ids=str)
+def test_a_swap_between_the_look_and_the_opening(
+    swapped: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: slice
+) -> None:
+    """Microseconds, in which each shard that is opened is the other dataset's: a second look follows its records."""
+    import tensorflow as tf
+
+    from shardfeed.readers import stream
+
+    looks = itertools.count(1)
+
+    def swap(path: bytes) -> bytes:
+        if next(looks) == 2:
+            swapped()
+        return path
+
+    whole = stream.checked_path
+    monkeypatch.setattr(
+        stream, "checked_path", lambda shard: tf.ensure_shape(tf.numpy_function(swap, [whole(shard)], tf.string), [])
+    )
+    split = shardfeed.open(tmp_path / "out")["train"][part]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="replaced by another dataset"):
+        list(stream.serialized_records(split))
