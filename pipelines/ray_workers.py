@@ -107,7 +107,7 @@ class RayWorkers(ThreadWorkers):
                 # As elsewhere: `buffer` that are ready, and one more in the making or waiting for room.
                 self._changed.wait_for(lambda: self.stopped or len(lane) <= self._buffer)
                 room = self._buffer + 1 - len(lane)
-            while not self.stopped and len(asked) < room:
+            while self._connected() and len(asked) < room:
                 asked.append(self._actors[worker.number].item.remote(worker, got + len(asked)))
             if not self._arrived(asked):
                 return
@@ -130,7 +130,7 @@ class RayWorkers(ThreadWorkers):
 
     def _arrived(self, asked: Sequence[Any]) -> bool:
         """Wait for the first; False when all was stopped. Raises WorkerLostError when the head does not answer."""
-        while not self.stopped and ray.is_initialized():
+        while self._connected():
             # Also while batches come, which actors give without the head: after a minute Ray would end this process.
             if time.monotonic() > self._next_check:
                 self._next_check = time.monotonic() + _CHECK
@@ -138,6 +138,13 @@ class RayWorkers(ThreadWorkers):
             if ray.wait([asked[0]], timeout=_LOOK)[0]:
                 return True
         return False
+
+    def _connected(self) -> bool:
+        """False when all was stopped. Raises WorkerLostError when someone else has disconnected this process."""
+        if not self.stopped and not self._cluster.connected():
+            problem = "this process was disconnected from it"
+            raise WorkerLostError("Ray cluster", problem, "call ray.shutdown() when the batches are used up")
+        return not self.stopped
 
     def _begin_again(self, number: int, got: int, losses: int, error: RayError) -> None:
         """An actor is lost, or something that it gave: have another."""

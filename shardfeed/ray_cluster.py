@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,26 @@ def check_address(address: str | None) -> None:
         raise UsageError("address", f"got {address!r}, expected HOST:PORT", "`ray status` shows it")
 
 
+class _Connection:
+    """Ray has one a process, whoever uses it."""
+
+    def __init__(self) -> None:
+        self.guard = threading.RLock()  # a finalizer may leave while another is joined
+        self.users: weakref.WeakSet[Cluster] = weakref.WeakSet()
+        self.made_here: tuple[str, str] | None = None
+
+
+_connection = _Connection()
+
+
+def _current() -> tuple[str, str] | None:
+    """Head and job of this process's connection, of which each has others; None where there is none."""
+    if not ray.is_initialized():
+        return None
+    context = ray.get_runtime_context()
+    return context.gcs_address, context.get_job_id()
+
+
 class Cluster:
     """A connection to the cluster at `address`: "host:port" of its head; None as Ray chooses.
 
@@ -39,14 +60,23 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, *, prints: bool = False) -> None:
-        self._own = not ray.is_initialized()
-        if self._own:
-            _join(address, prints)
-        head = ray.get_runtime_context().gcs_address
-        if not self._own and address not in (None, "auto", head):
-            raise UsageError("address", f"got {address!r}, but this process is connected to {head}", "leave it out")
-        self._head = _parts(head)
+        with _connection.guard:
+            made = _current()
+            if made is None:
+                _join(address, prints)
+                made = _connection.made_here = _current()
+            elif address not in (None, "auto", made[0]):
+                problem = f"got {address!r}, but this process is connected to {made[0]}"
+                raise UsageError("address", problem, "leave it out")
+            assert made is not None
+            self._made = made
+            _connection.users.add(self)
+        self._head = _parts(made[0])
         self._heard = time.monotonic()
+
+    def connected(self) -> bool:
+        """Whether this process still is, by the same connection: others may call `ray.shutdown`, and connect anew."""
+        return _current() == self._made
 
     def cpus(self) -> int:
         """Of all nodes together, busy or not; at least 1."""
@@ -65,14 +95,18 @@ class Cluster:
                 raise WorkerLostError(place, problem, "start it again, then run the same command again") from error
 
     def leave(self, actors: list[Any]) -> None:
-        """End actors at once, and the connection if it was made here."""
-        if not ray.is_initialized():
-            return
-        for actor in actors:
-            with suppress(RayError):
-                ray.kill(actor)
-        if self._own:
-            ray.shutdown()
+        """End actors at once, and the connection if it was made here and nobody else uses it; again does nothing."""
+        with _connection.guard:
+            if self not in _connection.users:
+                return
+            _connection.users.discard(self)
+            if not self.connected():
+                return
+            for actor in actors:
+                with suppress(RayError):
+                    ray.kill(actor)
+            if _connection.made_here == self._made and not any(user.connected() for user in _connection.users):
+                ray.shutdown()
 
 
 def _parts(address: str) -> tuple[str, int]:

@@ -48,6 +48,34 @@ def test_an_address_is_connected_to_and_left(cluster: Any) -> None:
     assert not ray.is_initialized()
 
 
+def test_who_leaves_last_takes_the_connection_along(cluster: Any) -> None:
+    assert not ray.is_initialized()
+    first, second = (prefetch_ray([producers.counting] * 2, address=cluster.address) for _ in range(2))
+    with second:
+        with first:
+            running, iterator = iter(first), iter(second)
+            assert next(running).tolist() == next(iterator).tolist() == EVERY[0]
+        assert [each.tolist() for each in iterator] == EVERY[1:]
+    assert not ray.is_initialized()
+
+
+def test_a_connection_of_someone_else(cluster: Any) -> None:
+    """Who shuts ours down and connects anew keeps theirs."""
+    ours = ray_cluster.Cluster(cluster.address)
+    assert ours.connected()
+    ray.shutdown()
+    assert not ours.connected()
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    try:
+        assert not ours.connected()
+        ours.leave([])
+        with prefetch_ray([producers.counting] * 2) as batches:
+            assert [each.tolist() for each in batches] == EVERY
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "127.0.0.1", "127.0.0.1:many"])
 def test_an_address_that_cannot_be_meant(address: str) -> None:
     with pytest.raises(UsageError, match="address"):
@@ -99,6 +127,18 @@ def test_an_actor_that_is_lost_each_time(connected: Any) -> None:
             for each in batches:
                 found.append(each.tolist())
     assert found == [*EVERY[:4], [0, 2]]
+
+
+def test_someone_else_shuts_ray_down(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said, not a wait without end."""
+    with prefetch_ray([partial(producers.endless, pause=0.01)] * 2) as batches:
+        iterator = iter(batches)
+        next(iterator)
+        monkeypatch.setattr(ray_cluster, "_current", lambda: None)
+        with pytest.raises(WorkerLostError, match=r"Ray cluster: this process was disconnected"):
+            for _ in iterator:
+                pass
+        monkeypatch.undo()
 
 
 def test_arrays_are_where_they_lie(connected: Any) -> None:
