@@ -19,7 +19,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shard_writer import Receipt, ShardTask
 from shardfeed.converters.worker import IDLE, IMPORTABLE, Board
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.processes import START_METHODS, signals_later, without_main
+from shardfeed.processes import START_METHODS, hold_lifeline, signals_later, without_main
 
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 _STRIKES = 2  # deaths at one image before it is condemned
@@ -175,6 +175,7 @@ class LocalEngine:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         lifeline, end = self._context.Pipe(duplex=False)
+        hold_lifeline(end)
         board = Board(self._context.RawArray("q", IDLE))
         process = self._context.Process(target=work_with_parent, args=(lifeline, theirs, board.words), daemon=True)
         with signals_later(), without_main():

@@ -75,11 +75,14 @@ def _signature(seen: list[Any]) -> Any:
     import tensorflow as tf
 
     def spec(*arrays: np.ndarray) -> tf.TensorSpec:
+        dtypes = {tf.as_dtype(array.dtype) for array in arrays}  # texts of other lengths are of one
+        if len(dtypes) > 1:
+            raise ValueError("an array of the first batches has another dtype in each")
         shapes = [array.shape for array in arrays]
         if len({len(shape) for shape in shapes}) > 1:
             raise ValueError("an array of the first batches has another number of dimensions in each")
         dimensions = [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True)]
-        return tf.TensorSpec([None, *dimensions[1:]] if dimensions else [], tf.as_dtype(arrays[0].dtype))
+        return tf.TensorSpec([None, *dimensions[1:]] if dimensions else [], dtypes.pop())
 
     try:
         return tf.nest.map_structure(spec, *seen)

@@ -3,6 +3,7 @@
 What differs is where producers run: `Workers` is the whole extension point.
 """
 
+import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -143,9 +144,14 @@ class Batches(Iterator[Any]):
         self._alive = list(range(lanes))
         self._turn = 0  # place in `_alive`
         self._ordered = ordered
+        self._one = threading.Lock()  # several threads may share the batches
         self._stop = weakref.finalize(self, workers.stop)
 
     def __next__(self) -> Any:
+        with self._one:
+            return self._next()
+
+    def _next(self) -> Any:
         began = self._waits.clock()
         occupied: float | None = None
         while self._alive:

@@ -20,7 +20,7 @@ from shardfeed.pipelines.prefetcher import Workers
 from shardfeed.pipelines.process_worker import GRACE, IMPORTABLE, work
 from shardfeed.pipelines.producers import Batch, Failure, Item, Producer, Worker
 from shardfeed.pipelines.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader
-from shardfeed.processes import signals_later, without_main
+from shardfeed.processes import hold_lifeline, signals_later, without_main
 
 _LOOK = 0.5  # seconds between looks whether a worker lives, where a process of its own holds its connection open
 
@@ -162,6 +162,7 @@ class ProcessWorkers(Workers):
     def _start(self, number: int, producer: bytes) -> None:
         ours, theirs = self._context.Pipe()
         end, lifeline = self._context.Pipe(duplex=False)
+        hold_lifeline(lifeline)
         process = self._context.Process(
             target=work, args=(theirs, end, self._buffer), name=f"prefetch {number}", daemon=True
         )

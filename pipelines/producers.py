@@ -102,20 +102,23 @@ def items_of(producer: Producer, worker: Worker) -> Generator[Item, None, None]:
     """Each batch as a `Batch`, then `Ended` or a `Failure`. Closing it closes the producer, if that is a generator."""
     batches: Iterator[Any] | None = None
     last: Item = Ended()
+    given = False  # to whoever asks, who may close this meanwhile
     try:
         batches = iter(producer(worker) if callable(producer) else producer)
         for value in batches:
             batch = Batch(value)
             del value  # nothing here keeps a batch while the next is made
+            given = True
             yield batch
+            given = False
             del batch
-    except GeneratorExit:
-        if isinstance(batches, Generator):
-            batches.close()
-        raise
     except Exception as error:
         last = Failure(_as_raised(error), traceback.format_exc())
     except BaseException as error:  # SystemExit in a producer must not end the consumer, nor look like the end of data
+        if given:  # closed; a producer's own GeneratorExit is as SystemExit
+            if isinstance(batches, Generator):
+                batches.close()
+            raise
         lost = WorkerLostError(f"producers[{worker.number}]", f"left with {type(error).__name__}: {error}")
         last = Failure(lost, traceback.format_exc())
     yield last

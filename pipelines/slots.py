@@ -109,7 +109,7 @@ class SlotWriter:
             self._free.append(number)
 
     def _take(self, size: int) -> int:
-        if size > self._size:
+        if size > self._size or not self._size:  # none yet, and only empty arrays
             self._size = max(1, -(-size // mmap.PAGESIZE)) * mmap.PAGESIZE
             while self._free:
                 self._drop(self._free.pop())
@@ -174,7 +174,10 @@ class SlotReader:
         except EOFError:
             raise
         except (OSError, RuntimeError) as error:
-            raise _storage_error(getattr(error, "errno", None), str(error)) from error
+            # RuntimeError: a descriptor was sent, and none was left to receive it as.
+            number = error.errno if isinstance(error, OSError) else errno.EMFILE
+            few = "Too many open files: each batch that is kept has one (`ulimit -n`)"
+            raise _storage_error(number, few if number == errno.EMFILE else str(error)) from error
 
     def drop(self, slot: DroppedSlot) -> None:
         """Forget a slot: its memory goes with the last array in it."""

@@ -1,11 +1,14 @@
-"""How worker processes are started: without the caller's script, and undisturbed by Ctrl-C."""
+"""How worker processes are started: without the caller's script, undisturbed by Ctrl-C, not to outlive their parent."""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
 
 START_METHODS = ("spawn", "forkserver")  # not fork: it copies the locks of whatever threads the caller has running
 
@@ -53,3 +56,19 @@ def signals_later() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         for number in waiting:
             signal.raise_signal(number)
+
+
+_lifelines: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def hold_lifeline(end: Connection) -> None:
+    """Keep `end`, by whose closing a worker sees that this process is gone, out of forks of this process."""
+    _lifelines.add(end)
+
+
+def _let_go_of_lifelines() -> None:
+    for end in list(_lifelines):
+        end.close()
+
+
+os.register_at_fork(after_in_child=_let_go_of_lifelines)

@@ -17,7 +17,7 @@ import pytest
 
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.prefetch import Prefetcher, Worker, prefetch_processes, prefetch_ray, prefetch_threads
-from shardfeed.pipelines.producers import make_workers
+from shardfeed.pipelines.producers import Batch, Failure, items_of, make_workers
 
 COUNTS, batch, tag = producers.COUNTS, producers.batch, producers.tag
 
@@ -178,6 +178,40 @@ def test_an_error_comes_in_its_turn(prefetch: Callable[..., Prefetcher], at: int
 def test_errors_of_all_kinds(prefetch: Callable[..., Prefetcher], error: str, kind: Any, says: str) -> None:
     with prefetch([producers.Raiser(0, error)]) as batches, pytest.raises(kind, match=says):
         next(iter(batches))
+
+
+def test_a_producer_that_says_it_was_closed() -> None:
+    """Nobody closed it: that is no end of its batches, nor of the thread that runs it."""
+
+    def produce(worker: Worker) -> Iterator[int]:
+        yield 1
+        raise GeneratorExit
+
+    batch, failure = items_of(produce, make_workers(1, 0, 0)[0])
+    assert batch == Batch(1)
+    assert isinstance(failure, Failure)
+    assert "left with GeneratorExit" in str(failure.error)
+    with prefetch_threads([produce]) as batches, pytest.raises(WorkerLostError, match="GeneratorExit"):
+        list(batches)
+
+
+@quick
+@pytest.mark.parametrize("ordered", [True, False])
+def test_threads_may_share_an_iteration(prefetch: Callable[..., Prefetcher], ordered: bool) -> None:
+    found: list[tuple[int, int]] = []
+
+    def take() -> None:
+        found.extend(tuple(each.tolist()) for each in iterator)
+
+    produce = partial(producers.sleeper, pauses=(0.0,) * 3, count=200)
+    with prefetch([produce] * 3, ordered=ordered) as batches:
+        iterator = iter(batches)
+        threads = [threading.Thread(target=take, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+    assert sorted(found) == sorted((number, index) for number in range(3) for index in range(200))
 
 
 @quick_and_ray

@@ -274,6 +274,56 @@ def test_kill_nine(who: str, kind: str, method: str, tmp_path: Path, nothing_lef
     child.communicate()
 
 
+FORK = """
+import os, sys, time
+sys.path.insert(0, {here!r})
+from functools import partial
+import prefetch_producers as producers
+from shardfeed.pipelines.prefetch import prefetch_processes
+
+file = sys.argv[1]
+batches = prefetch_processes([partial(producers.noting, file=file)])
+next(iter(batches))  # and left: its worker ends
+batches = prefetch_processes([partial(producers.noting, file=file)])
+iterator = iter(batches)
+next(iterator)
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+    os._exit(0)
+print(child, flush=True)
+sys.stdin.read()
+batches.close()
+"""
+
+
+@pytest.mark.parametrize("how", ["close", "kill"])
+def test_a_fork_of_the_consumer_holds_no_worker(how: str, tmp_path: Path, nothing_left: None) -> None:
+    """It has a copy of whatever was open: the worker would not see that no one wants more."""
+    script, file = tmp_path / "script.py", tmp_path / "noted"
+    script.write_text(FORK.format(here=str(HERE)))
+    command = [sys.executable, str(script), str(file)]
+    pipe = subprocess.PIPE
+    consumer = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=child_environment())
+    assert consumer.stdout is not None
+    fork = int(consumer.stdout.readline())
+    try:
+        assert file.read_text().count("x") == 1
+        if how == "kill":
+            consumer.kill()
+        else:
+            assert consumer.stdin is not None
+            consumer.stdin.close()
+        deadline = time.monotonic() + SECONDS
+        while file.read_text().count("x") < 2:  # its `finally` ran
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        consumer.stdout.close()
+        consumer.wait()
+
+
 def test_without_a_guard_for_main(tmp_path: Path, nothing_left: None) -> None:
     """A producer of the script itself makes workers run the script: said, not a storm of processes."""
     script = tmp_path / "script.py"

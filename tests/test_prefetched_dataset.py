@@ -99,6 +99,37 @@ def test_strings() -> None:
     assert [row.tolist() for row in rows] == [[b"a", "é".encode()], [b"c", b"d"]]
 
 
+def test_texts_of_other_lengths() -> None:
+    with prefetch_threads([[np.array([text]) for text in ("a", "bcd", "ef")]]) as batches:
+        assert [row.tolist() for row in as_dataset(batches).as_numpy_iterator()] == [[b"a"], [b"bcd"], [b"ef"]]
+
+
+FLOATS = [np.array([0.5, 1.5]), np.array([2.5])]
+
+
+@pytest.mark.parametrize("others", [[np.array([1, 2])], [np.array([1, 2], np.float32)]], ids=str)
+def test_the_first_batches_are_of_one_dtype(others: list[np.ndarray]) -> None:
+    """Else the second would be cast to the first's, in silence."""
+    for arrays in (others + FLOATS, FLOATS[:1] + others):
+        says = r"do not make tensors: .* another dtype in each; pass signature="
+        with prefetch_threads([arrays]) as batches, pytest.raises(UsageError, match=says):
+            as_dataset(batches)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_signature_holds_from_the_first_batch_on(place: int) -> None:
+    arrays = FLOATS * 2
+    arrays.insert(place, np.array([1, 2]))
+    found = []
+    with prefetch_threads([arrays]) as batches:
+        dataset = as_dataset(batches, signature=tf.TensorSpec([None], tf.float64))
+        with pytest.raises(tf.errors.OpError, match=rf"batch {place}: got int64 \[2\], expected float64"):
+            for each in dataset.as_numpy_iterator():
+                found.append(each.tolist())
+    assert found == [array.tolist() for array in (FLOATS * 2)[: len(found)]]
+    assert len(found) >= place - 1  # one is on its way
+
+
 def test_steps() -> None:
     with prefetch_threads([producers.counting]) as batches:
         dataset = as_dataset(batches, steps=6)
@@ -109,11 +140,12 @@ def test_steps() -> None:
 
 
 def test_leaving_the_dataset_ends_the_workers() -> None:
+    before = set(threading.enumerate())
     batches = prefetch_threads([partial(producers.endless, pause=0.01)])
     for _, each in zip(range(3), as_dataset(batches), strict=False):
         assert each.shape == (1000,)
     batches.close()
     deadline = time.monotonic() + 5
-    while any(thread.name.startswith("prefetch") for thread in threading.enumerate()):
+    while any(thread.name.startswith("prefetch") for thread in set(threading.enumerate()) - before):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -122,6 +122,15 @@ def test_arrays_of_all_kinds(pair: Any, array: np.ndarray) -> None:
     assert found.flags.writeable
 
 
+def test_empty_arrays_first(pair: Any) -> None:
+    both = Both(1, *pair)
+    for size in (0, 0, 3, 0, 5000):
+        array, other = both.send(np.arange(size), np.zeros((0, 3)))
+        assert array.tolist() == list(range(size))
+        assert other.shape == (0, 3)
+    assert set(both.new) == {4096, 40_960}
+
+
 def test_no_memory_for_a_slot(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     both = Both(2, *pair)
     monkeypatch.setattr(slots, "memory_free", lambda: 16_383)
@@ -162,7 +171,8 @@ except StorageError as error:
     assert done.stdout == f"refused {refused[limit]}\n", done.stderr
 
 
-def test_no_descriptor_left_to_receive_a_slot(pair: Any) -> None:
+@pytest.mark.parametrize("left", [0, 1])  # two are needed for a moment
+def test_no_descriptor_left_to_receive_a_slot(pair: Any, left: int) -> None:
     both = Both(1, *pair)
     both.writer.write(None, [np.zeros(10)])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -170,9 +180,10 @@ def test_no_descriptor_left_to_receive_a_slot(pair: Any) -> None:
     try:
         lowest = os.dup(0)
         os.close(lowest)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-        with pytest.raises(StorageError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + left, hard))
+        with pytest.raises(StorageError, match=r"Too many open files: each batch.*letting go") as caught:
             both.reader.add(said, both.ours)
+        assert caught.value.errno == errno.EMFILE
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
