@@ -105,7 +105,7 @@ def _epoch_samples(samples: Samples, batch_size: int, asked: int | None, drop_re
         raise UsageError("epoch_samples", f"got {count}, expected at most {len(samples)}, all of split {samples.name}")
     if not drop_remainder:
         return count
-    return _whole_batches(samples, batch_size, count, ", or make_batches(..., drop_remainder=False)")
+    return _whole_batches(samples, batch_size, count, ", or, in make_batches, drop_remainder=False")
 
 
 def _whole_batches(samples: Samples, batch_size: int, count: int, other_remedy: str = "") -> int:

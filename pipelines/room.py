@@ -6,6 +6,7 @@ of it: what is written there counts against that grant, and ends the container w
 
 import errno
 import os
+from typing import NamedTuple
 
 from shardfeed.budget import memory_budget, memory_free
 from shardfeed.errors import StorageError
@@ -14,25 +15,43 @@ KEPT_SHARE = 1 / 4  # of the memory granted, left for what uses the files: about
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 
+class Room(NamedTuple):
+    """What a directory had room for when it was looked at: `free` bytes; `where` and `remedy` are words about them."""
+
+    directory: str
+    free: int
+    where: str
+    remedy: str = ""
+
+    def check(self, needed: int, remedy: str) -> None:
+        """Raise StorageError (ENOSPC) where that does not suffice for `needed` bytes; nothing is written."""
+        if needed > self.free:
+            problem = f"{size_text(needed)} are needed, {size_text(self.free)} are free {self.where}"
+            error = StorageError(self.directory, problem, f"what would help: {self.remedy}{remedy}")
+            error.errno = errno.ENOSPC
+            raise error
+
+
+def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
+    """Of `directory`, which is there. In memory, `kept_share` of what was granted must stay unused by everything."""
+    state = os.statvfs(directory)
+    free = state.f_bavail * state.f_frsize
+    if not is_in_memory(directory):
+        return Room(directory, free, "in its file system")
+    spare = max(0, memory_free() - int(memory_budget() * kept_share))
+    if spare < free or state.f_blocks == 0:  # 0: a file system without a limit of its own
+        kept = f", {kept_share:.0%} of which are kept" if kept_share else ""
+        return Room(directory, spare, f"of the memory granted{kept}")
+    larger = "a larger one (docker run --shm-size=...), "
+    return Room(directory, free, "in its file system, which is in memory", larger)
+
+
 def check_room(directory: str, needed: int, remedy: str) -> None:
     """Raise StorageError (ENOSPC) where `needed` bytes have no room in `directory`, which is there; nothing is written.
 
     In memory at most three quarters of what was granted may be used, by everything together.
     """
-    state = os.statvfs(directory)
-    free, where = state.f_bavail * state.f_frsize, "in its file system"
-    if is_in_memory(directory):
-        spare = max(0, memory_free() - int(memory_budget() * KEPT_SHARE))
-        if spare < free or state.f_blocks == 0:  # 0: a file system without a limit of its own
-            free, where = spare, "of the memory granted, a quarter of which is kept"
-        else:
-            where = "in its file system, which is in memory"
-            remedy = f"a larger one (docker run --shm-size=...), {remedy}"
-    if needed > free:
-        problem = f"{size_text(needed)} are needed, {size_text(free)} are free {where}"
-        error = StorageError(directory, problem, f"what would help: {remedy}")
-        error.errno = errno.ENOSPC
-        raise error
+    room_in(directory).check(needed, remedy)
 
 
 def is_in_memory(directory: str) -> bool:

@@ -90,8 +90,8 @@ def torch_loader(
     is initialised, else as torchrun says in the environment, else 0 of 1.
 
     Raises UsageError as `make_batches` does, for "stream", when the ranks cannot share a batch evenly, and unless
-    exactly one of `image_size` and `transform` is given. The first iteration raises StorageError where /dev/shm has no
-    room for the batches under way.
+    exactly one of `image_size` and `transform` is given. Iterating raises StorageError where /dev/shm has no room for
+    the batches under way, before they are written, and UsageError where a later iteration has begun meanwhile.
     """
     if order == "stream":
         problem = "got 'stream', which is TensorFlow's: shards in sequence, through a buffer"
@@ -117,7 +117,7 @@ def torch_loader(
         Steps(chosen, rank=process.rank, ranks=process.ranks, repeat=repeat),
         start_step=at_least("start_step", start_step, 0),
         repeat=repeat,
-        collate=Collate(pad),
+        pad=pad,
         damaged=damaged,
         workers=_workers(workers, prefetch, image_size, batch_size // process.ranks, process),
         local_ranks=process.local,
@@ -150,7 +150,8 @@ def torch_eval_loader(
     steps each (a model under DDP would wait for a rank that has fewer), and no empty batch: their batches hold about
     `batch_size / ranks`. Add up sums and counts over the ranks, not means.
 
-    A damaged record that a `Skip` leaves out is missing from its batch.
+    A damaged record that a `Skip` leaves out is missing from its batch. Where nothing is left of a batch there is none;
+    with several ranks, which must have as many steps each, that raises IntegrityError.
 
     Raises UsageError as `torch_loader` does, and for a split with fewer samples than ranks.
     """
@@ -163,9 +164,17 @@ def torch_eval_loader(
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     return SampleLoader(
-        TorchSamples(split, stored, transform, keys=keys, skip=damaged is not None, fill=False),
+        TorchSamples(
+            split,
+            stored,
+            transform,
+            keys=keys,
+            skip=damaged is not None,
+            fill=False,
+            may_be_empty=process.ranks == 1,
+        ),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),
-        collate=Collate(pad),
+        pad=pad,
         damaged=damaged,
         workers=_workers(workers, prefetch, image_size, -(-batch_size // process.ranks), process),
         local_ranks=process.local,

@@ -6,13 +6,15 @@ device has the step to do that was queued before.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.ordering import at_least
+from shardfeed.pipelines.torch_collate import writable
 from shardfeed.pipelines.torch_loading import TorchLoader
 
 
@@ -25,12 +27,17 @@ class DeviceFeed:
         self.loader, self.device = loader, device
         self._ahead, self._normalise = ahead, normalise
         self._step: int | None = None  # of the batch that was handed out last
+        self._drawn: int | None = None  # of the last that was taken from the loader
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]  # as the loader's own: TypeError where it has none
 
     def __iter__(self) -> Iterator[Any]:
-        batches = self._on_device(iter(self.loader))
+        loader = self.loader
+        if isinstance(loader, TorchLoader) and loader.repeat and self._step is not None and loader.step == self._drawn:
+            # What was ahead when the iteration before was left comes again, unless the loader was moved since.
+            loader.step = self._step
+        batches = self._on_device(iter(loader))
         waiting: deque[tuple[Any, torch.cuda.Event | None, int | None]] = deque()
         for made in batches:
             waiting.append(made)
@@ -43,7 +50,7 @@ class DeviceFeed:
         """Each batch, when its copy is done, and which step of the loader it is."""
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         for batch in batches:
-            step = getattr(self.loader, "step", None)
+            step = self._drawn = getattr(self.loader, "step", None)
             if stream is None:
                 yield _each(batch, self._moved), None, step
                 continue
@@ -95,6 +102,7 @@ def to_device(
 ) -> DeviceFeed:
     """The batches of any loader with their tensors on `device`, `ahead` of them copied before they are asked for.
 
+    `loader` may give NumPy arrays too, as the prefetchers' batches have them: they become tensors.
     Images, which are 4-D uint8 tensors [b, channels, height, width], become (image / 255 - mean) / std there, of
     `dtype`, in the memory format that they have: channels-last from `torch_loader`. `mean`, `std`: one number for each
     channel, as torchvision gives them (0.485, 0.456, 0.406); 0 and 1 where only `dtype` is given. `dtype`: float32
@@ -104,10 +112,11 @@ def to_device(
     Copies are from pinned memory; what the loader has not pinned is pinned here. On the CPU, and on devices other than
     CUDA's, batches are moved and normalised without a stream.
 
-    Raises UsageError for `mean` without `std` or the other way round, and for a dtype that is not of floats.
+    Raises UsageError for `mean` without `std` or the other way round, or of another length, and for a dtype that is not
+    of floats; when a batch comes, for images that have another number of channels than `mean`.
     """
-    if (mean is None) != (std is None):
-        raise UsageError("mean, std", "expected both or none")
+    if (mean is None) != (std is None) or (mean is not None and std is not None and len(mean) != len(std)):
+        raise UsageError("mean, std", "expected both, with as many numbers, or none")
     if dtype is not None and not dtype.is_floating_point:
         raise UsageError("dtype", f"got {dtype}, expected one of floats")
     target = torch.device(device)
@@ -122,16 +131,21 @@ def to_device(
     def normalise(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype != torch.uint8 or tensor.ndim != 4:
             return tensor
+        if mean is not None and tensor.shape[1] != len(mean):
+            shown = f"got images {list(tensor.shape)} and {len(mean)} numbers"
+            raise UsageError("mean, std", f"{shown}, expected [b, channels, height, width] and one for each channel")
         return torch.addcmul(factors[1], tensor, factors[0]).to(kind)
 
     return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise)
 
 
 def _each(nest: Any, function: Callable[[torch.Tensor], Any]) -> Any:
-    """The nest with each of its tensors put through `function`; what is no tensor stays."""
+    """The nest with each of its tensors and arrays put through `function`; what is neither stays."""
     if isinstance(nest, torch.Tensor):
         return function(nest)
-    if isinstance(nest, dict):
+    if isinstance(nest, np.ndarray) and nest.dtype.kind in "biufc":
+        return function(torch.from_numpy(writable(nest)))
+    if isinstance(nest, Mapping):
         return {key: _each(value, function) for key, value in nest.items()}
     if isinstance(nest, tuple | list):
         parts = [_each(value, function) for value in nest]

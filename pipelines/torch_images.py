@@ -130,9 +130,9 @@ def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, 
             pixels = np.frombuffer(encoded, np.uint8).reshape(record[HEIGHT], record[WIDTH], 3)
             return _cut(pixels, choose(*pixels.shape[:2]))
         if encoded[:3] == b"\xff\xd8\xff":
-            height, width, color, _ = simplejpeg.decode_jpeg_header(encoded)
-            if color != "CMYK":
-                return _jpeg_window(encoded, (int(height), int(width)), choose, target)
+            shape = _jpeg_shape(encoded)
+            if shape is not None:
+                return _jpeg_window(encoded, shape, choose, target)
         image = Image.open(io.BytesIO(encoded))
         pixels = np.asarray(image)
         if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
@@ -144,6 +144,15 @@ def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, 
             "image", f"it does not decode: {error}", "convert again, which checks each image"
         ) from None
     return _cut(pixels, choose(*pixels.shape[:2]))
+
+
+def _jpeg_shape(encoded: bytes) -> tuple[int, int] | None:
+    """(height, width) of a JPEG that simplejpeg decodes; None for CMYK and for sampling factors it has no name for."""
+    try:
+        height, width, color, _ = simplejpeg.decode_jpeg_header(encoded)
+    except (ValueError, KeyError):
+        return None
+    return None if color == "CMYK" else (int(height), int(width))
 
 
 def _jpeg_window(

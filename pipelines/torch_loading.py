@@ -7,13 +7,15 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.position import Position
 from shardfeed.pipelines.torch_collate import Collate, Undelivered
 from shardfeed.pipelines.torch_samples import TorchSamples
 from shardfeed.pipelines.torch_steps import EvenSteps, Steps
-from shardfeed.pipelines.torch_workers import Workers, batch_bytes, check_shared_memory
+from shardfeed.pipelines.torch_workers import Workers, shared_memory_check
 from shardfeed.readers.skip import Skip
+
+_END = object()
 
 
 def _begin_worker(number: int) -> None:
@@ -30,13 +32,14 @@ class SampleLoader(DataLoader[Any]):
         dataset: TorchSamples,
         sampler: Steps | EvenSteps,
         *,
-        collate: Collate,
+        pad: float | None,
         damaged: Skip | None,
         workers: Workers,
         local_ranks: int,
         pin_memory: bool | None,
         multiprocessing_context: str | None,
     ) -> None:
+        collate = Collate(pad)
         super().__init__(
             dataset,
             batch_sampler=sampler,
@@ -48,58 +51,59 @@ class SampleLoader(DataLoader[Any]):
             worker_init_fn=_begin_worker,
             persistent_workers=workers.number > 0,  # else each epoch begins with starting them
         )
-        self._damaged, self._workers, self._local_ranks = damaged, workers, local_ranks
-        self._checked = workers.number == 0
+        self._damaged, self._workers, self._local_ranks, self._collate = damaged, workers, local_ranks, collate
+        self._iteration: object = None  # the one that may go on
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
-        if not self._checked:
-            check_shared_memory(self._workers, self._first_batch_bytes(), self._local_ranks)
-            self._checked = True
-        return self._delivered(super().__iter__())
+        """Raises UsageError in an iteration that had not ended when this one began: workers make batches for one."""
+        self._iteration = iteration = object()
+        if self._iterator is None:  # workers are about to start, and will know how large a batch is
+            self._collate.check_room = shared_memory_check(self._workers, self._local_ranks)
+        return self._delivered(super().__iter__(), iteration)
 
-    def _first_batch_bytes(self) -> int:
-        """Of a batch like the one that begins the data: its first sample is made here, and counted so many times."""
-        sampler = self.batch_sampler
-        assert isinstance(sampler, Steps | EvenSteps)
-        try:
-            sample = self.dataset[0]
-        except IntegrityError:  # damaged: who reads it will say so
-            return 0
-        assert self.collate_fn is not None
-        return sampler.largest * batch_bytes(self.collate_fn([sample]))
-
-    def _delivered(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for made in batches:
+    def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
+        while True:
+            if self._iteration is not iteration:
+                problem = "was iterated anew before its batches had ended"
+                raise UsageError("loader", problem, "make a loader for each loop that runs at the same time")
+            try:
+                made = next(batches, _END)
+                error = made.error if isinstance(made, Undelivered) else None
+            except Exception as raised:
+                # The frames that raise a worker's error refer to it: a cycle, which would keep all that is above them.
+                made, error = None, raised.with_traceback(None) if self.num_workers else raised
+            if error is not None:
+                self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
+                try:
+                    raise error
+                finally:
+                    # Its traceback holds this frame, and what this holds: workers found as garbage end late.
+                    del error, made, batches
+            if made is _END:
+                return
             if isinstance(made, Undelivered):
-                if made.error is not None:
-                    error = made.error
-                    self._iterator = None  # with it, the workers end
-                    try:
-                        raise error
-                    finally:
-                        # Its traceback holds this frame, and what this holds: workers found as garbage end late.
-                        del error, made, batches
                 for left_out in made.left_out:
                     assert self._damaged is not None
                     self._damaged.note(left_out)
-                yield made.batch
-            else:
-                yield made
+                if made.batch is None:  # of an evaluation, in which nothing takes the place of what is left out
+                    continue
+                made = made.batch
+            yield made
 
 
 class TorchLoader(SampleLoader):
     """A DataLoader whose every iteration is the next epoch, and whose state is the number of batches taken from it.
 
     `order` says which samples each step has. `step`: batches that were handed out, of all epochs, counted on the way,
-    whatever the workers have made ahead. An iteration that is left before its end counts as an epoch: the next one
-    begins another. Made by `torch_loader`.
+    whatever the workers have made ahead. `repeat`: an iteration has no end. One that gave a batch and is left before
+    its end counts as an epoch: the next one begins another. Made by `torch_loader`.
     """
 
     def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int, repeat: bool, **options: Any) -> None:
         super().__init__(dataset, sampler, **options)
         self.order, self.step = sampler.order, start_step
-        self._repeat = repeat
-        self._begun: int | None = None  # the epoch of the last iteration, unless a state was loaded since
+        self.repeat = repeat
+        self._begun: int | None = None  # the epoch of the last batch, unless a state was loaded since
 
     @property
     def steps_per_epoch(self) -> int:
@@ -112,16 +116,15 @@ class TorchLoader(SampleLoader):
         return self.step // self.order.steps_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
-        epoch = self.epoch
-        if self._begun == epoch and not self._repeat:
-            self.step = (epoch + 1) * self.steps_per_epoch
-        self._begun = self.epoch
+        if self._begun == self.epoch and not self.repeat:
+            self.step = (self.epoch + 1) * self.steps_per_epoch
         assert isinstance(self.batch_sampler, Steps)
         self.batch_sampler.start = self.step
-        return self._counted(super().__iter__())
+        return self._counted(super().__iter__(), self.epoch)
 
-    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _counted(self, batches: Iterator[Any], epoch: int) -> Iterator[Any]:
         for batch in batches:
+            self._begun = epoch
             self.step += 1
             yield batch
 

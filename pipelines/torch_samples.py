@@ -44,7 +44,7 @@ class TorchSamples(Dataset[Any]):
     """What `transform` makes of each of `samples`, by (index, pass) or by index; pickles as paths.
 
     `keys`: features that are parsed. `skip`: damaged records are left out instead of raising, and an intact one of the
-    batch comes again in the place of each where `fill`.
+    batch comes again in the place of each where `fill`. `may_be_empty`: a batch of damaged ones alone is one of none.
     """
 
     def __init__(
@@ -56,9 +56,10 @@ class TorchSamples(Dataset[Any]):
         keys: Iterable[str] | None = None,
         skip: bool = False,
         fill: bool = True,
+        may_be_empty: bool = False,
     ) -> None:
         self.samples, self.order, self.transform = samples, order, transform
-        self._skip, self._fill = skip, fill
+        self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
         schema = samples.schema
         wanted = set(schema.features if keys is None else keys)
         if ENCODED in wanted and "raw" in samples.formats:  # pixels have no header to tell their shape
@@ -107,6 +108,8 @@ class TorchSamples(Dataset[Any]):
             except IntegrityError as error:  # CRC right, content not: name the record
                 where = f"split {self.samples.name}, record {place}"
                 raise RecordError(where, error.problem, error.remedy) from None
-        if not made:
+            except StopIteration as error:  # which a DataLoader would take for the end of the data
+                raise RuntimeError(f"the transform raised StopIteration at record {place}") from error
+        if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
         return made, left_out.found if left_out else ()

@@ -24,11 +24,6 @@ class Steps(Sampler[list[Key]]):
     def __len__(self) -> int:
         return self.order.steps_per_epoch
 
-    @property
-    def largest(self) -> int:
-        """Samples of a batch, at most."""
-        return self.order.batch_size // self._ranks
-
     def __iter__(self) -> Iterator[list[Key]]:
         first = self.start
         end = None if self._repeat else (first // len(self) + 1) * len(self)
@@ -64,11 +59,6 @@ class EvenSteps(Sampler[list[Key]]):
 
     def __len__(self) -> int:
         return len(self._cuts) - 1
-
-    @property
-    def largest(self) -> int:
-        """Samples of a batch, at most."""
-        return max(stop - start for start, stop in itertools.pairwise(self._cuts))
 
     def __iter__(self) -> Iterator[list[Key]]:
         for start, stop in itertools.pairwise(self._cuts):

@@ -1,13 +1,16 @@
 """How many worker processes, how many batches ahead, and whether shared memory has room for what is under way."""
 
 import os
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from shardfeed.budget import cpu_budget, memory_budget
 from shardfeed.pipelines.ordering import at_least
-from shardfeed.pipelines.room import check_room
+from shardfeed.pipelines.room import Room, room_in
 
 SHARED = "/dev/shm"
 _AHEAD = 2  # batches for each worker: one is made where another waits to be taken
@@ -40,19 +43,24 @@ def plan_workers(count: int | None, prefetch: int | None, batch_bytes: int | Non
     return Workers(count, 1) if large else wanted
 
 
-def check_shared_memory(workers: Workers, batch_bytes: int, local_ranks: int) -> None:
-    """Raises StorageError where the batches under way have no room in shared memory: a worker would die of it.
+def shared_memory_check(workers: Workers, local_ranks: int) -> Callable[[int], None] | None:
+    """What raises StorageError where batches of so many bytes have no room in shared memory: a worker would die of it.
 
-    `local_ranks` processes of this machine are about to take as much each.
+    `local_ranks` processes of this machine are about to take as much each. Shared memory is looked at now, before there
+    are workers: the later one looks, the more of it their own batches have. Pickles; None where nothing goes there.
     """
-    if workers.number and os.path.isdir(SHARED):
-        what = "fewer workers=, prefetch=1, smaller batches"
-        check_room(SHARED, workers.under_way() * batch_bytes * local_ranks, what)
+    if not workers.number or not os.path.isdir(SHARED):
+        return None
+    return partial(_check_batches, room_in(SHARED, kept_share=0), workers.under_way() * local_ranks)
+
+
+def _check_batches(room: Room, batches: int, batch_bytes: int) -> None:
+    room.check(batches * batch_bytes, "fewer workers=, prefetch=1, smaller batches")
 
 
 def batch_bytes(batch: Any) -> int:
-    """Bytes of the tensors of a batch."""
-    if isinstance(batch, torch.Tensor):
-        return batch.numel() * batch.element_size()
-    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, tuple | list) else ()
+    """Bytes of the tensors and arrays of a batch, or of its samples."""
+    if isinstance(batch, torch.Tensor | np.ndarray):
+        return batch.nbytes
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else ()
     return sum(map(batch_bytes, parts))

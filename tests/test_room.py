@@ -9,7 +9,7 @@ import pytest
 
 from shardfeed.errors import StorageError
 from shardfeed.pipelines import room
-from shardfeed.pipelines.room import check_room, is_in_memory, size_text
+from shardfeed.pipelines.room import check_room, is_in_memory, room_in, size_text
 
 
 def test_a_disk(tmp_path: Path) -> None:
@@ -35,8 +35,12 @@ def test_memory_is_kept_for_others(monkeypatch: pytest.MonkeyPatch, blocks: int,
     monkeypatch.setattr(room, "memory_budget", lambda: 800_000_000)
     monkeypatch.setattr(room, "memory_free", lambda: 700_000_000)
     check_room("/dev/shm", 500_000_000, "more")
-    with pytest.raises(StorageError, match=r"500\.0 MB are free of the memory granted, a quarter of which is kept; .*"):
+    with pytest.raises(StorageError, match=r"500\.0 MB are free of the memory granted, 25% of which are kept; .*"):
         check_room("/dev/shm", 500_000_001, "more")
+    whole = room_in("/dev/shm", kept_share=0)
+    whole.check(700_000_000, "more")
+    with pytest.raises(StorageError, match=r"700\.0 MB are free of the memory granted; what would help: more"):
+        whole.check(700_000_001, "more")
 
 
 def test_sizes() -> None:

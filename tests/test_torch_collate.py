@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.torch_collate import Collate
+from shardfeed.errors import StorageError, UsageError
+from shardfeed.pipelines.torch_collate import Collate, Undelivered
+from shardfeed.pipelines.torch_samples import Fetched
 
 
 class Pair(NamedTuple):
@@ -68,6 +69,16 @@ def test_ragged_values_are_padded(dtype: type) -> None:
 def test_read_only_and_foreign_arrays() -> None:
     read_only = np.frombuffer(np.arange(3, dtype=">i4").tobytes(), ">i4")
     assert Collate()([read_only, read_only]).tolist() == [[0, 1, 2]] * 2
+    mirrored = np.arange(6).reshape(2, 3)[:, ::-1]
+    assert Collate()([mirrored, mirrored]).tolist() == [[[2, 1, 0], [5, 4, 3]]] * 2
+    image = np.zeros((5, 7, 3), np.uint8)
+    image.flags.writeable = False
+    assert Collate()([image.transpose(2, 0, 1)] * 2).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_numpys_text() -> None:
+    batch = Collate()([{"text": np.str_("a"), "bytes": np.bytes_(b"b")}] * 2)
+    assert batch == {"text": ["a", "a"], "bytes": [b"b", b"b"]}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +91,10 @@ def test_read_only_and_foreign_arrays() -> None:
         ([(1,), (1, 2)], "different lengths"),
         ([1, b"x"], "bytes, int"),
         ([None, None], "NoneType"),
+        # In a worker PyTorch would take the first's, in which 70,000 is another number.
+        ([np.array([1], np.int16), np.array([70_000])], r"got torch\.int16, torch\.int64 in one batch"),
+        ([{"a": torch.ones(1)}, {"a": torch.ones(1, dtype=torch.float64)}], r"sample\['a'\]: .* expected one dtype"),
+        ([np.ones(2), np.ones(3, np.float32)], "expected one dtype"),
     ],
 )
 def test_what_does_not_fit_together(samples: list[object], message: str) -> None:
@@ -91,3 +106,26 @@ def test_what_does_not_fit_together(samples: list[object], message: str) -> None
 def test_padding_that_the_dtype_cannot_hold(pad: float) -> None:
     with pytest.raises(UsageError, match=r"pad: got .* cannot hold"):
         Collate(pad=pad)([np.ones(2, np.uint8), np.ones(3, np.uint8)])
+
+
+@pytest.mark.parametrize("pad", [0.5, -1, 2])
+def test_padding_that_is_neither_true_nor_false(pad: float) -> None:
+    with pytest.raises(UsageError, match=r"pad: got .* torch\.bool of sample cannot hold"):
+        Collate(pad=pad)([np.ones(2, bool), np.ones(3, bool)])
+    assert Collate(pad=1)([np.zeros(1, bool), np.zeros(2, bool)]).tolist() == [[False, True], [False, False]]
+
+
+def test_room_is_looked_at_until_there_is_some() -> None:
+    asked = []
+
+    def check(size: int) -> None:
+        asked.append(size)
+        if len(asked) < 3:
+            raise StorageError("/dev/shm", "full")
+
+    collate = Collate()
+    collate.check_room = check
+    for number in range(4):
+        batch = collate(Fetched([(np.zeros(10), 1)] * 2))
+        assert isinstance(batch, Undelivered) == (number < 2)
+    assert asked == [160] * 3

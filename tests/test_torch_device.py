@@ -1,6 +1,8 @@
 """Batches on a device: here the CPU, where nothing may change but the arithmetic that is asked for."""
 
+from collections import UserDict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,9 +67,56 @@ def test_its_state_is_that_of_the_batch_handed_out(flowers: Dataset) -> None:
     assert number == len(whole)
 
 
+def test_arrays_become_tensors() -> None:
+    """As the prefetchers' batches have them; those of Ray are read-only."""
+    images = np.full((2, 4, 5, 3), 51, np.uint8)
+    images.flags.writeable = False
+    batch = {"image": images.transpose(0, 3, 1, 2), "rest": (np.arange(2), np.array(["a", "b"]), np.array([None]))}
+    (found,) = to_device([batch], "cpu", mean=(0, 0, 0), std=(1, 1, 1))
+    assert torch.allclose(found["image"], torch.tensor(0.2))
+    assert found["image"].is_contiguous(memory_format=torch.channels_last)
+    assert found["rest"][0].tolist() == [0, 1]
+    assert found["rest"][1:] == batch["rest"][1:]
+    (found,) = to_device([UserDict(image=torch.zeros(2, 3, 4, 5, dtype=torch.uint8))], "cpu", dtype=torch.float16)
+    assert found["image"].dtype == torch.float16
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_images_of_other_channels(channels: int) -> None:
+    """A single one would be made three in silence."""
+    batch = torch.zeros(2, channels, 4, 5, dtype=torch.uint8)
+    with pytest.raises(UsageError, match=rf"mean, std: got images \[2, {channels}, 4, 5\] and 3 numbers"):
+        list(to_device([batch], "cpu", mean=(0, 0, 0), std=(1, 1, 1)))
+    (found,) = to_device([batch], "cpu", dtype=torch.float32)
+    assert found.shape == batch.shape
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_endless_loader_left_early(flowers: Dataset, workers: int) -> None:
+    """What was on its way to the device comes again, and nothing else does."""
+
+    def batches(**options: Any) -> Any:
+        return torch_loader(flowers["train"], batch_size=16, image_size=16, seed=3, repeat=True, **options)
+
+    expected = [labels.tolist() for _, (_, labels) in zip(range(20), batches(workers=0), strict=False)]
+    feed = to_device(batches(workers=workers), "cpu", ahead=3)
+    found = []
+    for _ in range(4):
+        for number, (_, labels) in enumerate(feed, 1):
+            found.append(labels.tolist())
+            if number == 4:
+                break
+    assert found == expected[:16]
+    # Who moves the loader itself means that.
+    feed.loader.load_state_dict(batches(workers=0, start_step=18).state_dict())
+    assert next(iter(feed))[1].tolist() == expected[18]
+
+
 def test_arguments_are_checked() -> None:
     with pytest.raises(UsageError, match="mean, std"):
         to_device(Counted(1), "cpu", mean=(0.5,))
+    with pytest.raises(UsageError, match="mean, std"):
+        to_device(Counted(1), "cpu", mean=(0.5, 0.5, 0.5), std=(1, 1))
     with pytest.raises(UsageError, match="dtype"):
         to_device(Counted(1), "cpu", dtype=torch.int8)
     with pytest.raises(UsageError, match="ahead"):

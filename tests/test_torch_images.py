@@ -142,6 +142,28 @@ def test_other_formats() -> None:
         assert resize_center_crop(7)(record, 0).shape == (3, 7, 7)
 
 
+def odd_jpeg(*factors: int) -> bytes:
+    """Gray, with a component for each of `factors`: 0x31 is sampled three times as often across."""
+    out = io.BytesIO()
+    Image.new("RGB", (96, 64), (128, 128, 128)).save(out, "JPEG", subsampling=0)
+    data = bytearray(out.getvalue())
+    frame, scan = data.index(b"\xff\xc0"), data.index(b"\xff\xda")
+    for component, sampling in enumerate(factors):
+        data[frame + 11 + 3 * component] = sampling
+        data[scan + 6 + 2 * component] = 0  # the tables of brightness, in which 00 1010 is a block without change
+    return bytes(data[: scan + 14]) + b"\x28\xa2\x8a" * 600 + b"\xff\xd9"
+
+
+@pytest.mark.parametrize(
+    "factors", [(0x31, 0x11, 0x11), (0x42, 0x11, 0x11), (0x14, 0x11, 0x11), (0x21, 0x21, 0x11), (0x22, 0x11, 0x21)]
+)
+def test_sampling_factors_that_have_no_name(factors: tuple[int, ...]) -> None:
+    """libjpeg-turbo's interface refuses their headers; Pillow decodes them."""
+    record = {"image/encoded": odd_jpeg(*factors)}
+    assert (decode_image(record).permute(1, 2, 0).numpy() == pillow(record["image/encoded"])).all()
+    assert (random_resized_crop(8)(record, 3) == 128).all()
+
+
 @pytest.mark.parametrize(
     "record",
     [

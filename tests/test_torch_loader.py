@@ -2,10 +2,12 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,49 @@ def test_an_iteration_left_early_counts_as_an_epoch(flowers: Dataset, workers: i
     assert numbers(loader) == epochs[3]
 
 
+def fails_where(record: Mapping[str, Any], seed: int, file: Path) -> int:
+    if file.exists():
+        raise ZeroDivisionError("mine")
+    return number(record, seed)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iteration_that_gave_no_batch_is_no_epoch(flowers: Dataset, workers: int, tmp_path: Path) -> None:
+    file = tmp_path / "fail"
+    loader = plain(flowers["train"], transform=partial(fails_where, file=file), workers=workers)
+    iter(loader)
+    file.touch()
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        next(iter(loader))
+    file.unlink()
+    assert loader.step == 0
+    assert numbers(loader) == numbers(plain(flowers["train"]))
+
+
+def make_loader(kind: str, split: Split, **options: Any) -> Any:
+    options = {"batch_size": BATCH, "transform": number} | options
+    return (torch_loader if kind == "training" else torch_eval_loader)(split, **options)
+
+
+@pytest.mark.parametrize("kind", ["training", "evaluation"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_one_iteration_at_a_time(flowers: Dataset, kind: str, workers: int) -> None:
+    """Both would take batches of the same workers, some twice and some never."""
+    loader = make_loader(kind, flowers["train"], workers=workers)
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    begun = next(second).tolist()
+    with pytest.raises(UsageError, match="loader: was iterated anew before its batches had ended; make a loader for"):
+        next(first)
+    assert next(first, None) is None
+    epochs = make_loader(kind, flowers["train"], workers=0)
+    assert numbers(epochs)[0] != begun or kind == "evaluation"
+    assert [begun, *(batch.tolist() for batch in second)] == numbers(epochs)
+    with pytest.raises(UsageError, match="iterated anew"):
+        list(zip(loader, loader, strict=True))
+
+
 def test_the_seed_is_the_samples_own_in_its_epoch(flowers: Dataset) -> None:
     loader = plain(flowers["train"], transform=number_and_seed)
     drawn: list[dict[int, int]] = []
@@ -222,6 +267,30 @@ def test_a_stateful_data_loader_resumes_over_it(flowers: Dataset) -> None:
     again = make()
     again.load_state_dict(state)
     assert numbers(again) == whole[4:]
+
+
+@pytest.mark.parametrize("library", ["torch", "torchdata"])
+def test_errors_in_a_loader_of_others(
+    flowers: Dataset, damaged: tuple[Dataset, list[int]], library: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    """It takes for a batch whatever `collate_fn` gives: who uses that is told why it is none."""
+    if library == "torch":
+        kind: Any = DataLoader
+    else:
+        kind = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def first(ours: Any) -> Any:
+        return next(iter(kind(ours.dataset, batch_sampler=ours.batch_sampler, collate_fn=ours.collate_fn)))
+
+    batch = first(plain(flowers["train"], transform=ragged))
+    for use in (iter, len, lambda batch: batch["n"]):
+        with pytest.raises(UsageError, match="shapes vary"):
+            use(batch)
+    options = {"batch_size": 4, "transform": stored, "order": "stored"}
+    with pytest.raises(RecordError, match="record 3"):
+        len(first(plain(damaged[0]["train"], **options)))
+    with pytest.raises(IntegrityError, match=r"record 3.* only the loader that torch_loader returns counts"):
+        len(first(plain(damaged[0]["train"], **options, damaged=Skip(2))))
 
 
 def test_a_state_of_another_run_is_refused(flowers: Dataset) -> None:
@@ -344,6 +413,20 @@ def test_damaged_records_are_left_out(damaged: tuple[Dataset, list[int]], worker
         list(torch_eval_loader(data["train"], **(options | {"damaged": Skip(1)})))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_of_damaged_records_alone(damaged: tuple[Dataset, list[int]], workers: int) -> None:
+    """Evaluation goes on without it, unless other ranks count on as many steps."""
+    data, bad = damaged
+    options: dict[str, Any] = {"batch_size": 1, "transform": stored, "workers": workers}
+    skip = Skip(2)
+    with pytest.warns(RuntimeWarning, match="left out"):
+        found = list(torch_eval_loader(data["train"], **options, damaged=skip))
+    assert [len(batch) for batch in found] == [1] * (24 - len(bad))
+    assert len(skip.found) == 2
+    with pytest.raises(IntegrityError, match="1 records of one batch are all damaged"):
+        list(torch_eval_loader(data["train"], **(options | {"batch_size": 2}), damaged=Skip(2), rank=0, ranks=2))
+
+
 def no_image(record: Mapping[str, Any], seed: int) -> Any:
     return random_resized_crop(8)({**record, "image/encoded": b"\xff\xd8\xff"}, seed)
 
@@ -358,6 +441,13 @@ def test_errors_of_transforms(flowers: Dataset, workers: int) -> None:
         list(plain(flowers["train"], transform=no_image, workers=workers))
     with pytest.raises(ZeroDivisionError, match="mine"):
         list(plain(flowers["train"], transform=broken, workers=workers))
+    with pytest.raises(RuntimeError, match=r"the transform raised StopIteration at record \d+"):
+        list(plain(flowers["train"], transform=stops, workers=workers))
+
+
+def stops(record: Mapping[str, Any], seed: int) -> Any:
+    """What a forgotten default of `next` does; torch would take it for the end of the epoch."""
+    return next(iter([]))
 
 
 def ragged(record: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -375,13 +465,37 @@ def test_padding(flowers: Dataset, workers: int) -> None:
 
 
 def wide(record: Mapping[str, Any], seed: int) -> torch.Tensor:
-    return torch.zeros(25_000_000, dtype=torch.uint8)
+    return torch.zeros((), dtype=torch.uint8).expand(25_000_000)  # so large in a batch alone
 
 
-def test_shared_memory_is_looked_at_before_workers_start(flowers: Dataset) -> None:
+def test_shared_memory_is_looked_at_before_a_batch_goes_there(flowers: Dataset) -> None:
     loader = plain(flowers["train"], transform=wide, batch_size=60, workers=2, prefetch=100)
-    with pytest.raises(StorageError, match=r"/dev/shm: .* GB are needed, .*fewer workers="):
-        iter(loader)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"/dev/shm: .* GB are needed, .*fewer workers=") as caught:
+            next(iter(loader))
+        assert caught.value.exit_code == 5
+
+
+RAN: list[int] = []  # seeds
+
+
+def noted(record: Mapping[str, Any], seed: int) -> int:
+    RAN.append(seed)
+    torch.manual_seed(0)
+    return os.getpid()
+
+
+def test_a_transform_runs_in_workers_alone(flowers: Dataset) -> None:
+    """In the training process it would move the generators, and open what forked workers then share."""
+    RAN.clear()
+    before = torch.get_rng_state()
+    loader = plain(flowers["train"], transform=noted, workers=1)
+    batches = iter(loader)  # which draws a number itself
+    drawn = torch.get_rng_state()
+    assert os.getpid() not in next(batches).tolist()
+    assert not RAN
+    assert torch.equal(torch.get_rng_state(), drawn)
+    torch.set_rng_state(before)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +511,7 @@ def test_shared_memory_is_looked_at_before_workers_start(flowers: Dataset) -> No
         ({"workers": -1}, "workers"),
         ({"prefetch": 0}, "prefetch"),
         ({"start_step": -1}, "start_step"),
-        ({"batch_size": 1000}, "batch_size"),
+        ({"batch_size": 1000}, "batch_size.*give a smaller one, or, in make_batches, drop_remainder=False"),
     ],
 )
 def test_arguments_are_checked(flowers: Dataset, options: dict[str, Any], message: str) -> None:
