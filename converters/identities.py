@@ -1,7 +1,7 @@
 """What tells the samples of a dataset from each other, and which split each is of: for records that lie anywhere."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 
 from shardfeed.converters.plan import Lots
@@ -39,11 +39,15 @@ class Identities:
             self._draws[found] = self._lots[0].draw(name)
         return found
 
+    def note_whole(self, split: str, digests: Iterable[int]) -> None:
+        """Records of a shard that is taken for whole."""
+        self._whole.setdefault(split, set()).update(digests)
+
     def read_whole_shards(self) -> None:
         """Learn what lies in undamaged shards. Raises StorageError."""
         agreed = False
         for split, shards in self._remnants.shards.items():
-            digests = self._whole.setdefault(split, set())
+            digests: set[int] = set()
             for shard in shards:
                 if not shard.whole or shard.file is None:
                     continue
@@ -59,6 +63,7 @@ class Identities:
                             agreed = bool(self._lots)
                 except OSError as error:
                     raise storage_error(path, "read", error) from error
+            self.note_whole(split, digests)
         if not agreed:
             self._lots = []
 

@@ -127,11 +127,19 @@ def settle(
     for shard, record, why in strays:
         own = [other for other, home in homes.items() if home.lowest is not None and home.in_range(record)]
         own = [other for other in own if other != shard and not homes[other].contradiction(record)]
-        if len(own) == 1:
-            kept[own[0]].append(record)
+        if own:
+            kept[min(own, key=lambda other: (_distance(record, kept[other]), other))].append(record)
         else:
             left[shard].append((record, why))
     return {shard: _settled(kept[shard], homes[shard], left[shard]) for shard in homes}
+
+
+def _distance(record: Found, neighbours: Sequence[Found]) -> int:
+    """How far a record's serial is from a shard's own: ranges of neighbouring shards overlap where inputs failed."""
+    there = [other.serial for other in neighbours if other.serial is not None]
+    if record.serial is None or not there:
+        return 0
+    return 0 if min(there) < record.serial < max(there) else min(abs(serial - record.serial) for serial in there)
 
 
 def _best_copies(found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home]) -> dict[int, tuple[int, int]]:
@@ -157,16 +165,20 @@ def _standings(found: Mapping[int, Sequence[Found]], homes: Mapping[int, Home]) 
 def _standing(records: Sequence[Found], place: int, home: Home) -> int:
     """How well a record stands where it lies: by its range and what is known of its place, by the index, by neighbours.
 
-    What contradicts its shard can only be its home elsewhere.
+    What contradicts its shard can only be its home elsewhere. Serials ascend: where it breaks that, the index has a
+    record of its size there by chance.
     """
     record = records[place]
-    neighbours = 0
+    adjacent = ordered = disordered = 0
     for other, step in ((place - 1, -1), (place + 1, 1)):
-        if record.serial is not None and 0 <= other < len(records) and records[other].serial == record.serial + step:
-            neighbours += 1
+        serial = records[other].serial if 0 <= other < len(records) else None
+        if record.serial is not None and serial is not None:
+            adjacent += serial == record.serial + step
+            ordered += (serial - record.serial) * step > 0
+            disordered += (serial - record.serial) * step <= 0
     in_range = home.in_range(record)
     fits = in_range and not home.contradiction(record)
-    return 16 * fits + 8 * (home.at_home(record)) + 4 * in_range + neighbours
+    return 64 * fits + 32 * in_range + 8 * (home.at_home(record) and not disordered) + 3 * ordered + adjacent
 
 
 def _settled(records: list[Found], home: Home, left: list[tuple[Found, str]]) -> Members:

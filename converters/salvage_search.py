@@ -171,6 +171,8 @@ class Search:
         distinct = ours or all(scan.named for scan in suspect.values())
         ours = ours and _ascending([[record.serial or 0 for record in scan.found] for scan in suspect.values()])
         for i, scan in scanned.items():
+            if i not in suspect:
+                self._identities.note_whole(split, (record.digest for record in scan.found))
             if i not in suspect or not ours:
                 scan.found = [replace(record, serial=None) for record in scan.found]
         return {i: Home(shards[i].records, distinct=distinct and i in suspect) for i in scanned}
