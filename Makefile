@@ -40,7 +40,7 @@ peers: $(STAMP)
 # Lines that the default tests reach, their child processes included.
 coverage: $(STAMP)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(BIN)/pytest -q --timeout 1200
+	$(BIN)/coverage run $(BIN)/pytest -q -n 2 --dist loadfile --timeout 1200
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -20,9 +20,15 @@ ABOUT = ("rows", "what", "date", "version", "machine", "cores")  # the rest are 
 
 def row(result: dict[str, Any]) -> str:
     counts = {key: value for key, value in result.items() if key not in ABOUT and key != "seed"}
-    shown = ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in counts.items())
+    shown = ", ".join(f"{key.replace('_', ' ')} {_text(value)}" for key, value in counts.items())
     rows = ", ".join(map(str, result["rows"]))
     return f"| {rows} | {result['what']} | {shown} | {result.get('seed', '')} |"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key} {_text(of_key)}" for key, of_key in value.items()) + ")"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -39,7 +45,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="into docs/reliability.md")
     args = parser.parse_args()
-    made = table([json.loads(line) for line in RESULTS.read_text().splitlines()])
+    results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    made = table([result for result in results if result["rows"]])  # others are no promises of the page
     if not args.write:
         print(made)
         return
