@@ -155,7 +155,8 @@ class Search:
                     fitting = [i for i, home in of_own if home.in_range(record) and not home.contradiction(record)]
                     if len(fitting) == 1:
                         moved.append((scanned[own or ""][fitting[0]], record))
-                    scan.not_records.append(f"offset {record.start}: a record of the split {own}")
+                    else:
+                        scan.not_records.append(f"offset {record.start}: a record of the split {own}")
                 scan.found = staying
         for scan, record in moved:
             scan.found.append(record)

@@ -391,8 +391,9 @@ def test_records_of_another_split_are_strangers(raw: Path, tmp_path: Path, genui
     assert found[ours] == (whole[ours] if genuine else [])
     assert found[theirs] == whole[theirs], "the copy that lies in the other split is as good"
     assert {name for name in found if found[name] != whole[name]} <= {ours, theirs}
-    told = {shard.name: shard for shard in result.shards}[ours]
-    assert len(told.left_out) >= len(whole[theirs]) - 1
+    # Alone in that file, they are the other shard, whole; else the first of them takes the place of a damaged one.
+    used = not other_whole and genuine
+    assert sum(len(shard.left_out) for shard in result.shards) == len(whole[theirs]) - used
 
 
 @pytest.mark.promise(23)
@@ -410,17 +411,20 @@ def test_the_same_images_in_another_conversion_are_strangers(folder: Callable[..
 
 
 @pytest.mark.promise(23)
-def test_a_copy_of_a_whole_shard_without_its_index(copy: Path, flowers: Dataset, tmp_path: Path) -> None:
-    """In front of records of its neighbour, with rejected inputs: ranges of source ids overlap then."""
-    whole = payloads(Path(flowers.directory))
-    manifest = json.loads((copy / "manifest.json").read_text())
-    assert not manifest["rejected"]
+def test_a_copy_of_a_whole_shard_without_its_index(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """Behind the records of another, with rejected inputs: ranges of source ids overlap then."""
+    images, copy = folder(10), tmp_path / "copy"
+    for path in sorted(images.glob("*/*.jpg"))[3:9:2]:
+        path.write_bytes(b"no image")
+    image = ImageOptions(encode="raw", size=(8, 8))
+    convert(ImageFolder(images), copy, shards=4, image=image, max_bad=3, workers=1)
+    whole = payloads(copy)
     first, lost, last = (f"train-0000{n}-of-00004.tfrecord" for n in (0, 1, 2))
     (copy / last.replace("record", "index")).unlink()
     (copy / first).write_bytes((copy / first).read_bytes() + (copy / last).read_bytes())
     (copy / lost).unlink()
     result, found = salvaged(copy, tmp_path / "out")
-    assert found == {**whole, lost: []}
+    assert found == {**whole, lost: []}, "nothing of the whole shard stands in for what is lost"
     assert result.lost == len(whole[lost])
 
 
@@ -495,14 +499,12 @@ def test_side_files_come_along(tmp_path: Path) -> None:
 def test_a_dataset_that_is_replaced_meanwhile(
     copy: Path, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    convert(ImageFolder(folder(8)), tmp_path / "other", split={"train": 0.8, "validation": 0.2}, shards=4, workers=1)
-    for name in ("train", "validation"):
-        other = sorted((tmp_path / "other").glob(f"{name}-*.tfrecord"))
-        assert other
+    convert(ImageFolder(folder(8)), tmp_path / "other", shards=1, workers=1)
+    other = tmp_path / "other" / "train-00000-of-00001.tfrecord"
     whole = Search.schema
 
     def meanwhile(self: Search) -> Schema:
-        shutil.copyfile(other[0], copy / "train-00000-of-00004.tfrecord")
+        shutil.copyfile(other, copy / "train-00000-of-00004.tfrecord")
         return whole(self)
 
     data = bytearray((copy / SHARD).read_bytes())
