@@ -64,11 +64,16 @@ def owner() -> str:
 
 def check_new_output(out: str) -> None:
     """Raises UsageError, OutputExistsError or StorageError where the directory `out` (absolute) cannot be created."""
+    if os.path.lexists(out):
+        raise OutputExistsError(out, "exists already", "choose another name")
+    check_parent(out)
+
+
+def check_parent(out: str) -> None:
+    """Raises UsageError or StorageError where nothing can be created beside `out` (absolute)."""
     parent = os.path.dirname(out)
     if not os.path.isdir(parent):
         raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
-    if os.path.lexists(out):
-        raise OutputExistsError(out, "exists already", "choose another name")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
 

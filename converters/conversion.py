@@ -8,7 +8,7 @@ from dataclasses import replace as replace_fields
 from typing import Literal
 
 from shardfeed.budget import cpu_budget
-from shardfeed.converters.committing import owner, split_info, stage_manifest
+from shardfeed.converters.committing import check_parent, owner, split_info, stage_manifest
 from shardfeed.converters.engine import Engine, LocalEngine
 from shardfeed.converters.image_options import ImageOptions
 from shardfeed.converters.interop import tfds_files
@@ -170,15 +170,11 @@ def _engine(name: str, address: str | None, workers: int | None, start_method: s
 
 def _check_output(out: str, *, replace: bool) -> None:
     """Refuse before any image is read what could not be written in the end."""
-    parent = os.path.dirname(out)
-    if not os.path.isdir(parent):
-        raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
     if os.path.lexists(out) and not os.path.isdir(out):
         raise OutputExistsError(out, "exists and is no directory", "choose another name")
     if replace and os.path.isdir(out):
         _check_replaceable(out)
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
+    check_parent(out)
 
 
 def _check_replaceable(out: str) -> None:

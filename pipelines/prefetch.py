@@ -93,7 +93,8 @@ def prefetch_ray(
     where no cluster can be joined, and where its head has not answered for 20 seconds.
     """
     with needing_extra("ray", "prefetch_ray"):
-        from shardfeed.pipelines.ray_workers import RayWorkers, check_address, cloudpickled
+        from shardfeed.pipelines.ray_workers import RayWorkers, cloudpickled
+        from shardfeed.ray_cluster import check_address
 
     check_address(address)
     checked = check_producers(producers)

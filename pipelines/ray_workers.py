@@ -22,9 +22,7 @@ from ray.exceptions import RayError, RayTaskError
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.producers import Batch, Ended, Failure, Item, Producer, Worker, items_of, portable
 from shardfeed.pipelines.thread_workers import ThreadWorkers
-from shardfeed.ray_cluster import Cluster, check_address
-
-__all__ = ["RayWorkers", "check_address", "cloudpickled"]
+from shardfeed.ray_cluster import Cluster
 
 _TRIES = 3  # losses in a row, without a batch between them, before it is given up
 _LOOK = 0.1  # seconds between looks whether all was stopped
