@@ -71,8 +71,8 @@ def resuming(split: Any, rounds: int) -> dict[str, dict[str, float]]:
 
 def arithmetic() -> list[dict[str, Any]]:
     """Microseconds for a batch of 256 positions, and the most memory it takes, by kind of order and samples."""
-    from shardfeed.pipelines.order import BlockOrder, GlobalOrder, StratifiedOrder
-    from shardfeed.pipelines.quotas import apportion
+    from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, StratifiedOrder
+    from shardfeed.pipelines.orders.quotas import apportion
 
     rows = []
     for samples in (10**5, 10**9):
@@ -107,9 +107,9 @@ def arithmetic() -> list[dict[str, Any]]:
 def small_records(directory: Path, shards: int, records: int) -> Any:
     """The train split of a new dataset of records that hold nothing but their number."""
     import shardfeed
-    from shardfeed.example import encode_parts
-    from shardfeed.framing import crc32c, frame_parts
-    from shardfeed.index import Index
+    from shardfeed.formats.tfrecord.example import encode_parts
+    from shardfeed.formats.tfrecord.framing import crc32c, frame_parts
+    from shardfeed.formats.tfrecord.index import Index
     from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo
     from shardfeed.schema import Feature, Schema
 

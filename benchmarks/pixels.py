@@ -33,7 +33,7 @@ def jpeg(number: int, size: tuple[int, int]) -> bytes:
 def main() -> int:
     import tensorflow as tf
 
-    from shardfeed.pipelines.decode import decode_resized
+    from shardfeed.pipelines.tensorflow.decode import decode_resized
 
     def ours(data: bytes, window: list[int], *, antialias: bool) -> np.ndarray:
         features = {"image/encoded": tf.constant(data), "image/format": tf.constant(b"jpeg")}

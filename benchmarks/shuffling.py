@@ -25,7 +25,7 @@ def orders() -> dict[str, np.ndarray]:
     from order import small_records
 
     from shardfeed.pipelines import make_batches, order_samples
-    from shardfeed.pipelines.order import BlockOrder
+    from shardfeed.pipelines.orders.order import BlockOrder
 
     buffer = tf.data.Dataset.range(SAMPLES).shuffle(BUFFER, seed=1).batch(SAMPLES)
     found = {f"shuffle buffer of {BUFFER:,} alone": next(iter(buffer)).numpy()}

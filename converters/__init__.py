@@ -1,68 +1,45 @@
 """Samples in, committed dataset out: `convert(ImageFolder("photos"), "dataset")`. Never imports TensorFlow.
 
-A source of your own needs `len(source)`, `source[i]` and two attributes: see `shardfeed.converters.source`.
+A source of your own needs `len(source)`, `source[i]` and two attributes: see `shardfeed.converters.sources.source`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from shardfeed.converters.adoption import Survey, adopt, survey
-    from shardfeed.converters.conversion import convert
-    from shardfeed.converters.file_names import FileNames
-    from shardfeed.converters.image_folder import ImageFolder
-    from shardfeed.converters.image_options import ImageOptions
-    from shardfeed.converters.label_file import LabelFile
-    from shardfeed.converters.reindex import Rebuilt, rebuild
-    from shardfeed.converters.report import Report
-    from shardfeed.converters.salvage_report import Salvaged
-    from shardfeed.converters.salvaging import salvage
-    from shardfeed.converters.source import Sample, Source, SourceFile
-    from shardfeed.converters.writing import Progress
+    from shardfeed.converters.conversion import convert as convert
+    from shardfeed.converters.existing.adopt import Survey as Survey
+    from shardfeed.converters.existing.adopt import adopt as adopt
+    from shardfeed.converters.existing.adopt import survey as survey
+    from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
+    from shardfeed.converters.existing.rebuild import rebuild as rebuild
+    from shardfeed.converters.existing.salvage.report import Salvaged as Salvaged
+    from shardfeed.converters.existing.salvage.salvage import salvage as salvage
+    from shardfeed.converters.images.options import ImageOptions as ImageOptions
+    from shardfeed.converters.missing_shards import Progress as Progress
+    from shardfeed.converters.report import Report as Report
+    from shardfeed.converters.sources.file_names import FileNames as FileNames
+    from shardfeed.converters.sources.image_folder import ImageFolder as ImageFolder
+    from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
+    from shardfeed.converters.sources.source import Sample as Sample
+    from shardfeed.converters.sources.source import Source as Source
+    from shardfeed.converters.sources.source import SourceFile as SourceFile
 
-__all__ = [
-    "FileNames",
-    "ImageFolder",
-    "ImageOptions",
-    "LabelFile",
-    "Progress",
-    "Rebuilt",
-    "Report",
-    "Salvaged",
-    "Sample",
-    "Source",
-    "SourceFile",
-    "Survey",
-    "adopt",
-    "convert",
-    "rebuild",
-    "salvage",
-    "survey",
-]
-
-_ROOMS = {
-    "FileNames": "file_names",
-    "ImageFolder": "image_folder",
-    "ImageOptions": "image_options",
-    "LabelFile": "label_file",
-    "Progress": "writing",
-    "Rebuilt": "reindex",
-    "Report": "report",
-    "Salvaged": "salvage_report",
-    "Sample": "source",
-    "Source": "source",
-    "SourceFile": "source",
-    "Survey": "adoption",
-    "adopt": "adoption",
-    "convert": "conversion",
-    "rebuild": "reindex",
-    "salvage": "salvaging",
-    "survey": "adoption",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
-        raise AttributeError(f"module 'shardfeed.converters' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"shardfeed.converters.{_ROOMS[name]}"), name)
+__all__, __getattr__ = lazy_names(
+    __name__,
+    {
+        "shardfeed.converters.conversion": ("convert",),
+        "shardfeed.converters.existing.adopt": ("Survey", "adopt", "survey"),
+        "shardfeed.converters.existing.rebuild": ("Rebuilt", "rebuild"),
+        "shardfeed.converters.existing.salvage.report": ("Salvaged",),
+        "shardfeed.converters.existing.salvage.salvage": ("salvage",),
+        "shardfeed.converters.images.options": ("ImageOptions",),
+        "shardfeed.converters.missing_shards": ("Progress",),
+        "shardfeed.converters.report": ("Report",),
+        "shardfeed.converters.sources.file_names": ("FileNames",),
+        "shardfeed.converters.sources.image_folder": ("ImageFolder",),
+        "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
+        "shardfeed.converters.sources.source": ("Sample", "Source", "SourceFile"),
+    },
+)

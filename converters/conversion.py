@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from typing import Literal
 
-from shardfeed.budget import cpu_budget
-from shardfeed.converters.committing import check_parent, owner, split_info, stage_manifest
-from shardfeed.converters.engine import Engine, LocalEngine
-from shardfeed.converters.image_options import ImageOptions
-from shardfeed.converters.interop import tfds_files
-from shardfeed.converters.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, inputs_listing, make_plan
+from shardfeed.converters.commit.finish import check_parent, owner, split_info, stage_manifest
+from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.commit.tfds_view import tfds_files
+from shardfeed.converters.engines.local_engine import Engine, LocalEngine
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.missing_shards import Progress, check_shards, write_shards
+from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, inputs_listing, make_plan
+from shardfeed.converters.planning.space import check_space, output_forecast, saying_what_is_needed
+from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.report import (
     Report,
     all_rejected,
@@ -22,12 +25,8 @@ from shardfeed.converters.report import (
     unasked,
     without_counted,
 )
-from shardfeed.converters.shard_writer import Noted, Receipt
-from shardfeed.converters.source import Skipped, Source
-from shardfeed.converters.space import check_space, output_forecast, saying_what_is_needed
-from shardfeed.converters.staging import Staging
-from shardfeed.converters.versions import made_by
-from shardfeed.converters.writing import Progress, check_shards, write_shards
+from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.sources.source import Skipped, Source
 from shardfeed.errors import (
     IntegrityError,
     OutputExistsError,
@@ -38,9 +37,10 @@ from shardfeed.errors import (
     escape,
     needing_extra,
 )
-from shardfeed.files import TEMPORARY, Lock, exchange, fsync_directory, publish
+from shardfeed.machine.budget import cpu_budget
 from shardfeed.manifest import Manifest, SplitInfo, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, NORMALISED, REJECTED, dataset_name, is_dataset_file
+from shardfeed.storage.local import TEMPORARY, Lock, exchange, fsync_directory, publish
 
 
 def convert(
@@ -68,7 +68,7 @@ def convert(
     interruptions. A script needs no `__main__` guard: workers do not import it.
 
     Args:
-        source: the samples; see `shardfeed.converters.source`.
+        source: the samples; see `shardfeed.converters.sources.source`.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
         shards: number of shards of each split; default as many as `shard_size` (bytes of source images) asks for.
@@ -164,7 +164,7 @@ def _engine(name: str, address: str | None, workers: int | None, start_method: s
     if name != "ray":
         raise UsageError("engine", f"got {name!r}, expected local or ray")
     with needing_extra("ray", "engine"):
-        from shardfeed.converters.ray_engine import RayEngine  # not above: Ray takes a second
+        from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
     return RayEngine(tries, address, workers, start_method)
 
 

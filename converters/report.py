@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shardfeed.converters.images import ASKED, PROGRESSIVE_KEPT
-from shardfeed.converters.shard_writer import Noted, Receipt
-from shardfeed.converters.source import Skipped
+from shardfeed.converters.images.store import ASKED, PROGRESSIVE_KEPT
+from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, name_text
 from shardfeed.manifest import Manifest
 

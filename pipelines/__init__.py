@@ -1,63 +1,48 @@
 """Records in, batches on devices out, for Keras and for loops of your own, on one device and on many machines.
 
-Importing this package does not import TensorFlow; using a name that builds batches does. What decides their order does
-not: `order`, `ordering`, `mixture` and `position` are NumPy, `torch` is for PyTorch, and `prefetch` for any producer.
+Importing this package imports neither TensorFlow nor PyTorch; using a name that builds tf.data does. `pipelines.torch`
+is for PyTorch, `pipelines.prefetch` for any producer of batches, and `pipelines.orders` is arithmetic.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from shardfeed.pipelines.augment import letterbox, random_resized_crop, resize_center_crop
-    from shardfeed.pipelines.backup import Backup
-    from shardfeed.pipelines.batches import make_batches, train_batches
-    from shardfeed.pipelines.cache import Cache, cached
-    from shardfeed.pipelines.distribution import Feed, distribute
-    from shardfeed.pipelines.evaluation import EvalFeed, distribute_eval, eval_batches
-    from shardfeed.pipelines.mixture import mix
-    from shardfeed.pipelines.ordering import order_samples
-    from shardfeed.pipelines.position import Position
-    from shardfeed.pipelines.prefetch import as_dataset, prefetch_processes, prefetch_ray, prefetch_threads
+    from shardfeed.pipelines.caching.cache import Cache as Cache
+    from shardfeed.pipelines.caching.cache import cached as cached
+    from shardfeed.pipelines.orders.choose_order import order_samples as order_samples
+    from shardfeed.pipelines.orders.position import Position as Position
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_processes as prefetch_processes
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_ray as prefetch_ray
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_threads as prefetch_threads
+    from shardfeed.pipelines.samples import mix as mix
+    from shardfeed.pipelines.tensorflow.augment import letterbox as letterbox
+    from shardfeed.pipelines.tensorflow.augment import random_resized_crop as random_resized_crop
+    from shardfeed.pipelines.tensorflow.augment import resize_center_crop as resize_center_crop
+    from shardfeed.pipelines.tensorflow.backup import Backup as Backup
+    from shardfeed.pipelines.tensorflow.batches import make_batches as make_batches
+    from shardfeed.pipelines.tensorflow.batches import train_batches as train_batches
+    from shardfeed.pipelines.tensorflow.distribute import Feed as Feed
+    from shardfeed.pipelines.tensorflow.distribute import distribute as distribute
+    from shardfeed.pipelines.tensorflow.evaluate import EvalFeed as EvalFeed
+    from shardfeed.pipelines.tensorflow.evaluate import distribute_eval as distribute_eval
+    from shardfeed.pipelines.tensorflow.evaluate import eval_batches as eval_batches
+    from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
 
-__all__ = [
-    "Backup",
-    "Cache",
-    "EvalFeed",
-    "Feed",
-    "Position",
-    "as_dataset",
-    "cached",
-    "distribute",
-    "distribute_eval",
-    "eval_batches",
-    "letterbox",
-    "make_batches",
-    "mix",
-    "order_samples",
-    "prefetch_processes",
-    "prefetch_ray",
-    "prefetch_threads",
-    "random_resized_crop",
-    "resize_center_crop",
-    "train_batches",
-]
-
-_ROOMS = {
-    "augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
-    "backup": ("Backup",),
-    "batches": ("make_batches", "train_batches"),
-    "cache": ("Cache", "cached"),
-    "distribution": ("Feed", "distribute"),
-    "evaluation": ("EvalFeed", "distribute_eval", "eval_batches"),
-    "ordering": ("order_samples",),
-    "position": ("Position",),
-    "mixture": ("mix",),
-    "prefetch": ("as_dataset", "prefetch_processes", "prefetch_ray", "prefetch_threads"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for room, names in _ROOMS.items():
-        if name in names:
-            return getattr(import_module(f"shardfeed.pipelines.{room}"), name)
-    raise AttributeError(f"module 'shardfeed.pipelines' has no attribute {name!r}")
+__all__, __getattr__ = lazy_names(
+    __name__,
+    {
+        "shardfeed.pipelines.caching.cache": ("Cache", "cached"),
+        "shardfeed.pipelines.orders.choose_order": ("order_samples",),
+        "shardfeed.pipelines.orders.position": ("Position",),
+        "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),
+        "shardfeed.pipelines.samples": ("mix",),
+        "shardfeed.pipelines.tensorflow.augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
+        "shardfeed.pipelines.tensorflow.backup": ("Backup",),
+        "shardfeed.pipelines.tensorflow.batches": ("make_batches", "train_batches"),
+        "shardfeed.pipelines.tensorflow.distribute": ("Feed", "distribute"),
+        "shardfeed.pipelines.tensorflow.evaluate": ("EvalFeed", "distribute_eval", "eval_batches"),
+        "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
+    },
+)

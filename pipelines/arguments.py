@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.ordering import at_least
+from shardfeed.pipelines.orders.choose_order import at_least
 from shardfeed.schema import ENCODED, FORMAT, Schema
 
 Size = int | tuple[int, int]

@@ -1,31 +1,26 @@
 """Dataset in, records out: random access (`Split`), whole-file checks (`verify`), tf.data of serialized records.
 
-Only `stream` and `parse` import TensorFlow, when they are imported themselves.
+Only the modules of `readers.tensorflow` import TensorFlow.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from shardfeed.readers.dataset import Dataset, open
-    from shardfeed.readers.integrity import verify
-    from shardfeed.readers.skip import Skip
-    from shardfeed.readers.split import ShardSlice, Split
+    from shardfeed.readers.dataset import Dataset as Dataset
+    from shardfeed.readers.dataset import open as open
+    from shardfeed.readers.skip import Skip as Skip
+    from shardfeed.readers.split import ShardSlice as ShardSlice
+    from shardfeed.readers.split import Split as Split
+    from shardfeed.readers.verification import verify as verify
 
-__all__ = ["Dataset", "ShardSlice", "Skip", "Split", "open", "verify"]
-
-_ROOMS = {
-    "Dataset": "dataset",
-    "open": "dataset",
-    "Split": "split",
-    "ShardSlice": "split",
-    "Skip": "skip",
-    "verify": "integrity",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        from importlib import import_module
-
-        return getattr(import_module(f"shardfeed.readers.{_ROOMS[name]}"), name)
-    raise AttributeError(f"module 'shardfeed.readers' has no attribute {name!r}")
+__all__, __getattr__ = lazy_names(
+    __name__,
+    {
+        "shardfeed.readers.dataset": ("Dataset", "open"),
+        "shardfeed.readers.skip": ("Skip",),
+        "shardfeed.readers.split": ("ShardSlice", "Split"),
+        "shardfeed.readers.verification": ("verify",),
+    },
+)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, escape
-from shardfeed.example import Decoded, decode
-from shardfeed.framing import FRAME_BYTES, HEADER_BYTES, crc32c
+from shardfeed.formats.tfrecord.example import Decoded, decode
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, crc32c
 from shardfeed.label_column import column_name, parse_column
 from shardfeed.readers.shards import Shards
 from shardfeed.schema import Dtype, Feature, Schema

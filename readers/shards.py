@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, crc32c, frame_parts, unframe
-from shardfeed.index import Index
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, crc32c, frame_parts, unframe
+from shardfeed.formats.tfrecord.index import Index
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
-from shardfeed.example import decode
+from shardfeed.formats.tfrecord.example import decode
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards

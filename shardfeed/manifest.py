@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
-from shardfeed.files import file_checksum, storage_error
-from shardfeed.framing import FRAME_BYTES, crc32c
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, crc32c
 from shardfeed.label_column import column_name
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
 from shardfeed.schema import Schema
+from shardfeed.storage.local import file_checksum, storage_error
 
 FORMAT_VERSION = 1
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"

@@ -14,7 +14,7 @@ from types import FrameType, ModuleType
 
 import shardfeed
 from shardfeed.errors import ShardfeedError, StorageError
-from shardfeed.files import storage_error
+from shardfeed.storage.local import storage_error
 
 COMMANDS = {
     "convert": "image folder or label file -> sharded TFRecords",
@@ -52,7 +52,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
 
 def _module(command: str) -> ModuleType:
-    return import_module(f"shardfeed.tools.{command}_command")
+    return import_module(f"shardfeed.tools.commands.{command}_command")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

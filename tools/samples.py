@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from PIL import Image, ImageChops, ImageDraw
 
 from shardfeed.errors import StorageError
-from shardfeed.files import storage_error
+from shardfeed.storage.local import storage_error
 
 SHAPES = ("circle", "square", "triangle")
 IMAGES_PER_CLASS = 80  # a file takes a whole block of 4 kB on most disks: 240 keep the folder near 1 MB

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
-from shardfeed.converters.jpeg_header import read_jpeg_header
+from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.pixels import check_pixels
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.pixels import check_pixels
 
 
 def decode_part(paths: Sequence[Path], ready: Barrier, go: Event) -> None:

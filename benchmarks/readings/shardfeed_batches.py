@@ -58,7 +58,7 @@ def decoder_alone() -> Any:
     """A transform to the decoded window's shape: the windows that train_batches draws, and nothing else done."""
     import tensorflow as tf
 
-    from shardfeed.pipelines.augment import random_windows
+    from shardfeed.pipelines.tensorflow.augment import random_windows
 
     draw = random_windows((0.08, 1.0), (3 / 4, 4 / 3))
 

@@ -1,0 +1,1 @@
+"""A directory under another name until it is whole."""

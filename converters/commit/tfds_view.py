@@ -1,0 +1,105 @@
+"""The view TensorFlow Datasets takes of a dataset: three kinds of small files beside the shards.
+
+`tfds.builder_from_directory(dir)` reads dataset_info.json (strict protobuf JSON: int64 as strings, no unknown field),
+features.json, and one `<feature>.labels.txt` a label feature, one name a line. All are functions of the manifest's
+content; the manifest lists them with their checksums.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.manifest import SplitInfo
+from shardfeed.naming import label_names_file
+from shardfeed.schema import ENCODED, LABEL, Feature, Schema
+
+_FEATURES = "tensorflow_datasets.core.features."
+_NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
+
+
+def tfds_files(
+    name: str, schema: Schema, splits: Mapping[str, SplitInfo], image: ImageOptions | None = None
+) -> dict[str, bytes]:
+    """File name -> content of TFDS's view of a dataset whose images were stored as `image` says (default: as files)."""
+    files = {
+        "dataset_info.json": _json(_dataset_info(name, schema, splits)),
+        "features.json": _json(_features(schema, image or ImageOptions())),
+    }
+    # `image/a.b` and `image/a/b` share one: then neither has names, but numbers.
+    named = Counter(map(label_names_file, schema.class_names))
+    for key, names in schema.class_names.items():
+        file = label_names_file(key)
+        if named[file] == 1 and len(file.encode()) <= _NAME_BYTES and all(map(_fits_line, names)):
+            files[file] = "".join(f"{text}\n" for text in names).encode()
+    return files
+
+
+def _fits_line(text: str) -> bool:
+    return bool(text) and "\n" not in text and text.strip() == text
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "name": name,
+        "version": "1.0.0",
+        "fileFormat": "tfrecord",
+        "splits": [
+            {
+                "name": split.name,
+                "shardLengths": [str(shard.records) for shard in split.shards],
+                "numBytes": str(split.size),
+                "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+            }
+            for split in splits.values()
+        ],
+    }
+    if {ENCODED, LABEL} <= schema.features.keys():
+        pair = [{"featureKey": ENCODED}, {"featureKey": LABEL}]
+        info["supervisedKeys"] = {"tuple": {"items": pair}}
+    return info
+
+
+def _features(schema: Schema, image: ImageOptions) -> dict[str, Any]:
+    return {
+        "pythonClassName": _FEATURES + "features_dict.FeaturesDict",
+        "featuresDict": {"features": {key: _feature(key, schema, image) for key in sorted(schema.features)}},
+    }
+
+
+def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
+    feature = schema.features[key]
+    if key == ENCODED and image.encode == "raw":
+        return _pixels(image.shape)
+    if key == ENCODED:
+        # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
+        of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
+        return {"pythonClassName": _FEATURES + "image_feature.Image", "image": of_file}
+    inner = _scalar(feature)
+    if key in schema.class_names:
+        label = {"numClasses": str(len(schema.class_names[key]))}
+        inner = {"pythonClassName": _FEATURES + "class_label_feature.ClassLabel", "classLabel": label}
+    if not feature.ragged:
+        return inner
+    return {"pythonClassName": _FEATURES + "sequence_feature.Sequence", "sequence": {"feature": inner, "length": "-1"}}
+
+
+def _pixels(shape: tuple[int, int] | None) -> dict[str, Any]:
+    if shape is None:
+        # TFDS wants the shape of such a tensor beside it, under a key of its own: here it is bytes, to be reshaped by
+        # the height and width of the record.
+        return _scalar(Feature("bytes"))
+    tensor = {"shape": {"dimensions": [*map(str, shape), "3"]}, "dtype": "uint8", "encoding": "bytes"}
+    return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}
+
+
+def _scalar(feature: Feature) -> dict[str, Any]:
+    if feature.dtype == "bytes":
+        return {"pythonClassName": _FEATURES + "text_feature.Text", "text": {}}
+    tensor = {"shape": {}, "dtype": feature.dtype, "encoding": "none"}
+    return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}

@@ -1,0 +1,1 @@
+"""Where shards are written: worker processes of this machine, or a Ray cluster."""

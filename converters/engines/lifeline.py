@@ -1,0 +1,27 @@
+"""The first thing a worker process does: watch for its parent's end.
+
+Importing what it works with takes it a second, more on a busy machine. Nothing here needs any of that.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+def work_with_parent(lifeline: Connection, tasks: Connection, words: Any) -> None:
+    """A worker's life (`worker.work` says what the others are), which ends at once when `lifeline`'s other end does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_leave_with_parent, args=(lifeline,), daemon=True).start()
+    from shardfeed.converters.engines.worker import work
+
+    work(tasks, words)
+
+
+def _leave_with_parent(lifeline: Connection) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    os._exit(0)

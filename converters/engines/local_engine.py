@@ -1,0 +1,224 @@
+"""Local worker processes that write whole shards, and the loop that watches over them.
+
+Why not a pool of the standard library: `multiprocessing.Pool` waits for ever for a killed worker,
+`ProcessPoolExecutor` fails every shard in flight with it, and both leave workers behind when their parent is
+killed. Here a lost worker costs the shard it was writing, which is tried again; an image that takes its worker with
+it, or never ends, twice, is condemned; and every worker holds a pipe whose end it sees when its parent dies.
+"""
+
+import contextlib
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+from shardfeed.converters.engines.lifeline import work_with_parent
+from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.machine.processes import START_METHODS, hold_lifeline, signals_later, without_main
+
+IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
+_STRIKES = 2  # deaths at one image before it is condemned
+LOSSES = 8  # workers one shard may lose before the run gives up
+POLL = 0.2  # seconds between looks at the clock
+
+
+class Engine(Protocol):
+    """What decides where shards are written, and what becomes of them when that place is lost.
+
+    Every engine has the shards written by `shard_writer.write_shard`. `warnings`: sentences about what was lost, for
+    the report. The methods are called from one thread, `stop` also after an error, and more than once.
+    """
+
+    warnings: list[str]
+
+    def start(self, tasks: int) -> None:
+        """Begin what takes a while, for `tasks` tasks at most; `run` does what is left of it."""
+        ...
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = ...) -> Iterator[Receipt]:
+        """The receipt of each task, in no particular order; then its shard is durable, and at its place."""
+        ...
+
+    def done(self) -> tuple[int, int]:
+        """Images read and their bytes so far, tries that were lost included."""
+        ...
+
+    def stop(self) -> None:
+        """End everything at once."""
+        ...
+
+
+def check_workers(workers: int, start_method: str) -> None:
+    """Raises UsageError for a number of workers, or a way to start them, that there is not."""
+    if workers < 1:
+        raise UsageError("workers", f"got {workers}, expected at least 1")
+    if start_method not in START_METHODS:
+        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
+
+
+@dataclass
+class _Worker:
+    process: Any
+    tasks: Connection
+    lifeline: Connection
+    board: Board
+    task: ShardTask | None = None
+
+    def decoding(self) -> bool:
+        """Whether it is at an image; else it starts, waits, or makes a finished shard durable."""
+        return self.task is not None and 0 <= self.board.place < len(self.task.samples)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.tasks.close()
+        self.lifeline.close()
+
+
+class LocalEngine:
+    """Writes shards in `workers` processes of this machine; use it as a context manager.
+
+    `start_method`: "spawn" or "forkserver". `image_timeout`: seconds for one image.
+    """
+
+    def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
+        check_workers(workers, start_method)
+        self._context: Any = multiprocessing.get_context(start_method)
+        self._wanted = workers
+        self._image_timeout = image_timeout
+        self._workers: list[_Worker] = []
+        self._retired = [0, 0]  # images and bytes of workers that are gone
+        self.warnings: list[str] = []
+
+    def __enter__(self) -> "LocalEngine":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End every worker at once, whatever it is doing."""
+        for worker in self._workers:
+            worker.process.kill()
+        while self._workers:
+            self._bury(self._workers[-1])
+
+    def done(self) -> tuple[int, int]:
+        """Images read and their bytes so far, tries that were lost included."""
+        boards = [worker.board.done for worker in self._workers]
+        return (
+            self._retired[0] + sum(images for images, _ in boards),
+            self._retired[1] + sum(size for _, size in boards),
+        )
+
+    def start(self, tasks: int) -> None:
+        """Start the workers that `tasks` tasks can keep busy; else `run` starts each when it needs one."""
+        for _ in range(min(self._wanted, tasks) - len(self._workers)):
+            self._start()
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
+        """Receipts as tasks are finished, in no particular order; `poll` is called a few times a second.
+
+        Raises the worker's own error (StorageError and the like), or WorkerLostError when one shard lost too many.
+        """
+        again: deque[ShardTask] = deque()
+        deaths: dict[str, list[int]] = {}
+        waiting: ShardTask | None = None  # made while the workers are busy: whoever is done gets it at once
+
+        def following() -> ShardTask | None:
+            if waiting is not None:
+                return waiting
+            return again.popleft() if again else next(tasks, None)
+
+        while True:
+            while (waiting := following()) is not None and self._has_room():
+                self._give(waiting)
+                waiting = None
+            busy = [worker for worker in self._workers if worker.task is not None]
+            if not busy:
+                return
+            ready = wait([end for worker in busy for end in (worker.tasks, worker.process.sentinel)], timeout=POLL)
+            poll()
+            for worker in busy:
+                if worker.tasks in ready or worker.process.sentinel in ready:
+                    receipt = self._receive(worker)
+                    if receipt is not None:
+                        worker.task = None
+                        if waiting is not None:  # first, as keeping the receipt takes the disk a while
+                            self._give(waiting)
+                            waiting = None
+                        yield receipt  # before another task is made, which may raise: what is done is kept
+                    else:
+                        again.append(self._lost(worker, RejectCode.DECODER_CRASH, deaths))
+                elif worker.decoding() and worker.board.seconds > self._image_timeout:
+                    again.append(self._lost(worker, RejectCode.DECODE_TIMEOUT, deaths))
+
+    def _has_room(self) -> bool:
+        return len(self._workers) < self._wanted or any(worker.task is None for worker in self._workers)
+
+    def _give(self, task: ShardTask) -> None:
+        worker = next((worker for worker in self._workers if worker.task is None), None) or self._start()
+        worker.task = task
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: its sentinel says so
+                worker.tasks.send(task)
+        except OSError:
+            raise
+        except Exception as error:  # it does not pickle; what that raises is the business of whoever wrote it
+            raise UsageError("source", f"its samples cannot be sent to workers: {error!r}", IMPORTABLE) from error
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        lifeline, end = self._context.Pipe(duplex=False)
+        hold_lifeline(end)
+        board = Board(self._context.RawArray("q", IDLE))
+        process = self._context.Process(target=work_with_parent, args=(lifeline, theirs, board.words), daemon=True)
+        with signals_later(), without_main():
+            process.start()
+            self._workers.append(_Worker(process, ours, end, board))
+        theirs.close()
+        lifeline.close()
+        return self._workers[-1]
+
+    def _receive(self, worker: _Worker) -> Receipt | None:
+        """What the worker says; None when it died before it could."""
+        try:
+            receipt, error, trace = worker.tasks.recv()
+        except (EOFError, OSError):
+            return None
+        if error is not None:
+            error.add_note(f"in a worker:\n{trace}")
+            raise error
+        return receipt
+
+    def _bury(self, worker: _Worker) -> None:
+        worker.stop()
+        self._workers.remove(worker)
+        images, size = worker.board.done
+        self._retired[0] += images
+        self._retired[1] += size
+
+    def _lost(self, worker: _Worker, code: RejectCode, deaths: dict[str, list[int]]) -> ShardTask:
+        """Bury a worker; its shard, to be tried again, without the image that killed it time after time."""
+        task, place = worker.task, worker.board.place
+        assert task is not None
+        self._bury(worker)
+        how = "took too long over" if code is RejectCode.DECODE_TIMEOUT else "was lost at"
+        at_image = worker.decoding()
+        what = f"image {place} of {task.stem}" if at_image else task.stem
+        self.warnings.append(f"a worker {how} {what} (exit code {worker.process.exitcode}); the shard is tried again")
+        places = deaths.setdefault(task.stem, [])
+        places.append(place)
+        if at_image and places.count(place) >= _STRIKES:
+            places.clear()
+            return replace(task, condemned={**task.condemned, place: code})
+        if len(places) >= LOSSES:
+            raise WorkerLostError(
+                task.stem, f"lost {len(places)} workers", "free some memory, then run again to resume"
+            )
+        return task

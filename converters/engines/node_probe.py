@@ -1,0 +1,85 @@
+"""Whether shards can be written from a node: what is put down for it to find, what it sees, and what that must be."""
+
+import os
+import platform
+import secrets
+from typing import NamedTuple
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.versions import made_by
+from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.shards.write_shard import ShardTask
+from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.source import Sample, SourceFile
+from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape
+from shardfeed.storage.local import write_file
+
+_SHARE = "put it where every node sees it under the same path"
+
+
+class Question(NamedTuple):
+    """What a node is to look at: the file `path`, the image file of `sample`, and what images need."""
+
+    path: str
+    sample: Sample | None
+    image: ImageOptions
+
+
+class Node(NamedTuple):
+    """What it saw. `problem`: why the file could not be read; `unreadable`: why the image could not, if so."""
+
+    name: str
+    token: bytes
+    problem: str
+    unreadable: str
+    versions: dict[str, str]
+
+
+def look(question: Question) -> Node:
+    """The answer, from the node where this is called. Raises UsageError where a package is missing."""
+    token, problem = b"", ""
+    try:
+        with open(question.path, "rb") as file:
+            token = file.read()
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    return Node(platform.node(), token, problem, _unreadable(question), made_by(question.image))
+
+
+def _unreadable(question: Question) -> str:
+    try:
+        if question.sample is not None:
+            read_image(question.sample, question.image.max_bytes)
+    except (RejectedError, ShardfeedError) as error:
+        return str(error)
+    return ""
+
+
+class Probe:
+    """A file in `directory` with something that cannot be guessed, and one image of `task` that can be read here."""
+
+    def __init__(self, directory: str, task: ShardTask) -> None:
+        self._token = secrets.token_hex(16).encode()
+        self._versions = made_by(task.image)
+        path = os.path.join(directory, f"probe-{secrets.token_hex(4)}")  # no node can have been asked for it before
+        write_file(path, self._token)
+        files = (sample for sample in task.samples if isinstance(sample.image, SourceFile))
+        self.question = Question(path, next(files, None), task.image)
+        if _unreadable(self.question):
+            self.question = self.question._replace(sample=None)
+
+    def check(self, node: Node) -> None:
+        """Raises StorageError where a node does not see output or images, UsageError where shards would differ."""
+        name = escape(node.name)
+        path, sample, _ = self.question
+        if node.token != self._token:
+            problem = f"node {name} does not see this directory: {node.problem or 'it has another file there'}"
+            raise StorageError(os.path.dirname(path), problem, _SHARE)
+        if sample is not None and node.unreadable:
+            place = sample.image.path if isinstance(sample.image, SourceFile) else sample.key
+            raise StorageError(place, f"node {name} does not see this image: {escape(node.unreadable)}", _SHARE)
+        if node.versions != self._versions:
+            names = sorted(node.versions.keys() | self._versions.keys())
+            pairs = [(each, node.versions.get(each), self._versions.get(each)) for each in names]
+            differ = ", ".join(f"{each} {there}, not {here}" for each, there, here in pairs if there != here)
+            raise UsageError(f"node {name}", f"has {differ}", "install the same versions on every node")

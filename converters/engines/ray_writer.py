@@ -1,0 +1,50 @@
+"""What runs in an actor of a Ray cluster: a local engine of one worker, on whatever node it is.
+
+The actor's own process decodes nothing. So an image that takes its worker with it, or never ends, costs a worker there
+and is condemned there, exactly as without Ray.
+"""
+
+import traceback
+from typing import NamedTuple
+
+from shardfeed.converters.engines.local_engine import LocalEngine
+from shardfeed.converters.engines.node_probe import Node, Question, look
+from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+
+
+class Written(NamedTuple):
+    """What became of a shard: its receipt, or an error and its traceback; `warnings`: of workers lost over it.
+
+    `done`: images read and their bytes, of all shards so far.
+    """
+
+    receipt: Receipt | None
+    error: Exception | None
+    trace: str
+    warnings: list[str]
+    done: tuple[int, int]
+
+
+class ShardWriter:
+    """Writes shards one after the other; `done` may be asked meanwhile, in another thread."""
+
+    def __init__(self, start_method: str, image_timeout: float) -> None:
+        self._engine = LocalEngine(1, start_method, image_timeout)
+
+    def look(self, question: Question) -> Node:
+        """What is seen from here."""
+        return look(question)
+
+    def write(self, task: ShardTask) -> Written:
+        """Write one shard. After an error none is to follow."""
+        before = len(self._engine.warnings)
+        receipt, failure, trace = None, None, ""
+        try:
+            (receipt,) = self._engine.run(iter([task]))
+        except Exception as error:
+            failure, trace = error, traceback.format_exc()
+        return Written(receipt, failure, trace, self._engine.warnings[before:], self._engine.done())
+
+    def done(self) -> tuple[int, int]:
+        """Images read and their bytes so far."""
+        return self._engine.done()

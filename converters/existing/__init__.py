@@ -1,0 +1,1 @@
+"""TFRecords that are there already: adopted, indexed again, salvaged."""

@@ -1,0 +1,162 @@
+"""The files of a dataset that are made of its shards, made again: indexes, label columns, TFDS's view.
+
+The manifest has the checksum of each as it was written, so what is made again is the same bytes or is not written.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from shardfeed.converters.commit.finish import owner
+from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.commit.tfds_view import tfds_files
+from shardfeed.converters.existing.record_schema import nonconformity
+from shardfeed.converters.existing.tally import ShardTally
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.tfrecord.scan import whole_records
+from shardfeed.label_column import column_header, column_name
+from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.storage.local import TEMPORARY, Lock, remove_file, storage_error, write_file
+
+_SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """`files`: name -> what was wrong with it; each can be made again, and was if `written`.
+
+    `lost`: files of the dataset that are damaged and are not made of its shards, name -> what is wrong.
+    """
+
+    manifest: Manifest
+    files: Mapping[str, str]
+    lost: Mapping[str, str]
+    written: bool
+
+
+def rebuild(
+    path: str | os.PathLike[str], *, write: bool = True, progress: Callable[[int], object] = lambda size: None
+) -> Rebuilt:
+    """Find missing and damaged files that are made of a dataset's shards, and with `write` make them again in place.
+
+    Only the shards that are needed are read: those whose index is damaged, and all of a split whose label column is.
+    Everything is made before anything is written, and each file appears whole, by a rename.
+    `progress` is called with the bytes of each record read.
+
+    Raises UsageError when `path` is no dataset; IntegrityError, with nothing changed, when the manifest is damaged or a
+    shard that is needed is not as it was written; StorageError; BusyError when another run writes this dataset.
+    """
+    directory = os.path.abspath(os.fspath(path))
+    manifest = read_manifest(directory)
+    damaged = {
+        name: problem
+        for name, info in sorted(manifest.files().items())
+        if not name.endswith(RECORD_SUFFIX) and (problem := _problem(os.path.join(directory, name), info))
+    }
+    _check_shard_sizes(directory, manifest)
+    made: dict[str, bytes] = {}
+    for split in manifest.splits.values():
+        made |= _of_split(directory, manifest, split, damaged, progress)
+    if not damaged.keys() <= made.keys():
+        made |= _sidecars(manifest, damaged)
+    files = {name: problem for name, problem in damaged.items() if name in made}
+    if write and files:
+        lock = Lock(Staging(directory).lock, owner())
+        try:
+            for name in files:
+                remove_file(os.path.join(directory, name + TEMPORARY))  # of a run that was stopped
+                write_file(os.path.join(directory, name), made[name])
+        finally:
+            lock.release()
+    lost = {name: problem for name, problem in damaged.items() if name not in made}
+    return Rebuilt(manifest, files, lost, write and bool(files))
+
+
+def _problem(path: str, expected: FileInfo) -> str:
+    """What is wrong with a file, or ""."""
+    return expected.difference(FileInfo.of_file(path)) if os.path.exists(path) else "missing"
+
+
+def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
+    """Raises IntegrityError where a shard is missing or of another size: an index would not make it whole."""
+    for split in manifest.splits.values():
+        for number, info in enumerate(split.shards):
+            path = os.path.join(directory, split.stem(number) + RECORD_SUFFIX)
+            try:
+                size = os.path.getsize(path)
+            except FileNotFoundError:
+                raise IntegrityError(
+                    path, "missing: not only what is made of the shards is damaged", _SALVAGE
+                ) from None
+            except OSError as error:
+                raise storage_error(path, "read", error) from error
+            if size != info.data.size:
+                raise IntegrityError(path, f"got {size} bytes, expected {info.data.size}: the shard itself", _SALVAGE)
+
+
+def _of_split(
+    directory: str, manifest: Manifest, split: SplitInfo, damaged: Collection[str], progress: Callable[[int], object]
+) -> dict[str, bytes]:
+    """The damaged indexes and columns of a split. Raises IntegrityError unless they come out as they were written."""
+    columns = {key: name for key in split.columns if (name := column_name(split.name, key)) in damaged}
+    made: dict[str, bytes] = {}
+    labels: dict[str, list[bytes]] = {key: [] for key in columns}
+    for number, info in enumerate(split.shards):
+        index = split.stem(number) + INDEX_SUFFIX
+        if index not in damaged and not columns:
+            continue
+        path = os.path.join(directory, split.stem(number) + RECORD_SUFFIX)
+        tally = _tally(path, manifest, bool(columns), progress)
+        content = tally.index()
+        if FileInfo.of(content) != info.index:
+            raise IntegrityError(path, "its records are not those that were written: the shard itself", _SALVAGE)
+        if index in damaged:
+            made[index] = content
+        if columns:
+            receipt = tally.receipt(split.name, number, manifest.schema, info.data, info.index)
+            for key in columns:
+                labels[key].append(receipt.columns[key])
+    for key, name in columns.items():
+        content = b"".join([column_header(split.records), *labels[key]])
+        if FileInfo.of(content) != split.columns[key]:
+            raise IntegrityError(name, "the labels in the shards are not those that were written with them", _SALVAGE)
+        made[name] = content
+    return made
+
+
+def _tally(path: str, manifest: Manifest, parse: bool, progress: Callable[[int], object]) -> ShardTally:
+    """What an index and, with `parse`, label columns need of a shard. Raises IntegrityError where it is damaged."""
+    tally = ShardTally(manifest.schema.class_names)
+    try:
+        for piece in whole_records(path):
+            features = decode(piece.payload) if parse else {}
+            if parse and (problem := nonconformity(features, manifest.schema)):
+                raise RecordError(f"{path}, record {len(tally.sizes)}, offset {piece.start}", problem, _SALVAGE)
+            tally.add(features, piece.end - piece.start)
+            progress(piece.end - piece.start)
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+    return tally
+
+
+def _sidecars(manifest: Manifest, damaged: Collection[str]) -> dict[str, bytes]:
+    """TFDS's files of the dataset, as far as they come out as they were written."""
+    found: dict[str, bytes] = {}
+    for image in _stored_as(manifest):
+        for name, content in tfds_files(manifest.name, manifest.schema, manifest.splits, image).items():
+            info = manifest.sidecars.get(name)
+            if name in damaged and info == FileInfo.of(content):
+                found[name] = content
+    return found
+
+
+def _stored_as(manifest: Manifest) -> Iterator[ImageOptions]:
+    """How the images may be stored; the checksum of what comes out tells which it was."""
+    size = manifest.options.get("size")
+    yield ImageOptions()
+    yield ImageOptions(encode="raw")
+    if isinstance(size, list) and len(size) == 2:
+        yield ImageOptions(encode="raw", size=(size[0], size[1]))

@@ -1,0 +1,1 @@
+"""A new dataset of what is whole in a damaged one."""

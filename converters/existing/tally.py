@@ -1,0 +1,91 @@
+"""What a manifest says of a shard, gathered while its records pass by: sizes, labels, formats."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from shardfeed.converters.existing.record_schema import Features
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.shards.write_shard import Receipt
+from shardfeed.errors import UsageError
+from shardfeed.formats.tfrecord.index import Index
+from shardfeed.label_column import column_keys, label_bytes
+from shardfeed.manifest import FileInfo, ShardInfo
+from shardfeed.schema import FORMAT, HEIGHT, WIDTH, Schema
+
+_FORMATS_KEPT = 16  # image/format with more values than that is no format
+
+
+class ShardTally:
+    """Records in by `add`, the shard's receipt out. Holds 8 bytes a record, and 8 a label.
+
+    `keys`: the int64 features whose values are gathered. `shapes`: (height, width) of raw images, up to two.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.sizes = array("q")
+        self.formats: Counter[str] = Counter()
+        self.shapes: set[tuple[int, int]] = set()
+        self._labels = {key: array("q") for key in keys}
+
+    def add(self, features: Features, framed_size: int) -> None:
+        """One record, decoded, and its size in bytes with its framing."""
+        self.sizes.append(framed_size)
+        for key, labels in self._labels.items():
+            dtype, values = features.get(key, ("int64", ()))
+            if dtype == "int64":
+                labels.extend(map(int, values))
+        dtype, values = features.get(FORMAT, ("bytes", ()))
+        if dtype == "bytes" and len(values) == 1:
+            name = bytes(values[0]).decode("utf-8", "replace")
+            self.formats[name] += 1
+            if name == "raw" and len(self.shapes) < 2:
+                self.shapes.add((_only(features, HEIGHT), _only(features, WIDTH)))
+
+    def index(self) -> bytes:
+        """The index file of the records so far."""
+        return Index.from_sizes(np.frombuffer(self.sizes, np.int64)).to_bytes()
+
+    def receipt(self, split: str, number: int, schema: Schema, data: FileInfo, index: FileInfo) -> Receipt:
+        """The shard's receipt; its labels are within the class names of `schema`."""
+        counts = {
+            key: tuple(np.bincount(np.frombuffer(self._labels[key], np.int64), minlength=len(names)).tolist())
+            for key, names in schema.class_names.items()
+        }
+        # Known for every record, or unknown: readers trust what they say of all.
+        known = len(self.formats) <= _FORMATS_KEPT and self.formats.total() == len(self.sizes)
+        return Receipt(
+            split=split,
+            number=number,
+            info=ShardInfo(len(self.sizes), data, index),
+            class_counts=counts,
+            formats=dict(self.formats) if known else {},
+            columns={
+                key: label_bytes(np.frombuffer(self._labels[key], np.int64)) for key in column_keys(split, schema)
+            },
+            rejected=(),
+            normalised=(),
+            warnings=(),
+        )
+
+
+def image_options(tallies: Iterable[ShardTally]) -> ImageOptions:
+    """How the images of these records are stored: as files, or as raw pixels of one shape or of several."""
+    formats: set[str] = set()
+    shapes: set[tuple[int, int]] = set()
+    for tally in tallies:
+        formats |= tally.formats.keys()
+        shapes |= tally.shapes
+    if formats != {"raw"}:
+        return ImageOptions()
+    try:
+        return ImageOptions(encode="raw", size=shapes.pop() if len(shapes) == 1 else None)
+    except UsageError:  # no size that an image can have
+        return ImageOptions(encode="raw")
+
+
+def _only(features: Features, key: str) -> int:
+    dtype, values = features.get(key, ("int64", ()))
+    return int(values[0]) if dtype == "int64" and len(values) == 1 else -1

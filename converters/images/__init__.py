@@ -1,0 +1,1 @@
+"""One image: recognised, checked, and stored as it is or re-encoded."""

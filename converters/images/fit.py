@@ -1,0 +1,55 @@
+"""Which part of an image is kept, and at what size: the arithmetic of `resize_shorter` and `size`."""
+
+from typing import NamedTuple
+
+from shardfeed.converters.images.options import ImageOptions
+
+
+class Fit(NamedTuple):
+    """`size`: (width, height) to make, pixels. `box`: (left, top, right, bottom) of the image that becomes it.
+
+    The box is in pixels of the image, as real numbers: a pixel is the square from its number to the next one, so half
+    pixels can be meant. Nothing is rounded but what is said here:
+    - `resize_shorter` P: the box is the whole image, the longer side longer * P / shorter, rounded half up, at least 1.
+    - `size` (H, W): the box is the largest rectangle of the ratio W / H in the middle of the image, its left and top
+      (width - w) / 2 and (height - h) / 2. Where it has W x H pixels already, so that nothing is scaled, left and
+      top are rounded down: pixels are then copied, not mixed with their neighbors.
+    """
+
+    size: tuple[int, int]
+    box: tuple[float, float, float, float]
+
+    @property
+    def scale(self) -> float:
+        """Pixels made for a pixel of the image, along a side: below 1 it is shrunk, above 1 enlarged."""
+        left, top, right, bottom = self.box
+        return max(self.size[0] / (right - left), self.size[1] / (bottom - top))
+
+
+def fit_image(height: int, width: int, options: ImageOptions, *, lying: bool = False) -> Fit | None:
+    """What the options ask for an image of `height` x `width` pixels as stored; None when nothing is to be done.
+
+    `lying`: its EXIF orientation exchanges height and width, and sizes are meant for the upright image.
+    """
+    if options.shape is not None:
+        goal_height, goal_width = options.shape[::-1] if lying else options.shape
+        if (height, width) == (goal_height, goal_width):
+            return None
+        return _cover(height, width, goal_height, goal_width)
+    shorter, goal = min(height, width), options.resize_shorter
+    if goal is None or shorter <= goal:
+        return None
+    sides = max(1, (width * goal + shorter // 2) // shorter), max(1, (height * goal + shorter // 2) // shorter)
+    return Fit(sides, (0, 0, width, height))
+
+
+def _cover(height: int, width: int, goal_height: int, goal_width: int) -> Fit:
+    # In integers where it is decided which side is cut, so that the other one is the image's own to the last bit.
+    if width * goal_height >= height * goal_width:
+        box_height, box_width = float(height), height * goal_width / goal_height
+    else:
+        box_height, box_width = width * goal_height / goal_width, float(width)
+    left, top = (width - box_width) / 2, (height - box_height) / 2
+    if (box_height, box_width) == (goal_height, goal_width):
+        left, top = left // 1, top // 1
+    return Fit((goal_width, goal_height), (left, top, left + box_width, top + box_height))

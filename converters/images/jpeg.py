@@ -1,0 +1,191 @@
+"""What a JPEG file is, from the bytes before its image data, without a decoder (ITU-T T.81, annex B).
+
+Reading it takes a fifth of the time that opening the file with a decoder takes, and says what the decoder does not: how
+the colors are to be understood, and which segments are metadata.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from shardfeed.converters.images.exif import read_orientation
+from shardfeed.converters.limits import check_metadata, check_size
+from shardfeed.converters.rejects import RejectCode, RejectedError
+
+MAX_SCANS = 500  # a progressive file with thousands of tiny scans makes every decoder walk the image once for each
+
+# T.81 table B.1
+_SOF = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # C4, C8, CC: Huffman tables, reserved, arithmetic conditioning
+_DHT, _DAC, _EOI, _SOS, _DQT, _DNL, _DRI, _COM = 0xC4, 0xCC, 0xD9, 0xDA, 0xDB, 0xDC, 0xDD, 0xFE
+_APP0, _APP1, _APP14, _APP15 = 0xE0, 0xE1, 0xEE, 0xEF
+_BETWEEN_SCANS = {_DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(_APP0, _APP15 + 1)}
+# Inside image data 0xFF is followed by 0, or begins a marker. Several 0xFF may stand before a marker; a pattern that
+# says so is twenty times slower than this one.
+_NEXT_MARKER = re.compile(rb"\xff[^\x00]")
+
+Color = Literal["gray", "YCbCr", "RGB", "CMYK", "YCCK"]
+
+
+class JpegHeader(NamedTuple):
+    """Header of the first image of a JPEG file.
+
+    height, width: pixels, as stored (before `orientation` is applied).
+    process: n of its SOFn marker: 0 baseline, 1 extended, 2 progressive, others are rare.
+    bits: per component. components: 1 to 255. color: how libjpeg and its users understand them; None where they do not.
+    adobe: whether an Adobe marker is there; CMYK values are inverted exactly then.
+    half_chroma: 4:2:0, chroma of half the height and width.
+    orientation: EXIF, 1..8; exif_problem: None or why it was read as 1.
+    restart_interval: MCUs between restart markers, 0 for none.
+    scan: offset in bytes of the first image data. metadata: (start, stop) of segments that no decoder needs.
+    """
+
+    height: int
+    width: int
+    process: int
+    bits: int
+    components: int
+    color: Color | None
+    adobe: bool
+    half_chroma: bool
+    orientation: int
+    exif_problem: str | None
+    restart_interval: int
+    scan: int
+    metadata: tuple[tuple[int, int], ...]
+
+
+def read_jpeg_header(data: bytes, max_pixels: int) -> JpegHeader:
+    """The header of a file that begins with 0xFFD8FF. Raises RejectedError: cut, corrupt, too large."""
+    frame = b""
+    height = width = process = restart_interval = 0
+    transform: int | None = None
+    jfif = False
+    exif: bytes | None = None
+    metadata: list[tuple[int, int]] = []
+    metadata_bytes = 0
+    at = 2
+    end = len(data)
+    while True:
+        if at + 4 > end:
+            raise RejectedError(RejectCode.TRUNCATED, f"JPEG ends in its header, at byte {end}")
+        if data[at] != 0xFF:
+            raise RejectedError(RejectCode.CORRUPT, f"JPEG has stray bytes at byte {at}, where a marker must be")
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if marker == _EOI:
+            raise RejectedError(RejectCode.TRUNCATED, f"JPEG ends before any image data, at byte {at}")
+        if marker < 0xC0 or 0xD0 <= marker <= 0xD8:
+            raise RejectedError(RejectCode.CORRUPT, f"JPEG has marker 0x{marker:02x} in its header, at byte {at}")
+        after = at + 2 + (data[at + 2] << 8 | data[at + 3])
+        if after < at + 4:
+            raise RejectedError(RejectCode.CORRUPT, f"JPEG has a segment of length {after - at - 2}, at byte {at}")
+        if after > end:
+            raise RejectedError(RejectCode.TRUNCATED, f"JPEG ends in its header, at byte {end}")
+        if marker == _SOS:
+            break
+        if marker in _SOF:
+            if frame:
+                raise RejectedError(RejectCode.CORRUPT, f"JPEG has a second frame header, at byte {at}")
+            frame, process = data[at + 4 : after], marker - 0xC0
+            if len(frame) < 9 or len(frame) != 6 + 3 * frame[5]:
+                raise RejectedError(RejectCode.CORRUPT, f"JPEG has a frame header of a wrong length, at byte {at}")
+            height, width = frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
+            check_size(height, width, max_pixels)
+        elif marker == _DRI:
+            restart_interval = int.from_bytes(data[at + 4 : after], "big")
+        elif marker == _APP0 and data.startswith(b"JFIF\0", at + 4):
+            jfif = True
+        elif marker == _APP14 and data.startswith(b"Adobe", at + 4) and after - at >= 16:
+            transform = data[at + 15]
+        elif marker >= _APP0 and (marker <= _APP15 or marker == _COM):
+            if exif is None and marker == _APP1 and data.startswith(b"Exif\0", at + 4):
+                exif = data[at + 10 : after]
+            metadata.append((at, after))
+            metadata_bytes += after - at
+            check_metadata("JPEG", metadata_bytes)
+        at = after
+    if not frame:
+        raise RejectedError(RejectCode.CORRUPT, "JPEG has no frame header before its image data")
+    if not height or not width:
+        raise RejectedError(RejectCode.CORRUPT, f"JPEG says it is {height} x {width} pixels")
+    orientation, exif_problem = (1, None) if exif is None else read_orientation(exif)
+    return JpegHeader(
+        height,
+        width,
+        process,
+        frame[0],
+        frame[5],
+        _color(frame[6::3], jfif, transform),
+        transform is not None,
+        frame[7::3] == b"\x22\x11\x11",
+        orientation,
+        exif_problem,
+        restart_interval,
+        after,
+        tuple(metadata),
+    )
+
+
+def _color(ids: bytes, jfif: bool, transform: int | None) -> Color | None:
+    """As libjpeg decides (default_decompress_parms), so that this and every decoder built on it agree."""
+    if len(ids) == 1:
+        return "gray"
+    if len(ids) == 3:
+        if not jfif and (transform == 0 or (transform is None and ids == b"RGB")):
+            return "RGB"
+        return "YCbCr"
+    if len(ids) == 4:
+        return "CMYK" if not transform else "YCCK"
+    return None
+
+
+def without_metadata(data: bytes, header: JpegHeader) -> bytes:
+    """The same image without the segments that no decoder needs, so that none of them can disturb one."""
+    if not header.metadata:
+        return data
+    parts: list[bytes] = []
+    at = 0
+    for start, stop in header.metadata:
+        parts.append(data[at:start])
+        at = stop
+    return b"".join((*parts, data[at:]))
+
+
+def check_end_marker(data: bytes, header: JpegHeader) -> None:
+    """Raises RejectedError when no end marker follows the image data: the file was cut."""
+    # From the end, where it is; bytes may follow it (a second image, a camera's own data).
+    if data.rfind(b"\xff\xd9", header.scan) < 0:
+        raise RejectedError(RejectCode.TRUNCATED, "JPEG has no end marker")
+
+
+def check_scans(data: bytes, header: JpegHeader) -> None:
+    """Raises RejectedError on markers in the image data that no encoder puts there, and without an end marker.
+
+    A decoder fills the rest with gray there, and Pillow does not pass on that it warned.
+    """
+    scans, restarts, interval = 1, 0, header.restart_interval
+    at = header.scan
+    while match := _NEXT_MARKER.search(data, at):
+        at = match.end()
+        marker = data[at - 1]
+        if marker == _EOI:
+            return
+        if marker == 0xFF:
+            at -= 1
+            continue
+        if 0xD0 <= marker <= 0xD7:
+            if not interval or marker - 0xD0 != restarts % 8:
+                raise RejectedError(RejectCode.CORRUPT, f"JPEG has a restart marker out of order, at byte {at - 2}")
+            restarts += 1
+            continue
+        if marker != _SOS and marker not in _BETWEEN_SCANS:
+            raise RejectedError(RejectCode.CORRUPT, f"JPEG has marker 0x{marker:02x} in image data, at byte {at - 2}")
+        if marker == _SOS:
+            scans, restarts = scans + 1, 0
+            if scans > MAX_SCANS:
+                raise RejectedError(RejectCode.TOO_LARGE, f"JPEG has more than {MAX_SCANS} scans")
+        if marker == _DRI:
+            interval = int.from_bytes(data[at + 2 : at + 4], "big")
+        at += int.from_bytes(data[at : at + 2], "big")
+    raise RejectedError(RejectCode.TRUNCATED, "JPEG has no end marker")

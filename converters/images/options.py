@@ -1,0 +1,97 @@
+"""How images become records: every choice about images that changes bytes."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from shardfeed.converters.images import baseline as transcode
+from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
+from shardfeed.errors import UsageError
+
+Check = Literal["decode", "header", "none"]
+Encode = Literal["keep", "raw"]
+
+_LONGEST = 65_535  # pixels, of a side of a JPEG
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """Everything about images that changes bytes.
+
+    check: "decode" decodes every image; "header" reads headers and looks for the end of the file; "none" reads only
+        what is stored beside the image (format, height, width). Images that are transcoded are always decoded.
+    encode: "keep" stores JPEG and PNG files; "raw" stores pixels: uint8 RGB, row-major [height, width, 3], gray as
+        three equal channels. Every source format becomes them.
+    resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
+    size: (height, width), or one number for a square, each 1 to 65535: every image covers it and the middle is cut out
+        (see `Fit`), so that all records have one shape. Enlarges small images. Excludes `resize_shorter`.
+    quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
+    baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the extra
+        `baseline`; not for "raw".
+    max_pixels: height * width, max_bytes: of the file; more is rejected as E_TOO_LARGE before it is decoded.
+    """
+
+    check: Check = "decode"
+    encode: Encode = "keep"
+    resize_shorter: int | None = None
+    size: int | tuple[int, int] | None = None
+    quality: int | None = None
+    baseline: bool = False
+    max_pixels: int = MAX_PIXELS
+    max_bytes: int = MAX_FILE_BYTES
+
+    def __post_init__(self) -> None:
+        if self.check not in get_args(Check):
+            raise UsageError("check", f"got {self.check!r}, expected decode, header or none")
+        if self.encode not in get_args(Encode):
+            raise UsageError("encode", f"got {self.encode!r}, expected keep or raw")
+        _check_range("resize_shorter", self.resize_shorter, _LONGEST, optional=True)
+        _check_range("quality", self.quality, 100, optional=True)
+        _check_range("max_pixels", self.max_pixels, MAX_PIXELS)
+        _check_range("max_bytes", self.max_bytes, MAX_FILE_BYTES)
+        self._check_size()
+        if self.encode == "raw" and self.quality is not None:
+            raise UsageError("quality", "raw pixels are not encoded, so they have none", "leave it out")
+        if not isinstance(self.baseline, bool):
+            raise UsageError("baseline", f"got {self.baseline!r}, expected True or False")
+        if self.baseline and self.encode == "raw":
+            raise UsageError("baseline", "raw pixels are no JPEG", "leave it out")
+        if self.baseline:
+            transcode.require()
+
+    def _check_size(self) -> None:
+        if self.size is None:
+            return
+        sides = (self.size,) if isinstance(self.size, int) else self.size
+        if not isinstance(sides, tuple) or len(sides) not in (1, 2):
+            raise UsageError("size", f"got {self.size!r}, expected (height, width) or one number")
+        for side in sides:
+            _check_range("size", side, _LONGEST)
+        if sides[0] * sides[-1] > MAX_PIXELS:
+            raise UsageError("size", f"got {sides[0]} x {sides[-1]} pixels, expected at most {MAX_PIXELS}")
+        if self.resize_shorter is not None:
+            raise UsageError("size", "every image gets this size, so resize_shorter says nothing", "leave one out")
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """(height, width) of every record by `size`; None where images keep a size of their own."""
+        return (self.size, self.size) if isinstance(self.size, int) else self.size
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value; two options that could give other bytes differ in it."""
+        return {
+            "check": self.check,
+            "encode": self.encode,
+            "resize_shorter": self.resize_shorter,
+            "size": list(self.shape) if self.shape else None,
+            "quality": self.quality,
+            "baseline": self.baseline,
+            "max_pixels": self.max_pixels,
+            "max_bytes": self.max_bytes,
+        }
+
+
+def _check_range(name: str, value: object, most: int, *, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise UsageError(name, f"got {value!r}, expected an integer from 1 to {most}")

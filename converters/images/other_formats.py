@@ -1,0 +1,168 @@
+"""GIF, BMP, TIFF, WebP and AVIF to pixels: formats that some loader cannot read, or reads otherwise.
+
+Sizes and frames that a header declares are read here first: Pillow may allocate a WebP's canvas when it opens the file,
+answers "how many frames?" by walking them, and calls an AVIF that is too large corrupt.
+"""
+
+import io
+from typing import NamedTuple
+
+from PIL import Image, ImageFile
+from PIL.AvifImagePlugin import AvifImageFile
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
+from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
+from shardfeed.converters.images.sniff import Kind
+from shardfeed.converters.limits import check_size
+from shardfeed.converters.rejects import RejectCode, RejectedError
+
+# The plugins' classes and not Image.open: what the bytes are is known, and no other plugin may try its luck with them.
+_FILES: dict[Kind, type[ImageFile.ImageFile]] = {
+    "gif": GifImageFile,
+    "bmp": BmpImageFile,
+    "tiff": TiffImageFile,
+    "webp": WebPImageFile,
+    "avif": AvifImageFile,
+}
+_NEW_SUBFILE_TYPE, _REDUCED = 254, 1  # TIFF 6.0: a smaller version of another image in the file
+_DNG_VERSION = 50706
+
+
+class LoadedImage(NamedTuple):
+    """Pixels of mode L or RGB, not upright yet, and what was found on the way.
+
+    changes: words for what makes the format unusual. orientation: EXIF, 1..8, still to be applied.
+    exif_problem: None or why it was read as 1. lossy: whether the source stores pixels with loss.
+    """
+
+    pixels: Image.Image
+    changes: tuple[str, ...]
+    orientation: int
+    exif_problem: str | None
+    lossy: bool
+
+
+def load_other(kind: Kind, data: bytes, max_pixels: int) -> LoadedImage:
+    """Decode one still image of `kind`. Raises RejectedError, on animations too."""
+    lossy = kind == "avif"
+    if kind == "gif":
+        check_gif(data, max_pixels)
+    elif kind == "webp":
+        lossy = check_webp(data, max_pixels)
+    elif kind == "avif":
+        check_avif(data, max_pixels)
+    with strict_decoding(kind):
+        image = _FILES[kind](io.BytesIO(data))
+        check_size(image.height, image.width, max_pixels)
+        # GIF answers by reading on to its second frame, and our own walk has done that.
+        if kind != "gif" and getattr(image, "is_animated", False):
+            raise RejectedError(RejectCode.ANIMATED, f"{kind} with more than one image")
+        exif = image.info.get("exif")
+        orientation, problem = read_orientation(exif) if exif else (1, None)
+        turned = orientation != 1
+        if isinstance(image, TiffImageFile):
+            tags = image.tag_v2
+            if _DNG_VERSION in tags or tags.get(_NEW_SUBFILE_TYPE, 0) & _REDUCED:
+                raise RejectedError(
+                    RejectCode.UNSUPPORTED, "TIFF whose first image is a thumbnail, as in camera RAW files"
+                )
+            turned = tags.get(ORIENTATION_TAG, 1) in range(2, 9)  # Pillow applies it while it loads
+        changes: list[str] = [kind]
+        if image.mode == "P" and kind != "gif":
+            changes.append("palette")
+        elif image.mode == "CMYK":
+            changes.append("cmyk")
+        elif image.mode == "1":
+            changes.append("1-bit")
+        elif image.mode.startswith("I;16"):
+            changes.append("16-bit")
+        if image.has_transparency_data:
+            changes.append("alpha")
+        if turned:
+            changes.append("exif-rotated")
+        image.load()
+        return LoadedImage(gray_or_rgb(image), tuple(changes), orientation, problem, lossy)
+
+
+def check_gif(data: bytes, max_pixels: int) -> None:
+    """Raises RejectedError when a GIF is too large, animated or cut. Walks to the second frame or the trailer."""
+    cut = RejectedError(RejectCode.TRUNCATED, f"GIF ends before its trailer, at byte {len(data)}")
+    if len(data) < 13:
+        raise cut
+    check_size(int.from_bytes(data[8:10], "little"), int.from_bytes(data[6:8], "little"), max_pixels)
+    at = 13 + _color_table_bytes(data[10])
+    frames = 0
+    while True:
+        if at >= len(data):
+            raise cut
+        block = data[at]
+        if block == 0x3B:  # trailer
+            if not frames:
+                raise RejectedError(RejectCode.CORRUPT, "GIF has no image in it")
+            return
+        if block == 0x2C:  # image descriptor, color table, LZW code size, sub-blocks
+            frames += 1
+            if frames > 1:
+                raise RejectedError(RejectCode.ANIMATED, "GIF with more than one frame")
+            if at + 11 > len(data):
+                raise cut
+            at += 11 + _color_table_bytes(data[at + 9])
+        elif block == 0x21:  # extension, label, sub-blocks
+            at += 2
+        else:
+            raise RejectedError(RejectCode.CORRUPT, f"GIF has an unknown block 0x{block:02x} at byte {at}")
+        while at < len(data) and data[at]:
+            at += 1 + data[at]
+        at += 1
+
+
+def _color_table_bytes(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def check_webp(data: bytes, max_pixels: int) -> bool:
+    """Whether a still WebP is lossy. Raises RejectedError when it is too large, animated or cut."""
+    lossy: bool | None = None
+    frames = 0
+    at = 12
+    while lossy is None and at + 8 <= len(data):
+        name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+        body = data[at + 8 : at + 18]
+        if name == b"VP8X":
+            check_size(int.from_bytes(body[7:10], "little") + 1, int.from_bytes(body[4:7], "little") + 1, max_pixels)
+        elif name == b"VP8 ":
+            lossy = True  # 14 bits each for height and width, the other two bits only ask to enlarge
+            height, width = int.from_bytes(body[8:10], "little"), int.from_bytes(body[6:8], "little")
+            check_size(height & 0x3FFF, width & 0x3FFF, max_pixels)
+        elif name == b"VP8L":
+            lossy = False
+            bits = int.from_bytes(body[1:5], "little")
+            check_size((bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, max_pixels)
+        elif name == b"ANMF":
+            frames += 1
+            if frames > 1:
+                raise RejectedError(RejectCode.ANIMATED, "WebP with more than one frame")
+        at += 8 + size + size % 2
+    if int.from_bytes(data[4:8], "little") + 8 > len(data):
+        raise RejectedError(RejectCode.TRUNCATED, f"WebP ends before its declared size, at byte {len(data)}")
+    if lossy is None and not frames:
+        raise RejectedError(RejectCode.CORRUPT, "WebP has no image in it")
+    return bool(lossy)
+
+
+def check_avif(data: bytes, max_pixels: int) -> None:
+    """Raises RejectedError when any image of an AVIF file declares too many pixels (ISO/IEC 23008-12, ispe)."""
+    at = 0
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"meta":
+            for declared in data[at : at + size].split(b"ispe")[1:]:  # then version, flags, width, height
+                width, height = int.from_bytes(declared[4:8], "big"), int.from_bytes(declared[8:12], "big")
+                check_size(height, width, max_pixels)
+        if size < 8:  # 0: to the end of the file, 1: more than 4 GiB
+            return
+        at += size

@@ -1,0 +1,184 @@
+"""From any readable image to upright 8-bit gray or RGB pixels, and from those to the bytes of a record.
+
+Pillow decodes. What it would do quietly (warn, fill in a cut file, keep metadata) is made an error or taken away here.
+Only the check of a JPEG's image data has a decoder of its own, which says more: `jpeg_check`.
+The reference for colors, exact unless said otherwise:
+- CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
+  TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
+- 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (color, as Pillow and libpng do).
+- Alpha: over white, as browsers show it. Loaders that drop alpha instead show what the author hid.
+"""
+
+import io
+import math
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL import Image, ImageChops, ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+
+from shardfeed.converters.images.fit import Fit
+from shardfeed.converters.images.jpeg import JpegHeader, without_metadata
+from shardfeed.converters.images.jpeg_check import complaint
+from shardfeed.converters.images.png import PngHeader, only_pixels
+from shardfeed.converters.images.png_check import check_rows
+from shardfeed.converters.images.sniff import Kind
+from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import RejectCode, RejectedError
+
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_settings = threading.RLock()  # Pillow's settings and the warning filters belong to the whole process
+
+
+@contextmanager
+def strict_decoding(kind: Kind) -> Iterator[None]:
+    """Inside, whatever Pillow raises or warns about `kind` becomes a RejectedError; the host's settings are kept."""
+    try:
+        with _settings:  # else this could be the value that another thread has set below
+            tolerant = ImageFile.LOAD_TRUNCATED_IMAGES
+        if kind in ("jpeg", "png") and not tolerant:
+            # They come here without metadata, the only part Pillow warns about: threads may run in parallel.
+            yield
+            return
+        with _settings, warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            limit = Image.MAX_IMAGE_PIXELS
+            # Pillow raises above twice its limit, so this is ours; some plugins look at it again, at sizes of tiles.
+            ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = False, MAX_PIXELS // 2
+            try:
+                yield
+            finally:
+                ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = tolerant, limit
+    except RejectedError:
+        raise
+    except (MemoryError, Image.DecompressionBombError) as error:
+        raise RejectedError(RejectCode.TOO_LARGE, f"{kind} decoder: {str(error) or 'not enough memory'}") from error
+    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error, IndexError and others
+        said = str(error).lower()
+        code = RejectCode.CORRUPT
+        if isinstance(error, EOFError) or "truncated" in said:
+            code = RejectCode.TRUNCATED
+        elif "unsupported" in said or "unknown pixel mode" in said:
+            code = RejectCode.UNSUPPORTED
+        elif "out of memory" in said or "insufficient memory" in said:
+            code = RejectCode.TOO_LARGE
+        raise RejectedError(code, f"{kind} decoder: {str(error) or type(error).__name__}") from error
+
+
+def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]:
+    """Decode a whole JPEG or PNG and throw the pixels away; what was odd about it. Raises RejectedError."""
+    if isinstance(header, PngHeader):
+        check_rows(data, header)
+        return ()
+    said = None
+    if header.color in ("gray", "YCbCr"):
+        said = complaint(data)
+        if said is None:
+            return ()
+    with strict_decoding("jpeg"):
+        image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
+        # An eighth of the size, as `complaint` does it.
+        image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
+        image.load()
+    if said and "subsampling" in said:  # no oddity, only unknown to the first decoder
+        return ("color subsampled in a way that only a decoder which fills in what is missing could check",)
+    return (f"its decoder says: {said}",) if said else ()
+
+
+def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image:
+    """Gray or RGB pixels as stored, with `fit` made to fit; then decoded at 1/2, 1/4 or 1/8 where that is enough."""
+    image: Image.Image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
+    reduction = 1.0
+    if fit:
+        # At least twice the size wanted: the last step is then always a real, antialiased one.
+        at_least = math.ceil(2 * fit.scale * header.width), math.ceil(2 * fit.scale * header.height)
+        drafted = image.draft(None, at_least)
+        reduction = header.width / drafted[1][2] if drafted else reduction
+    image.load()
+    if header.components == 4 and not header.adobe:
+        image = ImageChops.invert(image)  # Pillow takes every CMYK JPEG for Adobe's, whose values are inverted
+    pixels = gray_or_rgb(image)
+    return fitted(pixels, fit, reduction) if fit else pixels
+
+
+def load_png(data: bytes, header: PngHeader) -> Image.Image:
+    """Gray or RGB pixels as stored, any alpha over white."""
+    if header.bits == 16 and header.transparency:
+        raise RejectedError(RejectCode.UNSUPPORTED, "PNG of 16 bits with a transparent color")
+    check_rows(data, header)  # Pillow leaves rows that are missing black
+    image = PngImageFile(io.BytesIO(only_pixels(data, header)))
+    image.load()
+    return gray_or_rgb(image)
+
+
+def gray_or_rgb(image: Image.Image) -> Image.Image:
+    """Mode L or RGB, without metadata, which Pillow would write into the new file."""
+    transparent = "transparency" in image.info
+    mode = image.mode
+    if mode in ("I", "F", "LAB"):
+        raise RejectedError(RejectCode.UNSUPPORTED, f"pixels of mode {mode} have no agreed range of 8 bits")
+    if mode.startswith("I;16"):
+        pixels = image.convert("I").point(lambda value: value / 257 + 0.5).convert("L")
+    elif transparent or mode in ("LA", "La", "PA", "RGBA", "RGBa"):
+        if mode in ("La", "PA"):
+            image = image.convert("LA" if mode == "La" else "RGBA")
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        pixels = Image.alpha_composite(white, image).convert("RGB")
+        if mode in ("1", "L", "LA", "La"):
+            pixels = pixels.convert("L")
+    elif mode in ("1", "L"):
+        pixels = image.convert("L")
+    else:
+        pixels = image.convert("RGB")
+    # A copy when nothing was converted: the opened file's class would be asked for frames and EXIF when saving.
+    pixels = pixels.copy() if pixels is image else pixels
+    pixels.info = {}
+    return pixels
+
+
+def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image:
+    """The part of `pixels` that `fit` means, at its size: antialiased (Lanczos) where shrunk, bicubic where enlarged.
+
+    `reduction`: pixels of the image that `fit` was made for, along a side, to one of `pixels`.
+    """
+    # Lanczos is the sharper of the two and would draw rings around edges when it enlarges.
+    how = Image.Resampling.LANCZOS if fit.scale < 1 else Image.Resampling.BICUBIC
+    left, top, right, bottom = (edge / reduction for edge in fit.box)
+    return pixels.resize(fit.size, how, (left, top, right, bottom))
+
+
+def upright(pixels: Image.Image, orientation: int) -> Image.Image:
+    """`pixels` turned and mirrored as EXIF orientation 1..8 asks."""
+    return pixels.transpose(_UPRIGHT[orientation]) if orientation != 1 else pixels
+
+
+def raw_bytes(pixels: Image.Image) -> bytes:
+    """uint8 RGB, row-major [height, width, 3]; gray as three equal channels."""
+    return pixels.convert("RGB").tobytes()
+
+
+def encode_png(pixels: Image.Image) -> bytes:
+    """PNG of mode L or RGB, 8 bits, no metadata."""
+    out = io.BytesIO()
+    pixels.save(out, format="PNG")
+    return out.getvalue()
+
+
+def encode_jpeg(pixels: Image.Image, quality: int, *, half_chroma: bool) -> bytes:
+    """Baseline JPEG of mode L or RGB, no metadata; `half_chroma` is 4:2:0, else 4:4:4."""
+    out = io.BytesIO()
+    pixels.save(out, format="JPEG", quality=quality, subsampling="4:2:0" if half_chroma else "4:4:4")
+    return out.getvalue()

@@ -1,0 +1,201 @@
+"""One image, checked, and normalised where some loader would read it wrong.
+
+Kept byte for byte: JPEG, gray or YCbCr, 8 bits, sequential or progressive, upright; PNG, gray or RGB, 8 bits, without
+transparency, upright. TensorFlow, DALI, Pillow and OpenCV agree on those. The rest is transcoded: to PNG, exactly,
+when the source is lossless or a JPEG of unusual colors (CMYK, YCCK, RGB: rare, and worth the bytes); to JPEG of
+quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would be four to eight times their size.
+With `encode="raw"` nothing is kept and all of it becomes pixels.
+"""
+
+from dataclasses import dataclass
+
+from PIL import Image
+
+from shardfeed.converters.images import pixels as px
+from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
+from shardfeed.converters.images.fit import fit_image
+from shardfeed.converters.images.jpeg import JpegHeader, check_end_marker, check_scans, read_jpeg_header
+from shardfeed.converters.images.options import Check, ImageOptions
+from shardfeed.converters.images.other_formats import load_other
+from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
+from shardfeed.converters.images.sniff import Kind, image_kind
+from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.errors import escape
+
+DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
+# What an image's `transform` says when the options ask for it; other words are about the source.
+ASKED = {"resized", "re-encoded", "raw", "baseline"}
+# The warning about each progressive JPEG that is kept; there may be very many, so reports count them.
+PROGRESSIVE_KEPT = "a progressive JPEG, kept"
+_CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """What a record holds of one image.
+
+    encoded: the file, or the pixels. format: b"jpeg", b"png" or b"raw". height, width: pixels.
+    transform: None when `encoded` is the source byte for byte; else why not, words joined by "+".
+    warnings: sentences about oddities that changed nothing.
+    """
+
+    encoded: bytes
+    format: bytes
+    height: int
+    width: int
+    transform: str | None
+    warnings: tuple[str, ...]
+
+
+def store_image(data: bytes, options: ImageOptions) -> StoredImage:
+    """The image in `data`, an encoded file of any format. Raises RejectedError, and nothing else for any bytes."""
+    kind = image_kind(data)
+    if len(data) > options.max_bytes:
+        raise RejectedError(RejectCode.TOO_LARGE, f"{len(data)} bytes, more than {options.max_bytes}")
+    try:
+        if kind == "jpeg":
+            return _store_jpeg(data, options)
+        if kind == "png":
+            return _store_png(data, options)
+        return _store_other(kind, data, options)
+    except MemoryError as error:  # outside of the decoders, which say it themselves
+        raise RejectedError(RejectCode.TOO_LARGE, f"{kind}: not enough memory") from error
+
+
+def check_stored(data: bytes, kind: bytes, height: int, width: int) -> None:
+    """Raises RejectedError unless `data` is what its record says, of that format and size, and decodes whole."""
+    if kind == b"raw":
+        if len(data) != 3 * height * width:
+            expected = f"{3 * height * width} bytes of {height} x {width} pixels"
+            raise RejectedError(RejectCode.CORRUPT, f"raw pixels: got {len(data)} bytes, expected {expected}")
+        return
+    found = image_kind(data)
+    if found == "jpeg":
+        header = read_jpeg_header(data, MAX_PIXELS)
+        _check_jpeg_variant(header)
+        check_scans(data, header)
+    elif found == "png":
+        header = read_png_header(data, MAX_PIXELS, "all")
+    else:
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a record holds JPEG, PNG or raw pixels, this is {found}")
+    if (found.encode(), header.height, header.width) != (kind, height, width):
+        shape = f"{found} of {header.height} x {header.width} pixels"
+        raise RejectedError(RejectCode.CORRUPT, f"got {shape}, its record says {escape(kind)} of {height} x {width}")
+    px.check_pixels(data, header)
+
+
+def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
+    header = read_jpeg_header(data, options.max_pixels)
+    _check_jpeg_variant(header)
+    warnings = (header.exif_problem,) if header.exif_problem else ()
+    if options.check == "decode":
+        check_scans(data, header)
+    elif options.check == "header":
+        check_end_marker(data, header)
+
+    words = {"CMYK": ["cmyk"], "YCCK": ["cmyk"], "RGB": ["rgb-jpeg"]}.get(header.color or "", [])
+    exact = bool(words)
+    if header.orientation != 1:
+        words.append("exif-rotated")
+    fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
+    if fit:
+        words.append("resized")
+    elif options.quality is not None:
+        words.append("re-encoded")
+    if options.check == "decode" and not exact:
+        warnings += px.check_pixels(data, header)  # stricter than the decoder below, which fills in what is missing
+    if not words and options.encode == "keep":
+        return _kept_jpeg(data, header, warnings, options)
+    with px.strict_decoding("jpeg"):
+        pixels = px.upright(px.load_jpeg(data, header, fit), header.orientation)
+        if options.encode == "raw":
+            return _stored_raw(pixels, words, warnings)
+        if exact and not fit and options.quality is None:
+            return _stored_png(pixels, words, warnings)
+        return _stored_jpeg(pixels, words, warnings, options, half_chroma=header.half_chroma)
+
+
+def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:
+    """The file itself, or where that is asked for its baseline twin."""
+    transform = None
+    if header.process == PROGRESSIVE and not options.baseline:
+        warnings = (*warnings, PROGRESSIVE_KEPT)
+    elif header.process == PROGRESSIVE:
+        try:
+            data, transform = to_baseline(data, header), "baseline"
+        except NotTranscodableError as problem:
+            warnings = (*warnings, f"progressive, and not made baseline: {problem}")
+    return StoredImage(data, b"jpeg", header.height, header.width, transform, warnings)
+
+
+def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
+    header = read_png_header(data, options.max_pixels, _CRCS[options.check])
+    if header.animated:
+        raise RejectedError(RejectCode.ANIMATED, "PNG with more than one frame")
+    warnings = (header.exif_problem,) if header.exif_problem else ()
+
+    words: list[str] = []
+    if header.color_type == PALETTE:
+        words.append("palette")
+    elif header.bits != 8:
+        words.append(f"{header.bits}-bit")
+    if header.color_type not in (GRAY, RGB, PALETTE) or header.transparency:
+        words.append("alpha")
+    if header.orientation != 1:
+        words.append("exif-rotated")
+    fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
+    if fit:
+        words.append("resized")
+    if not words and options.encode == "keep":
+        if options.check == "decode":
+            px.check_pixels(data, header)
+        return StoredImage(data, b"png", header.height, header.width, None, warnings)
+    with px.strict_decoding("png"):
+        header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
+        pixels = px.load_png(data, header)
+        if fit:
+            pixels = px.fitted(pixels, fit)
+        pixels = px.upright(pixels, header.orientation)
+        return (_stored_raw if options.encode == "raw" else _stored_png)(pixels, words, warnings)
+
+
+def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
+    loaded = load_other(kind, data, options.max_pixels)
+    words = list(loaded.changes)
+    warnings = (loaded.exif_problem,) if loaded.exif_problem else ()
+    pixels = loaded.pixels
+    with px.strict_decoding(kind):
+        fit = fit_image(pixels.height, pixels.width, options, lying=loaded.orientation >= 5)
+        if fit:
+            words.append("resized")
+            pixels = px.fitted(pixels, fit)
+        pixels = px.upright(pixels, loaded.orientation)
+        if options.encode == "raw":
+            return _stored_raw(pixels, words, warnings)
+        if loaded.lossy:
+            return _stored_jpeg(pixels, words, warnings, options, half_chroma=kind == "webp")
+        return _stored_png(pixels, words, warnings)
+
+
+def _stored_raw(pixels: Image.Image, words: list[str], warnings: tuple[str, ...]) -> StoredImage:
+    what = "+".join([*words, "raw"])
+    return StoredImage(px.raw_bytes(pixels), b"raw", pixels.height, pixels.width, what, warnings)
+
+
+def _stored_png(pixels: Image.Image, words: list[str], warnings: tuple[str, ...]) -> StoredImage:
+    return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, "+".join(words), warnings)
+
+
+def _stored_jpeg(
+    pixels: Image.Image, words: list[str], warnings: tuple[str, ...], options: ImageOptions, *, half_chroma: bool
+) -> StoredImage:
+    # Chroma as in the source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
+    encoded = px.encode_jpeg(pixels, options.quality or DEFAULT_QUALITY, half_chroma=half_chroma)
+    return StoredImage(encoded, b"jpeg", pixels.height, pixels.width, "+".join(words), warnings)
+
+
+def _check_jpeg_variant(header: JpegHeader) -> None:
+    if header.process > 2 or header.bits != 8 or header.color is None:
+        what = f"process SOF{header.process}, {header.bits} bits, {header.components} components"
+        raise RejectedError(RejectCode.UNSUPPORTED, f"JPEG of a kind that common decoders do not read: {what}")

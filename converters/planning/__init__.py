@@ -1,0 +1,1 @@
+"""What goes where, decided before anything is written."""

@@ -1,0 +1,21 @@
+"""Versions of what decides the bytes of a dataset: a resume, and every node that writes shards, must have the same."""
+
+import PIL
+import simplejpeg
+from PIL import features
+
+import shardfeed
+from shardfeed.converters.images import baseline as transcode
+from shardfeed.converters.images.options import ImageOptions
+
+
+def made_by(image: ImageOptions) -> dict[str, str]:
+    """Versions of what decides bytes: ours, the codecs that re-encode, and the one that refuses damaged images.
+
+    Raises UsageError where `image` asks for a package that is not installed.
+    """
+    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
+    if image.baseline:
+        codecs[transcode.PACKAGE] = transcode.tool_version()
+    checker = {"simplejpeg": simplejpeg.__version__}
+    return {"shardfeed": shardfeed.__version__, "pillow": PIL.__version__, **checker, **codecs}

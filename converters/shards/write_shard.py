@@ -1,0 +1,187 @@
+"""From a list of samples to one shard on disk: what a worker does, wherever it runs.
+
+The result is a pure function of the task. Engines only decide where and when.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.places import box_warning, placed_features
+from shardfeed.converters.images.store import StoredImage, store_image
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.reading import ReadAhead, read_image
+from shardfeed.converters.sources.source import Sample
+from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.formats.tfrecord.example import ExampleEncoder
+from shardfeed.formats.tfrecord.framing import frame_parts
+from shardfeed.formats.tfrecord.index import Index
+from shardfeed.label_column import column_keys, label_bytes
+from shardfeed.manifest import FileInfo, ShardInfo
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+from shardfeed.schema import (
+    ENCODED,
+    FILENAME,
+    FORMAT,
+    HEIGHT,
+    SHA256,
+    SOURCE_ID,
+    WIDTH,
+    Schema,
+    Value,
+)
+from shardfeed.storage.local import NewFile, write_file
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """All that is needed to write one shard: picklable, no larger than its list of samples.
+
+    `first` is the place in the split of the first sample; record numbers (`image/source_id`) count planned
+    samples from there, so that a rejected one leaves a gap and changes no other record.
+    `condemned`: places in the shard that must not be tried again, with the code they get.
+    """
+
+    directory: str
+    split: str
+    number: int
+    count: int
+    first: int
+    samples: tuple[Sample, ...]
+    schema: Schema
+    image: ImageOptions
+    condemned: Mapping[int, RejectCode] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """The shard's file name without suffix."""
+        return shard_stem(self.split, self.number, self.count)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something to report about one sample: its key, a code or a kind of change, and why."""
+
+    key: bytes
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was written for one shard, and what was not.
+
+    `class_counts[key][v]` and `formats` as in the manifest. `columns`: label feature -> the labels of the records that
+    were written, in stored order, as `label_bytes` gives them. `rejected`: left out. `normalised`: stored with other
+    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
+    """
+
+    split: str
+    number: int
+    info: ShardInfo
+    class_counts: Mapping[str, tuple[int, ...]]
+    formats: Mapping[str, int]
+    columns: Mapping[str, bytes]
+    rejected: tuple[Noted, ...]
+    normalised: tuple[Noted, ...]
+    warnings: tuple[Noted, ...]
+
+
+Progress = Callable[
+    [int, int], None
+]  # (place in the shard about to be read, bytes of sources read since the last call)
+
+
+def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
+    """Write the shard and its index durably and say what is in them.
+
+    Raises StorageError when the disk refuses, UsageError for a label that has no class name; then no file is left under
+    a final name.
+    """
+    counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
+    columns: dict[str, list[int]] = {key: [] for key in column_keys(task.split, task.schema)}
+    formats: dict[str, int] = {}
+    rejected: list[Noted] = []
+    normalised: list[Noted] = []
+    warnings: list[Noted] = []
+    sizes: list[int] = []
+    path = os.path.join(task.directory, task.stem)
+    hashed = SHA256 in task.schema.features
+    encoder = ExampleEncoder(task.schema.features)
+    placed = placed_features(task.schema.features)
+    ahead = ReadAhead(task.samples)
+    # The directory is made durable once, with the index: the receipt that counts comes after both.
+    with NewFile(path + RECORD_SUFFIX, sync_directory=False) as shard:
+        read = 0
+        for place, sample in enumerate(task.samples):
+            progress(place, read)
+            read = 0
+            try:
+                if place in task.condemned:
+                    raise RejectedError(task.condemned[place], "ended its worker each time it was tried")
+                ahead.before(place)
+                data = read_image(sample, task.image.max_bytes)
+                read = len(data)
+                image = store_image(data, task.image)
+            except RejectedError as error:
+                rejected.append(Noted(sample.key, error.code.value, error.reason))
+                continue
+            if image.transform:
+                normalised.append(Noted(sample.key, image.transform, f"stored as {image.format.decode()}"))
+            warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
+            if said := box_warning(image.transform, placed):
+                warnings.append(Noted(sample.key, "warning", said))
+            values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
+            parts = frame_parts(encoder.parts(values))
+            shard.write(parts)
+            sizes.append(sum(map(len, parts)))
+            _count(counts, values, sample)
+            for key, column in columns.items():
+                column.append(values[key])  # type: ignore[arg-type]  # a label is an int
+            kind = image.format.decode()
+            formats[kind] = formats.get(kind, 0) + 1
+        progress(len(task.samples), read)
+    index_size, index_crc32c = write_file(path + INDEX_SUFFIX, Index.from_sizes(sizes).to_bytes())
+    info = ShardInfo(len(sizes), FileInfo(shard.size, shard.crc32c), FileInfo(index_size, index_crc32c))
+    return Receipt(
+        split=task.split,
+        number=task.number,
+        info=info,
+        class_counts={key: tuple(values) for key, values in counts.items()},
+        formats=formats,
+        columns={key: label_bytes(column) for key, column in columns.items()},
+        rejected=tuple(rejected),
+        normalised=tuple(normalised),
+        warnings=tuple(warnings),
+    )
+
+
+def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dict[str, Value]:
+    values: dict[str, Value] = {
+        ENCODED: image.encoded,
+        FORMAT: image.format,
+        HEIGHT: image.height,
+        WIDTH: image.width,
+        FILENAME: sample.key,
+        SOURCE_ID: b"%d" % number,
+        **sample.features,
+    }
+    if digest is not None:
+        values[SHA256] = digest.hexdigest().encode()
+    return values
+
+
+def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sample) -> None:
+    for key, of_class in counts.items():
+        found = values[key]
+        for label in found if isinstance(found, list) else [found]:
+            if not 0 <= label < len(of_class):  # type: ignore[operator]  # a label is an int: Schema and the source's contract
+                raise UsageError(
+                    f"sample {name_text(sample.key)}",
+                    f"got the label {label!r} for {escape(key)}, expected 0 to {len(of_class) - 1}",
+                    "correct the source, or its class names",
+                )
+            of_class[label] += 1  # type: ignore[index]  # as above

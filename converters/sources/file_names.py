@@ -1,0 +1,162 @@
+"""Images whose file names say their classes: `cat.123.jpg`, `cat_0001.jpg`, `3_cat.jpg`."""
+
+import os
+import re
+from array import array
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
+from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
+from shardfeed.converters.sources.files.listing import Listing, counted, names_image, some
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.split_names import folder_splits, split_named
+from shardfeed.errors import UsageError
+
+# A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
+# part has a letter: of `cat_2020_01.jpg` nobody can say whether 2020 belongs to the class.
+_CLASS = r"(?P<label>(?=[^\W\d_])(?:.*[ ._-])?(?=[^ ._-]*[^\W\d_])[^ ._-]+)"
+_USUAL = (re.compile(rf"{_CLASS}[ ._-]+\(?\d+\)?\.\w+"), re.compile(rf"\d+[ ._-]+{_CLASS}\.\w+"))
+_EXAMPLE = r"(?P<label>[^_]+)_.*"
+
+
+class FileNames(ListedSource):
+    r"""The class of a file is in its name, whatever folder it lies in.
+
+    `pattern`: a regular expression that fits the whole file name, extension included, or, where it has a "/", the
+    whole path relative to `root`. Its group `label` is the class, its group `split`, where it has one, the split:
+    `r"(?P<split>\w+)/(?P<label>[a-z]+)\d+\.jpg"`.
+    Without a pattern, names of image files are a class and a number (`cat.123.jpg`, `cat_0001.jpg`, `cat (1).jpg`), or
+    a number and a class (`3_cat.jpg`), one or the other throughout; the number is the image's, not the class's.
+    Where every folder in the root is called like a split and the pattern has no group `split`, those are splits.
+
+    Names are sorted or in the order of `class_names`; labels that are integers are kept when they are 0 to K-1.
+    Image files whose name does not fit are in `rejected`, other files are counted in `notes`.
+    Features: `image/class/label`, `image/class/text`. Raises UsageError where names do not tell classes.
+    """
+
+    def __init__(
+        self,
+        root: str | bytes | os.PathLike[str],
+        *,
+        pattern: str | None = None,
+        class_names: ClassList | None = None,
+    ) -> None:
+        given = class_list(class_names)
+        asked = None if pattern is None else _compile(pattern)
+        listing = list_files(root)
+        if not len(listing):
+            raise nothing_listed(listing)
+        chosen = asked or _usual_pattern(listing)
+        found = _Found.of(listing, chosen, images_only=asked is None)
+        if not found.kept:
+            raise _unlike(listing, f"no file name fits the pattern {chosen.pattern!r}")
+        numbering = _number(listing, found, given)
+        if asked is None and given is None and len(numbering.names) == 1:
+            raise _unlike(listing, f"all names that fit say the same class, {numbering.names[0]!r}")
+        labels = np.array([numbering.labels[text] for text in found.texts], np.int64)
+        column = ClassColumn("image/class", numbering.names, labels[np.array(found.text_of, np.int64)])
+        others = [key for key in found.strays if not names_image(key)]
+        note = counted("other files passed over", others, len(others))
+        super().__init__(
+            listing.take(np.array(found.kept, np.int64)),
+            (column,),
+            _splits(listing, found) if found.splits else None,
+            sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
+            [*listing.notes, *numbering.notes, *([note] if others else [])],
+            {"kind": "file_names", "pattern": chosen.pattern, "class_names": given and list(given)},
+        )
+
+
+@dataclass
+class _Found:
+    """`kept` [n]: numbers of files whose name fits; `text_of`, `split_of` [n]: places in `texts` and `splits`,
+    which have each text with the number of the first file that says it. `splits` is empty where names say none.
+    """
+
+    kept: "array[int]" = field(default_factory=lambda: array("q"))
+    texts: dict[str, int] = field(default_factory=dict)
+    text_of: "array[int]" = field(default_factory=lambda: array("q"))
+    splits: dict[str, int] = field(default_factory=dict)
+    split_of: "array[int]" = field(default_factory=lambda: array("q"))
+    strays: list[bytes] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, listing: Listing, pattern: re.Pattern[str], *, images_only: bool) -> "_Found":
+        """Read every name, or those with an image's extension."""
+        found = cls()
+        whole, says_split = "/" in pattern.pattern, "split" in pattern.groupindex
+        folders = {} if says_split else folder_splits(listing)
+        text_places: dict[str, int] = {}
+        split_places: dict[str, int] = {}
+        for i, key in enumerate(listing):
+            match = None if images_only and not names_image(key) else _fit(pattern, key, whole)
+            split = match and match["split"] if says_split else folders.get(key.partition(b"/")[0])
+            if not match or not match["label"] or (not split and (says_split or folders)):
+                found.strays.append(key)
+                continue
+            found.kept.append(i)
+            found.texts.setdefault(match["label"], i)
+            found.text_of.append(text_places.setdefault(match["label"], len(text_places)))
+            if split:
+                found.splits.setdefault(split, i)
+                found.split_of.append(split_places.setdefault(split, len(split_places)))
+        return found
+
+
+def _fit(pattern: re.Pattern[str], key: bytes, whole: bool) -> re.Match[str] | None:
+    name = key if whole else key.rpartition(b"/")[2]
+    return pattern.fullmatch(name.decode("utf-8", "surrogateescape"))
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UsageError("pattern", f"{pattern!r} is no regular expression: {error}", "correct it") from None
+    if "label" not in compiled.groupindex:
+        raise UsageError("pattern", f"{pattern!r} has no group 'label'", f"write it like {_EXAMPLE!r}")
+    return compiled
+
+
+def _usual_pattern(listing: Listing) -> re.Pattern[str]:
+    """The one of the two usual patterns that names fit."""
+    fits = [pattern for pattern in _USUAL if any(names_image(key) and _fit(pattern, key, False) for key in listing)]
+    if len(fits) == 1:
+        return fits[0]
+    problem = "some names are a class and a number, others a number and a class" if fits else "file names say no class"
+    raise _unlike(listing, problem)
+
+
+def _unlike(listing: Listing, problem: str) -> UsageError:
+    """An error that shows three names, those farthest apart, and the pattern to give."""
+    keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
+    remedy = f"give a pattern with a group 'label', such as {_EXAMPLE!r}, or a label file"
+    return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", remedy)
+
+
+def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> Numbering:
+    try:
+        return number_classes(found.texts, given)
+    except BadLabelError as error:
+        place = listing.file(found.texts[error.value]).path
+        raise UsageError(place, error.problem, error.remedy) from None
+
+
+def _splits(listing: Listing, found: _Found) -> Splits:
+    named: list[str] = []
+    for split, first in found.splits.items():
+        try:
+            named.append(split_named(split))
+        except UsageError as error:
+            raise UsageError(listing.file(first).path, f"the split: {error.problem}", error.remedy) from None
+    names = tuple(sorted(set(named)))
+    return Splits(names, np.array([names.index(name) for name in named], np.int64)[np.array(found.split_of)])
+
+
+def _rejected(found: _Found) -> list[Skipped]:
+    reason = "the file name does not fit the pattern, or the file is in no split"
+    return [Skipped(key, RejectCode.NO_LABEL.value, reason) for key in found.strays if names_image(key)]

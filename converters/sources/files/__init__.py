@@ -1,0 +1,1 @@
+"""A folder's files, by number."""

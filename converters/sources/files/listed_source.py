@@ -1,0 +1,114 @@
+"""What the sources of listed files have in common: a listing, columns of labels, a report of what was left out."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.source import Sample, Skipped
+from shardfeed.schema import Feature, Value
+
+
+@dataclass(frozen=True, eq=False)
+class ClassColumn:
+    """Labels: features `<prefix>/label` (int64, 0-based) and `<prefix>/text` (bytes, the class name in UTF-8).
+
+    `numbers` int64 [n], or, where a sample has any number of labels, [m] with `ends` int64 [n + 1]:
+    sample i has `numbers[ends[i]:ends[i + 1]]`.
+    """
+
+    prefix: str
+    names: tuple[str, ...]
+    numbers: np.ndarray
+    ends: np.ndarray | None = None
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The two features and their shapes."""
+        shape = () if self.ends is None else (None,)
+        return {f"{self.prefix}/label": Feature("int64", shape), f"{self.prefix}/text": Feature("bytes", shape)}
+
+    def values(self, index: int) -> dict[str, Value]:
+        """Label and text of sample `index`."""
+        found = _at(self.numbers, self.ends, index)
+        if isinstance(found, list):
+            texts = [self.names[number].encode("utf-8") for number in found]
+            return {f"{self.prefix}/label": found, f"{self.prefix}/text": texts}
+        return {f"{self.prefix}/label": found, f"{self.prefix}/text": self.names[found].encode("utf-8")}
+
+
+@dataclass(frozen=True, eq=False)
+class NumberColumn:
+    """Numbers that are no labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn."""
+
+    key: str
+    numbers: np.ndarray
+    ends: np.ndarray | None = None
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The feature, its dtype and shape."""
+        dtype = "int64" if self.numbers.dtype == np.int64 else "float32"
+        return {self.key: Feature(dtype, () if self.ends is None else (None,))}
+
+    def values(self, index: int) -> dict[str, Value]:
+        """The number or numbers of sample `index`."""
+        return {self.key: _at(self.numbers, self.ends, index)}
+
+
+def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[int]:
+    # .item and .tolist give Python's own numbers: int for int64, float for float32.
+    return numbers.item(index) if ends is None else numbers[ends[index] : ends[index + 1]].tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]."""
+
+    names: tuple[str, ...]
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ListedSource:
+    """A Source (see source.py) over a listing; its samples are sorted by the bytes of their keys."""
+
+    listing: Listing
+    columns: Sequence[ClassColumn | NumberColumn]
+    splits: Splits | None = None
+    rejected: Sequence[Skipped] = ()
+    notes: Sequence[str] = ()
+    _options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def root(self) -> bytes:
+        """The folder that keys are relative to: an absolute path."""
+        return self.listing.root
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """The dtype and shape of each label feature."""
+        return {key: feature for column in self.columns for key, feature in column.features.items()}
+
+    @property
+    def class_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Class names by label feature, in label order."""
+        return {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
+
+    def __len__(self) -> int:
+        return len(self.listing)
+
+    def __getitem__(self, index: int, /) -> Sample:
+        index = operator.index(index)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        index %= len(self)
+        features = {key: value for column in self.columns for key, value in column.values(index).items()}
+        split = self.splits.names[self.splits.numbers.item(index)] if self.splits else None
+        return Sample(self.listing.key(index), self.listing.file(index), features, split)
+
+    def to_json(self) -> dict[str, object]:
+        """The kind of source and the options that change its samples, as a JSON value; no absolute path."""
+        return dict(self._options)

@@ -1,0 +1,109 @@
+"""Files by number, sorted by the bytes of their relative path, in about 24 bytes and a path's length each."""
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shardfeed.converters.sources.source import Skipped, SourceFile
+from shardfeed.errors import escape
+
+# Left behind by file managers, archivers and notebooks; compared in lower case. Names that start with "." too.
+_HIDDEN = frozenset(
+    {b"thumbs.db", b"ehthumbs.db", b"desktop.ini", b"icon\r", b"__macosx", b"@eadir", b"$recycle.bin"}
+    | {b"system volume information", b"lost+found"}
+)
+_IMAGE_EXTENSIONS = frozenset(
+    b"jpg jpeg jpe jfif png gif bmp dib tif tiff webp avif heic heif jp2 jxl ppm pgm pbm pnm mpo tga ico".split()
+)
+
+
+def is_hidden(name: bytes) -> bool:
+    """Whether `name` (one name, not a path) is the system's business: `.x`, `Thumbs.db`, `__MACOSX`, ..."""
+    return name.startswith(b".") or name.lower() in _HIDDEN
+
+
+def names_image(key: bytes) -> bool:
+    """Whether the extension is an image's. Only for what to say of a file without label: images are told by content."""
+    return os.path.splitext(key)[1][1:].lower() in _IMAGE_EXTENSIONS
+
+
+def some(names: Iterable[bytes | str]) -> str:
+    """`a, b, c, ...`: the first three names, escaped."""
+    first = list(itertools.islice(names, 4))
+    return ", ".join([*map(escape, first[:3]), *(["..."] if len(first) > 3 else [])])
+
+
+def counted(what: str, names: Iterable[bytes | str], count: int) -> str:
+    """A note: `what: 7 (a, b, c, ...)`."""
+    return f"{what}: {count} ({some(names)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Files by number, sorted by key; a key is the path relative to `root` with "/", as the disk has it.
+
+    Iterating gives the keys. `root` is absolute.
+    `blob` bytes: all keys one after the other; `ends` int64 [n + 1]: key i is `blob[ends[i]:ends[i + 1]]`.
+    `sizes` int64 [n] in bytes; `mtimes` int64 [n] in nanoseconds.
+    `skipped`: what is there and cannot be offered. `bare`: keys of folders under which no file is listed.
+    `hidden`: how many hidden names were passed over. `aliases`: (key of a link to a folder, key of that folder).
+    """
+
+    root: bytes
+    blob: bytes
+    ends: np.ndarray
+    sizes: np.ndarray
+    mtimes: np.ndarray
+    skipped: tuple[Skipped, ...] = ()
+    bare: tuple[bytes, ...] = ()
+    hidden: int = 0
+    aliases: tuple[tuple[bytes, bytes], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for numbers in (self.ends, self.sizes, self.mtimes):
+            numbers.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[bytes]:
+        start = 0
+        for end in self.ends.data[1:]:  # a view gives plain ints one by one, faster than numpy's scalars
+            yield self.blob[start:end]
+            start = end
+
+    def key(self, index: int) -> bytes:
+        """The key of file `index`, 0 to n - 1."""
+        return self.blob[self.ends.item(index) : self.ends.item(index + 1)]
+
+    def file(self, index: int) -> SourceFile:
+        """What a worker needs to read file `index`, 0 to n - 1."""
+        path = self.root.rstrip(b"/") + b"/" + self.key(index)
+        return SourceFile(path, self.sizes.item(index), self.mtimes.item(index))
+
+    def find(self, key: bytes, guess: int = 0) -> int:
+        """The number of the file `key`, or -1. `guess` is tried first: the number after the last one found."""
+        if 0 <= guess < len(self) and self.key(guess) == key:
+            return guess
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.key(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self.key(low) == key else -1
+
+    def take(self, indices: np.ndarray) -> "Listing":
+        """The listing of these files only; `indices` int64 [m], increasing."""
+        if len(indices) == len(self):
+            return self
+        lengths = (self.ends[1:] - self.ends[:-1])[indices]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+        blob = b"".join(map(self.key, indices.tolist()))
+        sizes, mtimes = self.sizes[indices], self.mtimes[indices]
+        return replace(self, blob=blob, ends=ends, sizes=sizes, mtimes=mtimes)

@@ -1,0 +1,195 @@
+"""Listing a folder: one walk over its whole tree that opens no file.
+
+The walk goes depth first through each folder's names in byte order, a folder counting as its name plus "/", so files
+come out sorted by the bytes of their relative path and nothing is held but the result.
+"""
+
+import errno
+import os
+import stat
+from array import array
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.files.listing import Listing, counted, is_hidden
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.errors import StorageError, UsageError, escape
+
+# The machine's trouble, not the input's: rejecting the file would hide it.
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def list_files(root: str | bytes | os.PathLike[str]) -> Listing:
+    """Walk `root` once. Hidden names are counted and passed over; every other input is listed or in `skipped`.
+
+    Links inside the root are followed; a link to a folder that is listed under its own name is not, so each
+    folder is walked once. Raises UsageError when `root` is no folder, StorageError when it cannot be read.
+    """
+    return _Walk(os.path.abspath(os.fsencode(root))).listing()
+
+
+def nothing_listed(listing: Listing) -> UsageError:
+    """The error to raise where a listing has no file."""
+    if not listing.skipped:
+        return UsageError(listing.root, f"no file in it ({listing.hidden} hidden names)", "check the path")
+    first = listing.skipped[0]
+    problem = f"none of {len(listing.skipped)} inputs can be read, the first: {escape(first.key)}: {first.reason}"
+    return UsageError(listing.root, problem, "see that links stay inside the root and files are readable")
+
+
+class _Walk:
+    def __init__(self, root: bytes) -> None:
+        self.root = root
+        self.base = root.rstrip(b"/") + b"/"
+        self.real_base = b""
+        self.blob = bytearray()
+        self.ends, self.sizes, self.mtimes = array("q", [0]), array("q"), array("q")
+        self.skipped: list[Skipped] = []
+        self.bare: list[bytes] = []
+        self.hidden: list[bytes] = []  # the first few names
+        self.hidden_count = 0
+        self.aliases: list[tuple[bytes, bytes]] = []
+        self.visited: dict[tuple[int, int], bytes] = {}  # (device, inode) of a folder -> its key with "/"
+
+    def listing(self) -> Listing:
+        try:
+            mode = os.stat(self.root).st_mode
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
+            raise UsageError(self.root, "no such folder", "check the path") from None
+        except OSError as error:
+            raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
+        if not stat.S_ISDIR(mode):
+            raise UsageError(self.root, "not a folder", "give the folder that holds the images")
+        self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
+        self._walk()
+        return Listing(
+            root=self.root,
+            blob=bytes(self.blob),
+            ends=np.frombuffer(self.ends, np.int64),
+            sizes=np.frombuffer(self.sizes, np.int64),
+            mtimes=np.frombuffer(self.mtimes, np.int64),
+            skipped=tuple(sorted(self.skipped, key=lambda skipped: skipped.key)),
+            bare=tuple(sorted(self.bare)),
+            hidden=self.hidden_count,
+            aliases=tuple(sorted(self.aliases)),
+            notes=self._notes(),
+        )
+
+    def _walk(self) -> None:
+        # A stack of our own: folders may be nested deeper than Python's calls.
+        stack = [(b"", iter(self._names(b"")), 0)]
+        while stack:
+            prefix, names, listed_before = stack[-1]
+            for name in names:
+                if name.endswith(b"/"):
+                    key = prefix + name
+                    stack.append((key, iter(self._names(key)), len(self.sizes)))
+                    break
+                self._list(prefix + name)
+            else:
+                stack.pop()
+                if prefix and len(self.sizes) == listed_before:
+                    self.bare.append(prefix[:-1])
+
+    def _names(self, prefix: bytes) -> list[bytes]:
+        """The visible names of a folder in byte order, folders with "/"."""
+        names = []
+        try:
+            if not self._first_visit(prefix):
+                return []
+            with os.scandir(self.base + prefix) as entries:
+                for entry in entries:
+                    if is_hidden(entry.name):
+                        self._hide(prefix + entry.name)
+                    elif entry.is_symlink():
+                        names += self._follow(prefix + entry.name)
+                    else:
+                        names.append(entry.name + b"/" if entry.is_dir(follow_symlinks=False) else entry.name)
+        except OSError as error:
+            if not prefix:
+                raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
+            self._skip_unreadable(prefix[:-1], error)
+            return []
+        return sorted(names)
+
+    def _first_visit(self, prefix: bytes) -> bool:
+        # A bind mount or a link into a hidden folder may lead to the same folder twice, or round in circles.
+        status = os.stat(self.base + prefix)
+        first = self.visited.setdefault((status.st_dev, status.st_ino), prefix)
+        if first != prefix:
+            self.aliases.append((prefix[:-1], first[:-1]))
+        return first == prefix
+
+    def _follow(self, key: bytes) -> list[bytes]:
+        """The name of a link to list or to descend into, or nothing."""
+        try:
+            mode = os.stat(self.base + key).st_mode
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                self._skip(key, RejectCode.MISSING, f"a broken link ({error.strerror})")
+            else:
+                self._skip_unreadable(key, error)
+            return []
+        name = key.rpartition(b"/")[2]
+        target = os.path.realpath(self.base + key)
+        if not (target + b"/").startswith(self.real_base):
+            # What the link says, not where it leads on this machine: the report is part of the dataset.
+            written = escape(os.readlink(self.base + key))
+            self._skip(key, RejectCode.PATH_ESCAPE, f"a link that leaves the root: {written}")
+            if stat.S_ISDIR(mode):
+                self.bare.append(key)
+            return []
+        if not stat.S_ISDIR(mode):
+            return [name]
+        inside = target[len(self.real_base) :]
+        if any(map(is_hidden, inside.split(b"/"))):
+            return [name + b"/"]  # its own name is not walked
+        self.aliases.append((key, inside))
+        return []
+
+    def _list(self, key: bytes) -> None:
+        try:
+            status = os.stat(self.base + key)
+        except OSError as error:
+            self._skip_unreadable(key, error)
+            return
+        if not stat.S_ISREG(status.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+            self._skip(key, RejectCode.NOT_REGULAR, f"{kind}, expected a file")
+            return
+        self.blob += key
+        self.ends.append(len(self.blob))
+        self.sizes.append(status.st_size)
+        self.mtimes.append(status.st_mtime_ns)
+
+    def _hide(self, key: bytes) -> None:
+        self.hidden_count += 1
+        # The least names, whatever order the disk gives them in.
+        self.hidden = sorted([*self.hidden, key])[:4]
+
+    def _skip(self, key: bytes, code: RejectCode, reason: str) -> None:
+        self.skipped.append(Skipped(key, code.value, reason))
+
+    def _skip_unreadable(self, key: bytes, error: OSError) -> None:
+        if error.errno in _OUT_OF_RESOURCES:
+            place = self.base + key
+            raise StorageError(place, error.strerror or str(error), "raise the limit and run again") from None
+        name = errno.errorcode.get(error.errno or 0, "OSError")
+        self._skip(key, RejectCode.UNREADABLE, f"{name}: {error.strerror or error}")
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.hidden_count:
+            notes.append(counted("hidden names passed over", self.hidden, self.hidden_count))
+        if self.aliases:
+            links = [link + b" -> " + (folder or b".") for link, folder in sorted(self.aliases)]
+            notes.append(counted("links to folders that are listed under their own name", links, len(links)))
+        return tuple(notes)

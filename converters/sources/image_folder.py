@@ -1,0 +1,180 @@
+"""Images in folders named after their classes: `root/class/**/image`, or `root/split/class/**/image`."""
+
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.classes import (
+    BadLabelError,
+    ClassList,
+    Numbering,
+    class_list,
+    class_text,
+    number_classes,
+)
+from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
+from shardfeed.converters.sources.files.listing import Listing, counted, names_image, some
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
+from shardfeed.errors import UsageError, escape
+
+
+class ImageFolder(ListedSource):
+    """The class of a file is the first folder under the root, whatever lies between that folder and the file.
+
+    Where every folder in the root is called train, training, validation, valid, val, test or testing (in any case),
+    those are splits, and the class is the folder under them. Every visible class folder is a class, even an empty one.
+    Names of classes are sorted as bytes (folders 0 to K-1 as numbers), or are in the order of `class_names`: a
+    sequence of names or the path of a file with one a line.
+
+    Files beside the class folders are in `rejected` when their extension is an image's, else counted in `notes`.
+    Features: `image/class/label`, `image/class/text`. Raises UsageError where folders do not tell classes.
+    """
+
+    def __init__(self, root: str | bytes | os.PathLike[str], *, class_names: ClassList | None = None) -> None:
+        given = class_list(class_names)
+        listing = list_files(root)
+        splits = _splits(listing, given)
+        found = _Found.of(listing, 2 if splits else 1)
+        _check(listing, found, splits, given)
+        numbering = _number(listing, found, given)
+        labels = np.array([numbering.labels[class_text(folder)] for folder in found.folders], np.int64)
+        column = ClassColumn("image/class", numbering.names, labels[found.folder_of])
+        split_names = tuple(sorted(set(splits.values())))
+        numbers = np.array([split_names.index(splits[top]) if splits else 0 for top in found.tops], np.int64)
+        super().__init__(
+            listing.take(found.kept),
+            (column,),
+            Splits(split_names, numbers[found.top_of]) if splits else None,
+            sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
+            [*listing.notes, *numbering.notes, *_notes(found, splits, numbering)],
+            {"kind": "image_folder", "class_names": given and list(given)},
+        )
+
+
+@dataclass
+class _Found:
+    """Class folders at `depth` (1, or 2 under a split); strays are files above that depth.
+
+    `kept` int64 [n]: numbers of the files in class folders. `folder_of`, `top_of` int64 [n]: their places in
+    `folders` (class folders) and `tops` (folders in the root). `filled`: (top, folder) pairs that hold a file.
+    `direct`: class folders with a file right in them; `inner`: the folders right under class folders.
+    """
+
+    folders: list[bytes] = field(default_factory=list)
+    tops: list[bytes] = field(default_factory=list)
+    bare: list[bytes] = field(default_factory=list)
+    strays: list[bytes] = field(default_factory=list)
+    filled: set[tuple[bytes, bytes]] = field(default_factory=set)
+    direct: set[bytes] = field(default_factory=set)
+    inner: set[bytes] = field(default_factory=set)
+    kept: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    folder_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    top_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @classmethod
+    def of(cls, listing: Listing, depth: int) -> "_Found":
+        """Sort a listing's files into folders, in one pass."""
+        found = cls()
+        folders: dict[bytes, int] = {}
+        tops: dict[bytes, int] = {}
+        kept, folder_of, top_of = array("q"), array("q"), array("q")
+        for i, key in enumerate(listing):
+            parts = key.split(b"/", depth + 1)
+            if len(parts) <= depth:
+                found.strays.append(key)
+                continue
+            top, folder = parts[0], parts[depth - 1]
+            kept.append(i)
+            folder_of.append(folders.setdefault(folder, len(folders)))
+            top_of.append(tops.setdefault(top, len(tops)))
+            found.filled.add((top, folder))
+            if len(parts) == depth + 1:
+                found.direct.add(folder)
+            else:
+                found.inner.add(parts[depth])
+        for key in listing.bare:
+            parts = key.split(b"/")
+            if len(parts) == depth:
+                found.bare.append(key)
+                folders.setdefault(parts[-1], len(folders))
+        found.folders, found.tops = list(folders), list(tops)
+        found.kept, found.folder_of, found.top_of = (np.array(n, np.int64) for n in (kept, folder_of, top_of))
+        return found
+
+
+def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]:
+    """Split by folder in the root; empty where those folders are classes."""
+    tops = top_folders(listing)
+    if given is not None and {class_text(top) for top in tops} <= set(given):
+        return {}
+    splits = folder_splits(listing)
+    usual = [top for top in tops if usual_split(top)]
+    if not splits and len({usual_split(top) for top in usual}) > 1:
+        rest = [top for top in tops if top not in usual]
+        got = f"{some(usual)} beside {some(rest)}"
+        problem = f"got the splits {got}, expected only splits or only classes"
+        raise UsageError(listing.root, problem, "move the others out, or give class_names when all are classes")
+    return splits
+
+
+def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tuple[str, ...] | None) -> None:
+    root = listing.root
+    tables = "give their labels by LabelFile (a table of paths and labels) or FileNames (labels in the file names)"
+    if not len(listing):
+        raise nothing_listed(listing)
+    for top in splits:
+        if any(key.startswith(top + b"/") for key in found.strays) and not any(t == top for t, _ in found.filled):
+            place = root.rstrip(b"/") + b"/" + top
+            raise UsageError(place, "got files and no class folders", f"move it out of the root, or {tables}")
+    if not found.folders:
+        raise UsageError(root, "got files and no folders, expected one folder for each class", tables)
+    if len(found.folders) == 1 and not found.direct and found.inner and given is None:
+        only = escape(found.folders[0])
+        problem = f"got one class folder, '{only}', that holds only folders ({some(sorted(found.inner))})"
+        remedy = f"give that folder as the root, or class_names=['{only}'] for one class"
+        raise UsageError(root, problem, remedy)
+
+
+def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> Numbering:
+    folder_named: dict[str, bytes] = {}
+    for folder in found.folders:
+        twin = folder_named.setdefault(class_text(folder), folder)
+        if twin != folder:
+            raise UsageError(listing.root, f"the folders {some([twin, folder])} would be the same class", "rename one")
+    try:
+        return number_classes(folder_named, given, integers_are_labels=False)
+    except BadLabelError as error:
+        raise UsageError(listing.root, error.problem, error.remedy) from None
+
+
+def _rejected(found: _Found) -> Iterator[Skipped]:
+    for key in found.strays:
+        if names_image(key):
+            yield Skipped(key, RejectCode.NO_LABEL.value, "an image beside the class folders")
+
+
+def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering) -> Iterator[str]:
+    others = [key for key in found.strays if not names_image(key)]
+    if others:
+        yield counted("files beside the class folders passed over", others, len(others))
+    if found.bare:
+        yield counted("class folders without a file", found.bare, len(found.bare))
+    for folder in found.folders if not splits else ():
+        if usual_split(folder):
+            yield f"the folder {escape(folder)} is taken as a class, not as a split"
+    for top in splits:
+        have = {numbering.labels[class_text(folder)] for t, folder in found.filled if t == top}
+        lacking = [name for i, name in enumerate(numbering.names) if i not in have]
+        if lacking:
+            yield counted(f"classes without a file in the split {splits[top]}", lacking, len(lacking))
+    if not splits:
+        have = {numbering.labels[class_text(folder)] for folder in found.folders}
+        lacking = [name for i, name in enumerate(numbering.names) if i not in have]
+        if lacking:
+            yield counted("classes of the list without a folder", lacking, len(lacking))

@@ -1,0 +1,120 @@
+"""The rows of a label file: which file each one names, what it says of it, and whether two contradict each other."""
+
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from shardfeed.converters.sources.files.listing import Listing, counted
+from shardfeed.converters.sources.labels.columns import Columns
+from shardfeed.converters.sources.labels.paths import PathLookup
+from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
+from shardfeed.converters.sources.labels.values import Cells
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.errors import LabelFileError, escape
+
+
+class LabelRows:
+    """A label file read whole. `lines` int64 [n]: where each row begins. `cells`: label and split columns by column.
+
+    `files` int64 [n]: the number of the row's file in the listing, or, from the listing's length on, of a missing one.
+    """
+
+    def __init__(self, table: LabelTable, columns: Columns, lookup: PathLookup) -> None:
+        self.table, self.columns = table, columns
+        self.missing: dict[bytes, tuple[int, Skipped, int]] = {}  # by key: (number, why, line)
+        used = [column for column, _ in columns.labels] + ([] if columns.split is None else [columns.split])
+        codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {column: ({}, array("q")) for column in used}
+        lines, files = array("q"), array("q")
+        records = iter(table)
+        if columns.header:
+            next(records)
+        for record in records:
+            if columns.width is not None and len(record.cells) != columns.width:
+                cell = min(len(record.cells), columns.width)
+                problem = f"got {len(record.cells)} cells, expected {columns.width} as in the first row"
+                raise LabelFileError(table.place(record, cell), problem, "quote cells that contain the delimiter")
+            lines.append(record.line)
+            files.append(self._find(record, lookup))
+            for column, (values, of_rows) in codes.items():
+                cell = table.cell(record, column)
+                cell = cell.strip() if isinstance(cell, str) else cell
+                of_rows.append(values.setdefault(cell, len(values)))
+        self.lines, self.files = np.array(lines, np.int64), np.array(files, np.int64)
+        self.cells = {c: Cells(list(values), np.array(rows, np.int64)) for c, (values, rows) in codes.items()}
+
+    def _find(self, record: Record, lookup: PathLookup) -> int:
+        cell = self.table.cell(record, self.columns.path)
+        try:
+            if not isinstance(cell, str) or not cell.strip():
+                raise ValueError("got an empty path" if isinstance(cell, str) else "got a list or an object")
+            found = lookup.find(cell)
+        except ValueError as error:
+            problem = "the path is not Unicode" if isinstance(error, UnicodeError) else str(error)
+            place = self.table.place(record, self.columns.path)
+            raise LabelFileError(place, f"{problem}, expected the path of an image", "correct the row") from None
+        if isinstance(found, int):
+            return found
+        number = len(lookup.listing) + len(self.missing)
+        return self.missing.setdefault(found.key, (number, found, record.line))[0]
+
+    def place(self, row: int, column: Column) -> str:
+        """`file:line:column` of a cell."""
+        line = int(self.lines[row])
+        return self.table.places([line], column)[line]
+
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """int64 [m]: the first row of each file, in order of files; the rows that say the same again.
+
+        Raises LabelFileError for the first row that contradicts one before it.
+        """
+        order = np.argsort(self.files, kind="stable")
+        again = np.flatnonzero(self.files[order[1:]] == self.files[order[:-1]]) + 1
+        firsts = order[np.setdiff1d(np.arange(len(order)), again)]
+        # A row is compared with the one before it, so the least row that differs differs from the first one too.
+        conflicts = []
+        for column, cells in self.cells.items():
+            differ = again[cells.codes[order[again]] != cells.codes[order[again - 1]]]
+            conflicts += [(int(order[i]), int(order[i - 1]), column) for i in differ]
+        if conflicts:
+            later, earlier, column = min(conflicts, key=lambda conflict: conflict[0])
+            cells = self.cells[column]
+            got, before = (_show(cells.values[int(cells.codes[row])]) for row in (later, earlier))
+            problem = f"got {got}, expected {before} as line {self.lines[earlier]} says of the same file"
+            problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
+            raise LabelFileError(self.place(later, column), problem, "leave one of the two rows out")
+        return firsts, np.sort(order[again])
+
+    def rejected(self) -> list[Skipped]:
+        """The inputs that rows name and that are not there; the reason says where the first such row is."""
+        places = self.table.places([line for *_, line in self.missing.values()], self.columns.path)
+        name = escape(self.table.name)  # not its path: where the label file lies is no business of the dataset
+        missing = [
+            Skipped(key, why.code, f"{name}{places[line].removeprefix(self.table.path)}: {why.reason}")
+            for key, (_, why, line) in self.missing.items()
+        ]
+        return sorted(missing, key=lambda skipped: skipped.key)
+
+    def nothing_found(self, listing: Listing) -> LabelFileError:
+        """The error to raise when no row names a file."""
+        if not self.missing:
+            return LabelFileError(f"{self.table.path}:1:1", "no row but the header", "write one row for each image")
+        key, (_, why, line) = next(iter(self.missing.items()))
+        problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
+        problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
+        remedy = "write '/' instead of '\\\\'" if b"\\" in key else "give the root that paths are relative to"
+        return LabelFileError(self.table.places([line], self.columns.path)[line], problem, remedy)
+
+    def notes(self, doubled: np.ndarray) -> Iterator[str]:
+        """What the report says of the rows."""
+        if len(doubled):
+            lines = (f"line {line}" for line in self.lines[doubled])
+            yield counted("rows that say again what an earlier row says", lines, len(doubled))
+        if self.missing:
+            yield counted("paths in the label file that lead to no file", self.missing, len(self.missing))
+        if self.columns.unused:
+            yield counted("columns not used", self.columns.unused, len(self.columns.unused))
+
+
+def _show(cell: Cell) -> str:
+    return f"[{', '.join(map(escape, cell))}]" if isinstance(cell, tuple) else f"'{escape(cell or '')}'"

@@ -1,0 +1,116 @@
+"""The bytes of a sample's image, wherever they are, and reading ahead where the disk is slow."""
+
+import errno
+import os
+import resource
+import stat
+from collections.abc import Sequence
+
+from shardfeed.converters.limits import MAX_FILE_BYTES
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.source import Sample, SourceFile
+from shardfeed.storage.local import storage_error
+
+_AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
+_LOOK = 16  # images between two looks at whether anything came from the disk
+_HINTS = hasattr(os, "posix_fadvise") and hasattr(resource, "RUSAGE_THREAD")  # Linux
+
+# A FIFO put there since the listing must not block us: O_NONBLOCK opens it, fstat then tells.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+# Not the file's fault but the machine's or ours: the next one would fare no better.
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+
+
+def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a sample's image. Raises RejectedError where they cannot be had or are not those planned.
+
+    A file of more than `max_bytes` is refused before any of it is read. Raises StorageError where the machine has no
+    memory or no file descriptor left.
+    """
+    if isinstance(sample.image, SourceFile):
+        if sample.image.size > max_bytes:
+            raise RejectedError(RejectCode.TOO_LARGE, f"{sample.image.size} bytes, more than {max_bytes}")
+        return _read_file(sample.image)
+    if isinstance(sample.image, bytes):
+        return sample.image
+    try:
+        data = sample.image()
+    except Exception as error:  # whatever a user's callable raises costs one image, not the run
+        raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
+    if not isinstance(data, bytes):
+        raise RejectedError(RejectCode.SOURCE_ERROR, f"got {type(data).__name__}, expected bytes")
+    return data
+
+
+def _read_file(file: SourceFile) -> bytes:
+    try:
+        fd = os.open(file.path, _FLAGS)
+        try:
+            data = os.read(fd, file.size + 1)
+            state = os.fstat(fd)
+            while stat.S_ISREG(state.st_mode) and len(data) < min(file.size, state.st_size):
+                more = os.read(fd, file.size + 1 - len(data))
+                if not more:
+                    break
+                data += more
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        raise RejectedError(RejectCode.SOURCE_CHANGED, "it was there when listed and is gone") from None
+    except OSError as error:
+        if error.errno in _OURS:
+            raise storage_error(file.path, "read", error) from error
+        raise RejectedError(RejectCode.UNREADABLE, f"{os.strerror(error.errno or 0)} (errno {error.errno})") from None
+    if not stat.S_ISREG(state.st_mode):
+        raise RejectedError(RejectCode.NOT_REGULAR, "not a regular file any more")
+    if len(data) != file.size or state.st_size != file.size or state.st_mtime_ns != file.mtime_ns:
+        raise RejectedError(
+            RejectCode.SOURCE_CHANGED,
+            f"listed with {file.size} bytes, now {max(len(data), state.st_size)}; or its modification time differs",
+        )
+    return data
+
+
+class ReadAhead:
+    """Tells the kernel which files come next, while files do come from the disk; changes nothing else.
+
+    `before(place)` is called before sample `place` is read, in order. Files that are in memory already cost nothing:
+    the hints stop while nothing is read from the disk, and begin again when something is.
+    """
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        self._hinted = 0  # samples before this one were announced
+        self._input = _disk_input()
+        self.active = False
+
+    def before(self, place: int) -> None:
+        """Announce the files up to `_AHEAD` after `place`, where it helps."""
+        if place and place % _LOOK == 0:
+            found = _disk_input()
+            self.active, self._input = found != self._input, found
+        if not self.active:
+            return
+        end = min(place + 1 + _AHEAD, len(self._samples))
+        for sample in self._samples[max(place + 1, self._hinted) : end]:
+            if isinstance(sample.image, SourceFile):
+                _announce(sample.image.path)
+        self._hinted = end
+
+
+def _disk_input() -> int:
+    """What this thread has read from disks so far, announced files included, in blocks of 512 bytes."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock if _HINTS else 0
+
+
+def _announce(path: bytes) -> None:
+    try:
+        fd = os.open(path, _FLAGS)
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return  # reading it will say so
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
+    except OSError:
+        pass  # a FIFO, say
+    finally:
+        os.close(fd)

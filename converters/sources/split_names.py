@@ -1,0 +1,53 @@
+"""The names people give to splits, and the one name each gets here."""
+
+import os
+
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.errors import UsageError
+from shardfeed.naming import check_split_name
+
+_USUAL = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+    "testing": "test",
+}
+
+
+def usual_split(name: bytes | str) -> str | None:
+    """`train`, `validation` or `test` when `name` is a usual word for it, in any case; else None."""
+    return _USUAL.get(os.fsdecode(name).casefold())
+
+
+def split_named(name: str) -> str:
+    """The split that a cell or a file name asks for: a usual word's one name, any other as it stands.
+
+    Raises UsageError when it cannot name a split's files.
+    """
+    return usual_split(name) or check_split_name(name)
+
+
+def top_folders(listing: Listing) -> list[bytes]:
+    """The visible folders in the root, sorted, empty ones too."""
+    tops = {folder.partition(b"/")[0] for folder in listing.bare}
+    tops.update(key.partition(b"/")[0] for key in listing if b"/" in key)
+    return sorted(tops)
+
+
+def folder_splits(listing: Listing) -> dict[bytes, str]:
+    """The split by folder where every folder in the root has a usual split's name; else nothing.
+
+    Raises UsageError when two folders mean the same split.
+    """
+    splits: dict[bytes, str] = {}
+    for top in top_folders(listing):
+        split = usual_split(top)
+        if split is None:
+            return {}
+        if split in splits.values():
+            raise UsageError(listing.root, f"more than one folder means the split {split!r}", "rename or merge them")
+        splits[top] = split
+    return splits

@@ -1,0 +1,1 @@
+"""A split copied to a faster place, as it is or decoded."""

@@ -1,0 +1,213 @@
+"""Reading a split from a copy on a faster disk or in memory, as it is or decoded to pixels: `cached(split, "/nvme/x")`.
+
+The samples, their order and their places stay what they are, so that orders and positions do not depend on a cache.
+A copy is made once, by whichever process comes first, and used by all later ones and later runs. Its directory is
+named after what it is a copy of, down to the checksums of the shards: one of other data is never taken for it.
+
+    /nvme/x/flowers-train-decoded-1a2b3c4d/            a dataset directory, see pipelines/caching/copies.py
+            .flowers-train-decoded-1a2b3c4d.staging/   while it is made; published by one rename
+            .flowers-train-decoded-1a2b3c4d.lock       who makes it (an flock: it ends with its owner)
+"""
+
+import hashlib
+import json
+import os
+import socket
+import sys
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+from tqdm import tqdm
+
+from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape
+from shardfeed.machine.free_space import check_room, size_text
+from shardfeed.naming import dataset_name
+from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
+from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
+from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.shards import Copy
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.storage.local import Lock, make_directory, publish, remove_tree
+
+CACHE_VERSION = 1  # part of a cache's name: a release that writes other bytes counts up
+
+_LOOK_SECONDS = 0.2  # between looks at whether another process is done
+_SAY_SECONDS = 3.0  # of waiting before it is said
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Where a split is copied to, and how.
+
+    `directory`: on a fast disk, or in memory (/dev/shm); made if it is not there. `decoded`: images are stored as
+    pixels, `height * width * 3` bytes each, so that nothing is left to decode; else shards are copied as they are.
+    """
+
+    directory: str | os.PathLike[str]
+    decoded: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.directory, str | os.PathLike) or not os.fspath(self.directory):
+            raise UsageError("cache", f"got {self.directory!r}, expected the path of a directory")
+
+
+CacheLike = Cache | str | os.PathLike[str]
+
+
+@overload
+def cached(samples: Split, cache: CacheLike | None) -> Split: ...
+@overload
+def cached(samples: Mixture, cache: CacheLike | None) -> Mixture: ...
+@overload
+def cached(samples: Samples, cache: CacheLike | None) -> Samples: ...
+def cached(samples: Any, cache: CacheLike | None) -> Any:
+    """The same samples, read from a copy in the cache's directory, which is made now unless it is there.
+
+    What is copied are the shards, whole, that hold samples of the split or view: cut views from a cached split, rather
+    than caching each. Length, order, places, fingerprint, columns and labels are the split's; `formats` and
+    `image/format` are "raw" where images are decoded. The parts of a mixture are cached each. None: no cache.
+
+    A copy that is there is used once its manifest and the sizes of its files are right, else it is made anew, with a
+    warning. Another process that makes it is waited for. CRCs are checked as the copy is made and as it is read.
+
+    Raises StorageError where there is no room (before anything is written) or no permission, RecordError for a damaged
+    record and for an image that cannot be decoded, IntegrityError for a damaged shard, UsageError where images are to
+    be decoded and there are none.
+    """
+    if cache is None:
+        return samples
+    if not isinstance(cache, Cache):
+        cache = Cache(cache)
+    if isinstance(samples, Mixture):
+        return replace(samples, parts=tuple(cached(part, cache) for part in samples.parts))
+    if not isinstance(samples, Split):
+        raise UsageError("cache", f"got {type(samples).__name__} to cache, expected a Split or a Mixture")
+    if len(samples) == 0:
+        return samples
+    plan = _plan(samples, cache)
+    # The absolute path: the split may be sent to a process that is somewhere else.
+    directory = os.path.join(os.path.abspath(os.fspath(cache.directory)), _directory_name(plan))
+    return samples.reading(_found(directory, plan) or _made(directory, plan))
+
+
+def _plan(split: Split, cache: Cache) -> CopyPlan:
+    source = split.shards.copy
+    decoded = cache.decoded or (source is not None and source.decoded)
+    options, made_by = {"decoded": str(decoded), "cache_version": str(CACHE_VERSION)}, {}
+    if decoded:
+        missing = {ENCODED, FORMAT, HEIGHT, WIDTH} - split.schema.features.keys()
+        if missing:
+            problem = f"the records have no {', '.join(sorted(missing))}"
+            raise UsageError("cache", f"got decoded=True, but {problem}", "use decoded=False")
+        import tensorflow as tf
+
+        made_by = {"tensorflow": tf.__version__}
+    numbers = tuple(split.shard_numbers())
+    what = json.dumps([split.whole.fingerprint, numbers, options, made_by], sort_keys=True)
+    key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
+    name = dataset_name(os.path.basename(split.shards.directory))
+    return CopyPlan(name, split.whole, numbers, key, decoded, options, made_by)
+
+
+def _directory_name(plan: CopyPlan) -> str:
+    """`flowers-train-decoded-1a2b3c4d`: for a reader, up to the number."""
+    return "-".join([plan.name, plan.split.name, *(["decoded"] if plan.decoded else []), plan.key[:8]])
+
+
+def _found(directory: str, plan: CopyPlan) -> Copy | None:
+    """The copy that is there; None where there is none, or a damaged one."""
+    try:
+        return open_copy(directory, plan)
+    except IntegrityError:
+        return None
+
+
+def _made(directory: str, plan: CopyPlan) -> Copy:
+    """The copy, made by this process or by another that is at it."""
+    parent, name = os.path.split(directory)
+    lock = None
+    waited = time.monotonic()
+    said = False
+    while lock is None:
+        try:
+            _make_directories(parent)
+            lock = Lock(os.path.join(parent, f".{name}.lock"), f"process {os.getpid()} on {socket.gethostname()}")
+        except BusyError as error:
+            if not said and time.monotonic() - waited > _SAY_SECONDS:
+                said = True
+                print(f"shardfeed: waiting for the cache {escape(directory)}: {error.problem}", file=sys.stderr)
+            time.sleep(_LOOK_SECONDS)
+            if (copy := _found(directory, plan)) is not None:
+                return copy
+        except StorageError as error:
+            raise _cannot_write(parent, error) from error
+    try:
+        if (copy := _found(directory, plan)) is not None:  # another process was faster
+            return copy
+        return _build(directory, plan)
+    finally:
+        lock.release()
+
+
+def _build(directory: str, plan: CopyPlan) -> Copy:
+    """Make the copy; the caller holds the lock."""
+    parent, name = os.path.split(directory)
+    staging = os.path.join(parent, f".{name}.staging")
+    remove_tree(staging)  # what a killed process left
+    try:
+        open_copy(directory, plan)
+    except IntegrityError as error:
+        problem = f"the cache {escape(directory)} is damaged: {error.problem}; it is made again"
+        warnings.warn(problem, RuntimeWarning, stacklevel=4)  # where `cached` was called
+        # Out of the way by one rename, since half of it might look right; and gone before the room is counted.
+        publish(directory, staging)
+        remove_tree(staging)
+    sizes = (pixel_record_sizes if plan.decoded else record_sizes)(plan.split, plan.numbers)
+    records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
+    check_room(parent, int(sizes.sum()), _what_would_help(plan, records))
+    bar = tqdm(total=records, desc=f"cache {name}", unit=" records", delay=1, disable=None)  # None: by terminal
+    try:
+        with bar:
+            write_copy(staging, plan, sizes, to_pixels if plan.decoded else None, bar.update)
+        publish(staging, directory)
+    finally:
+        remove_tree(staging)  # gives back the room when it failed; nothing is there when it did not
+    copy = open_copy(directory, plan)
+    assert copy is not None
+    return copy
+
+
+def _make_directories(path: str) -> None:
+    """Create a directory and those above it that are not there."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for directory in reversed(missing):
+        make_directory(directory)
+
+
+def _cannot_write(parent: str, error: StorageError) -> StorageError:
+    """That no cache can be made there, in place of what could not be created."""
+    wrapped = StorageError(
+        parent, f"no cache is there, and none can be made: {error.problem}", "give another directory"
+    )
+    wrapped.errno = error.errno
+    return wrapped
+
+
+def _what_would_help(plan: CopyPlan, records: int) -> str:
+    remedies = ["another directory", "fewer samples"]
+    if plan.decoded:
+        shards = plan.split.shards
+        as_they_are = sum(shards.info.shards[number].data.size for number in plan.numbers)
+        small = records * 256 * 341 * 3  # 4:3, as most photos
+        remedies += [
+            f"decoded=False ({size_text(as_they_are)})",
+            f"smaller images (`shardfeed convert --resize-shorter 256`: about {size_text(small)})",
+        ]
+    return ", ".join(remedies)

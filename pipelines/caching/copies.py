@@ -1,0 +1,187 @@
+"""Copies of a split's shards, as they are or with every record rewritten: the same samples in the same places.
+
+A copy is a dataset directory with one split of its own: shards and indexes named as in any other, and a manifest,
+written last. So opening it is as cheap, and checked as well, as opening any dataset, and `shardfeed verify` reads it.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+import numpy as np
+
+import shardfeed
+from shardfeed.errors import IntegrityError, RecordError, UsageError
+from shardfeed.formats.tfrecord.example import encode_parts
+from shardfeed.formats.tfrecord.framing import frame_parts
+from shardfeed.formats.tfrecord.index import Index
+from shardfeed.machine.budget import cpu_budget, memory_budget
+from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, read_manifest
+from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, shard_stem
+from shardfeed.readers.dataset import file_problems
+from shardfeed.readers.shards import Copy
+from shardfeed.readers.split import Record, Split
+from shardfeed.schema import Schema
+from shardfeed.storage.local import NewFile, make_directory, storage_error, write_file
+
+# From a record to the one that takes its place, of the same schema. Called from several threads. An IntegrityError
+# that it raises is given the record's place.
+Rewrite = Callable[[Record], Record]
+
+_PIECE_BYTES = 4 << 20  # of records that are made by one thread at a time, and written at once
+_MEMORY_SHARE = 1 / 8  # of the memory granted, for pieces that are being made or wait to be written
+_Task = TypeVar("_Task")
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """What a copy is: of which shards of a split, rewritten or not.
+
+    `key`: 32 hex digits that two copies share only if they have the same bytes. `decoded` as in `Copy`.
+    """
+
+    name: str
+    split: Split
+    numbers: tuple[int, ...]
+    key: str
+    decoded: bool
+    options: Mapping[str, str]
+    made_by: Mapping[str, str]
+
+
+def open_copy(directory: str, plan: CopyPlan) -> Copy | None:
+    """The copy in `directory`, or None where there is no such directory. No shard is read.
+
+    Raises IntegrityError when it is not the one that `plan` describes, whole: another key, a damaged manifest, files
+    missing or of another size. Raises StorageError when it cannot be read.
+    """
+    if not os.path.isdir(directory):
+        return None
+    try:
+        manifest = read_manifest(directory)
+        problems = file_problems(directory, manifest)
+    except UsageError as error:  # no manifest in it
+        raise IntegrityError(directory, error.problem) from None
+    except OSError as error:
+        raise storage_error(directory, "read", error) from error
+    if problems:
+        raise IntegrityError(directory, "; ".join(problems[:3]))
+    info = manifest.splits.get(plan.split.name)
+    expected = [plan.split.shards.info.shards[number].records for number in plan.numbers]
+    if manifest.fingerprint != plan.key or info is None or [shard.records for shard in info.shards] != expected:
+        raise IntegrityError(directory, "it is a copy of something else")
+    return Copy(directory, info, plan.numbers, plan.decoded)
+
+
+def record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
+    """Framed bytes of each record, int64 [records of the whole split]; 0 in shards that are not among `numbers`."""
+    shards = split.shards
+    sizes = np.zeros(shards.info.records, np.int64)
+    for number in numbers:
+        sizes[shards.firsts[number] : shards.firsts[number + 1]] = np.diff(shards.index(number).offsets)
+    return sizes
+
+
+def write_copy(
+    directory: str,
+    plan: CopyPlan,
+    sizes: np.ndarray,
+    rewrite: Rewrite | None,
+    progress: Callable[[int], object] = lambda records: None,
+) -> None:
+    """Write the copy into `directory`, which must not be there: every record read, its CRC checked, and written anew.
+
+    `sizes`: int64 [records of the split], about the bytes of each new record. Without `rewrite` shards are copied
+    as they are, and the checksum of each is compared too. `progress` is called with numbers of records.
+
+    Raises RecordError for a damaged record, IntegrityError for a changed shard, StorageError. What was written by then
+    stays: a directory without a manifest is no copy.
+    """
+    make_directory(directory)
+    split = plan.split
+    shards = split.shards
+
+    def made(piece: range) -> list[list[bytes]]:
+        framed = []
+        for place, payload in zip(piece, shards.payloads(np.arange(piece.start, piece.stop)), strict=True):
+            parts = [payload]
+            if rewrite is not None:
+                try:
+                    new = rewrite(split.parse(payload))
+                    values = {key: v.tolist() if isinstance(v, np.ndarray) else v for key, v in new.items()}
+                    parts = encode_parts(split.schema.features, values)
+                except IntegrityError as error:
+                    where = f"split {split.name}, record {place} of {split.shards.directory}"
+                    raise RecordError(where, error.problem, error.remedy) from None
+            framed.append(frame_parts(parts))
+        return framed
+
+    threads = cpu_budget()
+    largest = max(_PIECE_BYTES, int(sizes.max(initial=0)))
+    waiting = max(1, min(threads + 2, int(memory_budget() * _MEMORY_SHARE) // largest))
+    pieces = [(number, piece) for number in plan.numbers for piece in _pieces(shards.firsts, number, sizes)]
+    infos: list[ShardInfo] = []
+    pool = ThreadPoolExecutor(threads, "shardfeed-copy")
+    try:
+        results = _in_order(pool, lambda piece: (piece[0], made(piece[1])), pieces, waiting)
+        for number, of_shard in groupby(results, key=lambda result: result[0]):
+            path = os.path.join(directory, shard_stem(split.name, len(infos), len(plan.numbers)))
+            lengths: list[int] = []
+            # The manifest, written last, makes the directory durable with all names in it.
+            with NewFile(path + RECORD_SUFFIX, sync_directory=False) as file:
+                for _, framed in of_shard:
+                    file.write([part for parts in framed for part in parts])
+                    lengths += [sum(map(len, parts)) for parts in framed]
+                    progress(len(framed))
+            data = FileInfo(file.size, file.crc32c)
+            source_directory, source, source_number = shards.read_from(number)
+            if rewrite is None and data != source.shards[source_number].data:
+                place = os.path.join(source_directory, source.stem(source_number) + RECORD_SUFFIX)
+                raise IntegrityError(place, "its checksum is not the manifest's", "run `shardfeed verify`")
+            index = write_file(path + INDEX_SUFFIX, Index.from_sizes(lengths).to_bytes())
+            infos.append(ShardInfo(len(lengths), data, FileInfo(*index)))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    manifest = Manifest(
+        name=plan.name,
+        # Class names are the dataset's own: it is opened first, and may have been given others since.
+        schema=Schema(split.schema.features, {}),
+        splits={split.name: SplitInfo(split.name, tuple(infos))},
+        sidecars={},
+        fingerprint=plan.key,
+        options=plan.options,
+        rejected={},
+        made_by={"shardfeed": shardfeed.__version__, **plan.made_by},
+    )
+    write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
+
+
+def _pieces(firsts: np.ndarray, shard: int, sizes: np.ndarray) -> Iterator[range]:
+    """The places of a shard in ranges of about `_PIECE_BYTES`, or of one record; an empty one for an empty shard."""
+    start, end = int(firsts[shard]), int(firsts[shard + 1])
+    if start == end:
+        yield range(start, end)
+    ends = np.cumsum(sizes[start:end])
+    first, before = start, 0
+    while first < end:
+        stop = max(first + 1, start + int(np.searchsorted(ends, before + _PIECE_BYTES, "right")))
+        yield range(first, stop)
+        first, before = stop, int(ends[stop - start - 1])
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, make: Callable[[_Task], _Made], tasks: Iterable[_Task], waiting: int
+) -> Iterator[_Made]:
+    """`make` of each task, in their order; at most `waiting` are being made, or wait to be used."""
+    started: deque[Future[_Made]] = deque()
+    for task in tasks:
+        if len(started) == waiting:
+            yield started.popleft().result()
+        started.append(pool.submit(make, task))
+    while started:
+        yield started.popleft().result()

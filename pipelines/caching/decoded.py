@@ -1,0 +1,64 @@
+"""Records whose images are pixels: `image/format` "raw", height * width * 3 bytes, uint8 RGB, row by row.
+
+Decoded by TensorFlow as pipelines/tensorflow/decode.py decodes them, so that a crop of the pixels is the crop that a
+training step would have decoded.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, escape
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES
+from shardfeed.pipelines.caching.copies import record_sizes
+from shardfeed.readers.split import Record, Split
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+
+_RAW = b"raw"
+_JPEG_START = b"\xff\xd8\xff"
+_SAMPLED = 64  # records read to learn how much they hold besides their image
+_LONGER = 8  # bytes by which the lengths of long fields are longer
+
+
+def to_pixels(record: Record) -> Record:
+    """The record with its image decoded, gray made RGB; all else as it is. One that holds pixels already is returned.
+
+    Raises IntegrityError for an image that cannot be decoded, or of another size than the record says.
+    """
+    import tensorflow as tf
+
+    encoded, height, width = _encoded(record), record[HEIGHT], record[WIDTH]
+    if record[FORMAT] == _RAW:
+        return record
+    try:
+        with tf.device("CPU:0"):
+            if encoded.startswith(_JPEG_START):
+                image = tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE")
+            else:
+                image = tf.io.decode_png(encoded, channels=3)
+    except tf.errors.InvalidArgumentError as error:
+        problem = f"its image cannot be decoded: {escape(error.message)}"
+        raise IntegrityError("record", problem, "convert again, without --check header") from None
+    if image.shape != (height, width, 3):
+        raise IntegrityError("record", f"its image is {image.shape[0]}x{image.shape[1]}, it says {height}x{width}")
+    return {**record, ENCODED: image.numpy().tobytes(), FORMAT: _RAW}
+
+
+def pixel_record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
+    """Framed bytes of each record once its image is pixels, int64 [records of the split]; 0 outside shards `numbers`.
+
+    The pixels are exact, from the columns of heights and widths; what else a record holds is the mean of a few.
+    """
+    sizes = record_sizes(split, numbers)
+    copied = np.flatnonzero(sizes)  # a record has its frame at least
+    sampled = copied[np.linspace(0, len(copied) - 1, min(_SAMPLED, len(copied))).astype(np.int64)]
+    others = [len(payload) - len(_encoded(split.parse(payload))) for payload in split.payloads(sampled)]
+    pixels = split.column(HEIGHT)[copied] * split.column(WIDTH)[copied] * 3
+    sizes[copied] = pixels + int(np.mean(others)) + FRAME_BYTES + _LONGER
+    return sizes
+
+
+def _encoded(record: Record) -> bytes:
+    encoded = record[ENCODED]
+    assert isinstance(encoded, bytes)  # the schema of every dataset says so
+    return encoded

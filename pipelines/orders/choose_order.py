@@ -1,0 +1,194 @@
+"""From what a user asks for to an order: `order_samples` looks at the samples and describes it, once and whole."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Literal, SupportsIndex
+
+import numpy as np
+
+from shardfeed.errors import UsageError, escape
+from shardfeed.machine.budget import memory_budget
+from shardfeed.pipelines.orders.order import (
+    BlockOrder,
+    GlobalOrder,
+    Order,
+    StoredOrder,
+    StratifiedOrder,
+    StreamOrder,
+)
+from shardfeed.pipelines.orders.permutation import MAX_SIZE
+from shardfeed.pipelines.orders.quotas import apportion
+from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.pipelines.tensorflow.options import shuffle_buffer_records
+from shardfeed.readers.split import Split
+from shardfeed.schema import LABEL
+
+OrderName = Literal["stream", "global", "blocks", "stored"]
+Weights = Mapping[str, float] | Sequence[float]
+
+_NAMES = ("stream", "global", "blocks", "stored")
+_BLOCK_BYTES = 1 << 20  # read in one go: a disk's seek of 10 ms is then no longer than the reading
+_MAX_SEED = 2**63 - 1
+
+
+def order_samples(
+    samples: Samples,
+    *,
+    batch_size: int,
+    order: OrderName | None = None,
+    seed: int = 0,
+    balance: str | None = None,
+    weights: Weights | None = None,
+    epoch_samples: int | None = None,
+    drop_remainder: bool = True,
+    shuffle_buffer: int | None = None,
+) -> tuple[Samples, Order]:
+    """The order that the arguments, explained in `make_batches`, mean; and the samples arranged as it numbers them.
+
+    They are `samples` themselves, except where classes are balanced: then the same ones, class by class.
+    Raises UsageError for an empty split, a batch it cannot fill, and arguments that cannot be meant.
+    """
+    batch_size = at_least("batch_size", batch_size, 1)
+    if at_least("seed", seed, 0) > _MAX_SEED:
+        raise UsageError("seed", f"got {seed!r}, expected at most 2^63 - 1")
+    if len(samples) == 0:
+        raise UsageError(f"split {samples.name}", "it has no samples", "nothing can be read from it")
+    if len(samples) > MAX_SIZE:
+        raise UsageError(f"split {samples.name}", f"it has {len(samples)} samples, expected at most 2^40")
+    stratified = balance is not None or weights is not None or isinstance(samples, Mixture)
+    if order is None:
+        order = "global" if stratified or not _streamable(samples) else "stream"
+    if order not in _NAMES:
+        raise UsageError("order", f"got {order!r}, expected {', '.join(map(repr, _NAMES))}")
+    buffer = _shuffle_buffer(samples, order, shuffle_buffer)
+    if stratified:
+        if order != "global":
+            raise UsageError(
+                "order", f"got {order!r}, expected 'global': balance, weights and mixtures need random access"
+            )
+        if not drop_remainder:
+            raise UsageError("drop_remainder", "got False, expected True with balance, weights or a mixture")
+        return _stratified(samples, batch_size, seed, balance, weights, epoch_samples)
+    length = _epoch_samples(samples, batch_size, epoch_samples, drop_remainder)
+    common = (samples.fingerprint, len(samples), batch_size, length, int(seed))
+    if order == "stream":
+        return samples, StreamOrder(*common, buffer)
+    if order == "blocks":
+        block = max(1, min(-(-_BLOCK_BYTES * len(samples) // max(1, samples.record_bytes)), buffer // 4))
+        return samples, BlockOrder(*common, block, max(1, buffer // block) * block)
+    return samples, (GlobalOrder if order == "global" else StoredOrder)(*common)
+
+
+def at_least(place: str, value: int, least: int) -> int:
+    """`value` as an int. Raises UsageError unless it is an integer of at least `least`."""
+    if not isinstance(value, SupportsIndex) or operator.index(value) < least:
+        raise UsageError(place, f"got {value!r}, expected an integer of at least {least}")
+    return operator.index(value)
+
+
+def _streamable(samples: Samples) -> bool:
+    return isinstance(samples, Split) and samples.contiguous
+
+
+def _shuffle_buffer(samples: Samples, order: str, asked: int | None) -> int:
+    if asked is not None:
+        return min(at_least("shuffle_buffer", asked, 1), len(samples))
+    records = shuffle_buffer_records(len(samples), samples.read_bytes, memory_budget())
+    # A window is read while another is used, and copied on its way: at its peak it takes five times its size.
+    return max(1, records // 4) if order == "blocks" else records
+
+
+def _epoch_samples(samples: Samples, batch_size: int, asked: int | None, drop_remainder: bool) -> int:
+    """Samples in an epoch: in its batches, where the rest is dropped."""
+    count = len(samples) if asked is None else at_least("epoch_samples", asked, 1)
+    if count > len(samples):
+        raise UsageError("epoch_samples", f"got {count}, expected at most {len(samples)}, all of split {samples.name}")
+    if not drop_remainder:
+        return count
+    return _whole_batches(samples, batch_size, count, ", or, in make_batches, drop_remainder=False")
+
+
+def _whole_batches(samples: Samples, batch_size: int, count: int, other_remedy: str = "") -> int:
+    if batch_size > count:
+        raise UsageError(
+            "batch_size",
+            f"got {batch_size}, expected at most {count}: an epoch of split {samples.name} has no more samples",
+            f"give a smaller one{other_remedy}",
+        )
+    return count // batch_size * batch_size
+
+
+def _stratified(
+    samples: Samples,
+    batch_size: int,
+    seed: int,
+    balance: str | None,
+    weights: Weights | None,
+    epoch_samples: int | None,
+) -> tuple[Samples, Order]:
+    parts = samples.parts if isinstance(samples, Mixture) else (samples,)
+    part_weights = samples.weights if isinstance(samples, Mixture) else (1.0,)
+    arranged: list[Split] = []
+    strata: list[int] = []
+    shares: list[float] = []
+    for part, part_weight in zip(parts, part_weights, strict=True):
+        if not isinstance(part, Split):
+            raise UsageError("samples", f"got {type(part).__name__}, expected a Split or a Mixture")
+        if balance is None and weights is None:
+            view, sizes, inner = part, [len(part)], [1.0]
+        else:
+            view, sizes, inner = _class_strata(part, LABEL if balance in (None, "class") else balance, weights)
+        arranged.append(view)
+        strata += sizes
+        whole = sum(inner)
+        shares += [part_weight * weight / whole for weight in inner]
+    count = len(samples) if epoch_samples is None else at_least("epoch_samples", epoch_samples, 1)
+    length = _whole_batches(samples, batch_size, count)
+    view = Mixture(tuple(arranged), tuple(part_weights)) if isinstance(samples, Mixture) else arranged[0]
+    quotas = apportion(length, shares)
+    order = StratifiedOrder(view.fingerprint, len(view), batch_size, length, int(seed), tuple(strata), quotas)
+    return view, order
+
+
+def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:
+    """The split arranged by the class of feature `key`, and samples and weight of each class that has any."""
+    names = split.schema.class_names.get(key)
+    if names is None or split.schema.features[key].ragged:
+        labels = [k for k in sorted(split.schema.class_names) if not split.schema.features[k].ragged]
+        raise UsageError(
+            "balance", f"got {escape(key)!r}, expected a label with one class a record", f"there is {labels or 'none'}"
+        )
+    column = split.column(key)
+    sizes = np.bincount(column, minlength=len(names))
+    by_class = _by_class(names, sizes, weights)
+    kept = [label for label in range(len(names)) if sizes[label] and by_class[label] > 0]
+    if not kept:
+        raise UsageError("weights", "no class with samples has a weight above 0")
+    in_order = np.argsort(column, kind="stable")
+    chosen = in_order[np.isin(column[in_order], kept)]
+    return split.select(chosen), [int(sizes[label]) for label in kept], [by_class[label] for label in kept]
+
+
+def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) -> list[float]:
+    """The weight of each class; 1 where none are given."""
+    if weights is None:
+        return [1.0] * len(names)
+    if isinstance(weights, Mapping):
+        if unknown := sorted(set(weights) - set(names)):
+            raise UsageError("weights", f"got {escape(unknown[0])!r}, no class", f"the classes are {_some(names)}")
+        absent = [name for name, size in zip(names, sizes, strict=True) if size and name not in weights]
+        if absent:
+            raise UsageError("weights", f"no weight for {_some(absent)}", "give one for each class; 0 leaves it out")
+        found = [float(weights.get(name, 0)) for name in names]
+    else:
+        if len(weights) != len(names):
+            raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class")
+        found = [float(weight) for weight in weights]
+    if any(not 0 <= weight < float("inf") for weight in found):
+        raise UsageError("weights", f"got {found[:8]}, expected numbers of at least 0")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(escape(name) for name in names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

@@ -1,0 +1,267 @@
+"""Which sample stands where: the order of a training run as arithmetic, without TensorFlow and without a table.
+
+An order is a small frozen object, a function from (epoch, position) to a sample. Positions count the samples of an
+epoch from 0; step s of an epoch is positions `s * batch_size` to `(s + 1) * batch_size - 1`, of which each worker or
+replica takes an equal, consecutive share. So the whole state of a run's input is one integer, the number of steps done,
+and it means the same with another number of replicas.
+
+An order prints itself, goes to JSON and back, and carries the fingerprint of the samples it was made for. What it says
+is the same on every machine and in every release.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.permutation import hashed, permuted
+from shardfeed.pipelines.orders.quotas import floor_sum, golden_stride
+
+# What a key is for: two uses of one seed must not see the same numbers.
+_EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION, _TURN, _SLOTS, _STRATA, _PASS = range(1, 10)
+
+_MAX_STEPS = 2**31  # of an epoch with strata: their square is counted in 64 bits
+
+
+class Drawn(NamedTuple):
+    """Samples at some positions. Both int64 [k].
+
+    `indices`: which samples, 0 to samples - 1. `passes`: how many times the sample's stratum (all samples, where there
+    is one) had been gone through before: the epoch, unless samples are drawn by quota.
+    """
+
+    indices: np.ndarray
+    passes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Order:
+    """What all orders have.
+
+    `dataset`: fingerprint of the samples. `samples`: how many there are. `batch_size`: of all replicas together.
+    `epoch_samples`: positions of an epoch; a multiple of `batch_size`, or the last batch is smaller.
+    `seed`: 0 to 2^63 - 1; of the order and of the augmentation.
+    """
+
+    kind: ClassVar[str]
+
+    dataset: str
+    samples: int
+    batch_size: int
+    epoch_samples: int
+    seed: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch."""
+        return -(-self.epoch_samples // self.batch_size)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `order_from_json` gives back."""
+        return {"kind": self.kind, **asdict(self)}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} order of {self.samples:,} samples, seed {self.seed}: "
+            f"{self.steps_per_epoch:,} steps of {self.batch_size:,} an epoch (dataset {self.dataset[:8]})"
+        )
+
+
+@dataclass(frozen=True)
+class StreamOrder(Order):
+    """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; made by `readers.stream`.
+
+    `parts`: input pipelines (workers) that share the split; each streams a part of its own, so that another number of
+    them is another order.
+    """
+
+    kind = "stream"
+
+    shuffle_buffer: int
+    parts: int = 1
+
+
+@dataclass(frozen=True)
+class IndexedOrder(Order):
+    """An order whose positions can be asked for one by one."""
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        """The samples at `positions` of an epoch, int64 [k], each within 0..epoch_samples - 1. `epoch` is 0 or more."""
+        raise NotImplementedError
+
+    @property
+    def chunk(self) -> int:
+        """Positions that are best drawn, and read, together."""
+        return self.batch_size
+
+    def drawn(self, step: int, part: int = 0, parts: int = 1) -> Drawn:
+        """What step `step` of the run draws; its share `part`, where `parts` share a batch."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        start = number * self.batch_size
+        positions = np.arange(start, min(start + self.batch_size, self.epoch_samples))
+        return self.draw(epoch, positions[in_share(positions, self.batch_size, part, parts)])
+
+    def batch(self, step: int, part: int = 0, parts: int = 1) -> np.ndarray:
+        """The samples, int64 [k], that `drawn` says."""
+        return self.drawn(step, part, parts).indices
+
+    def sample_seeds(self, passes: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """The augmentation's seeds, int64 [k, 2]: a function of (seed, pass) and the sample's place."""
+        return np.stack([hashed(self.seed, _SAMPLE, passes).astype(np.int64), places], axis=1)
+
+    def _key(self, purpose: int, *words: int | np.ndarray) -> np.ndarray:
+        return hashed(self.seed, purpose, *words)
+
+
+@dataclass(frozen=True)
+class StoredOrder(IndexedOrder):
+    """As the samples are stored, in each epoch. Where an epoch has more positions than samples, they start again."""
+
+    kind = "stored"
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        passes, indices = np.divmod(positions, self.samples)
+        return Drawn(indices, epoch * -(-self.epoch_samples // self.samples) + passes)
+
+
+@dataclass(frozen=True)
+class GlobalOrder(IndexedOrder):
+    """A permutation of all samples in each epoch, another in each: any sample may stand anywhere.
+
+    An epoch is the first `epoch_samples` of its permutation.
+    """
+
+    kind = "global"
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        indices = permuted(positions, self.samples, self._key(_EPOCH, epoch))
+        return Drawn(indices, np.full_like(positions, epoch))
+
+
+@dataclass(frozen=True)
+class BlockOrder(IndexedOrder):
+    """Blocks of neighbours in random order, shuffled within a window: for disks on which random reads are slow.
+
+    Each epoch the samples are turned like a wheel by a random number of places, cut into blocks of `block` samples, and
+    the blocks are permuted; then each `window` samples in a row (whole blocks) are permuted among themselves. A window
+    holds blocks from all over the split, and is read with one long read a block. Any sample may stand
+    anywhere, but those of one block always stand within one window. What does not fill a block comes last.
+    """
+
+    kind = "blocks"
+
+    block: int
+    window: int
+
+    def __post_init__(self) -> None:
+        if not (self.block >= 1 and self.window >= self.block and self.window % self.block == 0):
+            raise ValueError(f"expected a window of whole blocks, got blocks of {self.block} in {self.window}")
+
+    @property
+    def chunk(self) -> int:
+        return self.window
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        windows = positions // self.window
+        starts = windows * self.window
+        sizes = np.minimum(self.window, self.samples - starts)
+        turned = starts + permuted(positions - starts, sizes, self._key(_WINDOW, epoch, windows))
+        slots, rows = np.divmod(turned, self.block)
+        if full := self.samples // self.block:
+            blocks = permuted(np.minimum(slots, full - 1), full, self._key(_BLOCKS, epoch))
+            slots = np.where(slots < full, blocks, slots)
+        turn = int(self._key(_ROTATION, epoch) % np.uint64(self.samples))
+        return Drawn((slots * self.block + rows + turn) % self.samples, np.full_like(positions, epoch))
+
+
+@dataclass(frozen=True)
+class StratifiedOrder(IndexedOrder):
+    """So many samples of each stratum (a class, a part of a mixture) in each epoch, and evenly in each batch.
+
+    `strata`: how many samples each has; they lie one stratum after the other. `quotas`: how many positions of an epoch
+    each gets; together `epoch_samples`, whole batches. A batch holds of each stratum the quota divided by the steps,
+    rounded down or up, and those rounded up lie evenly over the epoch. A stratum is gone through in a random order to
+    its end, over epochs, before any of its samples comes again, then in another order.
+
+    The positions of an epoch are cards, laid out stratum by stratum and dealt to the batches in turn: with T steps,
+    batch t gets the cards t, t + T, t + 2T... Step s takes batch (stride * s + turn) mod T, with a stride near T over
+    the golden ratio, so that batches that are neighbours in the dealing are far apart in time. The strata are laid out
+    anew, and the places within a batch permuted, each time.
+    """
+
+    kind = "stratified"
+
+    strata: tuple[int, ...]
+    quotas: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.strata) != len(self.quotas) or sum(self.strata) != self.samples:
+            raise ValueError("expected a quota for each stratum, and strata that hold all samples")
+        if sum(self.quotas) != self.epoch_samples or self.epoch_samples % self.batch_size:
+            raise ValueError("expected quotas that add up to the whole batches of an epoch")
+        if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
+            raise ValueError("a stratum without samples has a quota")
+        if self.steps_per_epoch > _MAX_STEPS:
+            raise ValueError(f"expected at most 2^31 steps an epoch, got {self.steps_per_epoch}")
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{quota / self.epoch_samples:.3g}" for quota in self.quotas[:8])
+        return f"{super().__str__()}; shares {shares}{', ...' if len(self.quotas) > 8 else ''}"
+
+    def draw(self, epoch: int, positions: np.ndarray) -> Drawn:
+        count = self.steps_per_epoch
+        steps, slots = np.divmod(positions, self.batch_size)
+        stride = golden_stride(count)
+        turn = int(self._key(_TURN, epoch) % np.uint64(count))
+        batches = (stride * steps + turn) % count
+        cards = batches + count * permuted(slots, self.batch_size, self._key(_SLOTS, epoch, steps))
+        quotas, sizes = np.array(self.quotas, np.int64), np.array(self.strata, np.int64)
+        laid_out = permuted(np.arange(len(quotas)), len(quotas), self._key(_STRATA, epoch))
+        ends = np.cumsum(quotas[laid_out])
+        found = np.searchsorted(ends, cards, "right")
+        strata = laid_out[found]
+        quota, first = quotas[strata], ends[found] - quotas[strata]
+        # How many positions its stratum had before: in earlier epochs, in the steps before this one, in this batch. Of
+        # `quota` cards each batch has quota // count, and those at less than quota % count behind the first one more.
+        offset, more = (turn - first) % count, quota % count
+        before = steps * (quota // count) + floor_sum(steps, count, stride, offset)
+        before += steps - floor_sum(steps, count, stride, offset - more + count)
+        within = (cards - first - (batches - first) % count) // count
+        passes, places = np.divmod(epoch * quota + before + within, sizes[strata])
+        starts = np.cumsum(sizes) - sizes
+        indices = starts[strata] + permuted(places, sizes[strata], self._key(_PASS, strata, passes))
+        return Drawn(indices, passes)
+
+
+ORDERS: Mapping[str, type[Order]] = {
+    order.kind: order for order in (StreamOrder, StoredOrder, GlobalOrder, BlockOrder, StratifiedOrder)
+}
+
+
+def order_from_json(value: Any) -> Order:
+    """The inverse of `Order.to_json`. Raises UsageError on anything else."""
+    try:
+        kind = ORDERS[value["kind"]]
+        given: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"
+        }
+        for field in fields(kind):
+            numbers = given[field.name] if isinstance(given[field.name], tuple) else (given[field.name],)
+            expected = str if field.name == "dataset" else int
+            if any(type(number) is not expected for number in numbers):
+                raise ValueError(f"{field.name} is {given[field.name]!r}")
+        return kind(**given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError("order", f"not the description of an order: {type(error).__name__}: {error}") from None
+
+
+def in_share(positions: np.ndarray, batch_size: int, part: int, parts: int) -> np.ndarray:
+    """Which positions belong to share `part` of their batch: bool [k]; each of `parts` has an equal, consecutive one.
+
+    Raises UsageError unless the parts can share a batch.
+    """
+    if batch_size % parts:
+        raise UsageError("batch_size", f"got {batch_size}, expected a multiple of {parts}, which share it")
+    return (positions % batch_size) // (batch_size // parts) == part

@@ -1,0 +1,97 @@
+"""Where a training run's input is: one integer, and the order it counts in, as a line of JSON beside the model.
+
+The order goes with it so that a resumed run can be refused when its data is not the data the step was counted in:
+another dataset, split, seed or global batch would silently repeat some samples and skip others.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.formats.tfrecord.framing import crc32c
+from shardfeed.pipelines.orders.order import Order, order_from_json
+from shardfeed.storage.local import write_file
+
+_FORMAT = 1
+_LONG = 60  # characters of a value shown in an error
+
+
+class OrderMismatchError(UsageError):
+    """A position that was counted in another order: other data, seed or batch size (exit 2). Nothing was touched."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """`step`: batches of the global batch size that training has used, from the first of epoch 0, in `order`."""
+
+    step: int
+    order: Order
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished."""
+        return self.step // self.order.steps_per_epoch
+
+    @property
+    def step_in_epoch(self) -> int:
+        """Batches of the current epoch that have been used."""
+        return self.step % self.order.steps_per_epoch
+
+    def to_json(self) -> str:
+        """One line, with a CRC-32C of itself; `from_json` is the inverse."""
+        content = {"format": _FORMAT, "step": self.step, "order": self.order.to_json()}
+        checksum = crc32c(json.dumps(content, sort_keys=True).encode())
+        return json.dumps({**content, "crc32c": f"{checksum:08x}"}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, place: object = "position") -> "Position":
+        """The position that `to_json` wrote. Raises IntegrityError, naming `place`, on anything else."""
+        try:
+            value = json.loads(text)
+            if type(value["format"]) is not int or value["format"] > _FORMAT:
+                raise ValueError(f"its format is {value['format']!r}, this release reads {_FORMAT}")
+            if type(value["step"]) is not int or value["step"] < 0:
+                raise ValueError(f"its step is {value['step']!r}")
+            position = cls(value["step"], order_from_json(value["order"]))
+            if json.loads(position.to_json()) != value:
+                raise ValueError("changed since it was written: its checksum does not match")
+            return position
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise IntegrityError(
+                place, f"not a position: {type(error).__name__}: {error}", "restore it, or start training anew"
+            ) from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, atomically and durably. Raises StorageError."""
+        write_file(os.fspath(path), (self.to_json() + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Position | None":
+        """The position in a file that `save` wrote; None when there is no such file. Raises IntegrityError."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return None
+        return cls.from_json(data, path)
+
+    def check(self, order: Order, place: object = "position") -> None:
+        """Raises OrderMismatchError, saying what differs, unless the step was counted in `order`."""
+        saved, wanted = self.order.to_json(), order.to_json()
+        differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
+        if not differing:
+            return
+        changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
+        remedy = "give the same dataset and arguments, or start training anew"
+        if differing == ["shuffle_buffer"]:
+            remedy = f"give shuffle_buffer={saved['shuffle_buffer']}: its default depends on the machine's memory"
+        if differing == ["parts"]:
+            remedy = 'a run in the stream order keeps its number of workers; order="global" does not mind'
+        raise OrderMismatchError(place, f"step {self.step} was counted in another order: {changes}", remedy)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."

@@ -1,0 +1,27 @@
+"""Batches of any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster."""
+
+from typing import TYPE_CHECKING
+
+from shardfeed.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_processes as prefetch_processes
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_ray as prefetch_ray
+    from shardfeed.pipelines.prefetch.prefetch import prefetch_threads as prefetch_threads
+    from shardfeed.pipelines.prefetch.prefetcher import Batches as Batches
+    from shardfeed.pipelines.prefetch.prefetcher import Prefetcher as Prefetcher
+    from shardfeed.pipelines.prefetch.producers import Producer as Producer
+    from shardfeed.pipelines.prefetch.producers import Worker as Worker
+    from shardfeed.pipelines.prefetch.waits import Statistics as Statistics
+    from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
+
+__all__, __getattr__ = lazy_names(
+    __name__,
+    {
+        "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),
+        "shardfeed.pipelines.prefetch.prefetcher": ("Batches", "Prefetcher"),
+        "shardfeed.pipelines.prefetch.producers": ("Producer", "Worker"),
+        "shardfeed.pipelines.prefetch.waits": ("Statistics",),
+        "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
+    },
+)

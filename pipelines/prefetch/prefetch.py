@@ -1,0 +1,106 @@
+"""Batches of any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
+
+    with prefetch_processes([producer] * 4, buffer=2) as batches:
+        for batch in batches: ...
+
+`producers`: what is run, one worker each; see `shardfeed.pipelines.prefetch.producers`. What all three share:
+
+- `buffer`: batches that are ready for each producer, at most.
+- `ordered`: one batch of each producer in turn, those that have ended left out: the same in each run. Else as they
+  come.
+- `seed`: of `Worker.seed`, which is another for each worker and each epoch.
+- Every batch is given exactly once. A producer's exception is raised where its batch would be, after those before it.
+
+Each returns a `Prefetcher`. Raises UsageError for arguments that cannot be meant.
+"""
+
+from collections.abc import Iterable
+
+from shardfeed.errors import UsageError, needing_extra
+from shardfeed.machine.processes import START_METHODS
+from shardfeed.pipelines.prefetch.prefetcher import Batches, Prefetcher
+from shardfeed.pipelines.prefetch.process_workers import ProcessWorkers, pickled
+from shardfeed.pipelines.prefetch.producers import Producer, Worker, check_producers
+from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
+from shardfeed.pipelines.prefetch.waits import Statistics
+from shardfeed.pipelines.tensorflow.prefetched import as_dataset
+
+__all__ = [
+    "Batches",
+    "Prefetcher",
+    "Producer",
+    "Statistics",
+    "Worker",
+    "as_dataset",
+    "prefetch_processes",
+    "prefetch_ray",
+    "prefetch_threads",
+]
+
+
+def prefetch_threads(
+    producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0
+) -> Prefetcher:
+    """Each producer in a thread of this process: right where it waits (files, network) or NumPy does the work.
+
+    Batches are passed on as they are, so a producer must not write to an array again after giving it away.
+    """
+    checked = check_producers(producers)
+    return Prefetcher(checked, lambda: ThreadWorkers(checked, buffer), buffer=buffer, ordered=ordered, seed=seed)
+
+
+def prefetch_processes(
+    producers: Iterable[Producer],
+    *,
+    buffer: int = 2,
+    ordered: bool = True,
+    seed: int = 0,
+    start_method: str = "spawn",
+) -> Prefetcher:
+    """Each producer in a process of this machine: right where it computes in Python.
+
+    Arrays come through shared memory, `buffer` + 2 batches for each producer, and stay valid as long as they are kept.
+    Producers must pickle. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError where a worker was
+    killed, and StorageError where memory does not suffice.
+    """
+    if start_method not in START_METHODS:
+        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
+
+    checked = check_producers(producers)
+    payloads = pickled(checked)
+
+    def make() -> ProcessWorkers:
+        return ProcessWorkers(payloads, buffer, start_method)
+
+    return Prefetcher(checked, make, buffer=buffer, ordered=ordered, seed=seed)
+
+
+def prefetch_ray(
+    producers: Iterable[Producer],
+    *,
+    buffer: int = 2,
+    ordered: bool = True,
+    seed: int = 0,
+    address: str | None = None,
+) -> Prefetcher:
+    """Each producer in an actor of a Ray cluster: right where one machine does not make batches fast enough.
+
+    `address`: "host:port" of the cluster's head; None takes the one this process is connected to, that of RAY_ADDRESS,
+    one that runs on this machine, or starts one here, in this order.
+    Producers must pickle (with cloudpickle); arrays lie in Ray's object store and are read-only. Where an actor or its
+    node is lost, the producer begins again elsewhere, and the batches that were taken are made anew and left out: it
+    has to give the same ones. A RuntimeWarning tells; WorkerLostError is raised where that does not help three times,
+    where no cluster can be joined, and where its head has not answered for 20 seconds.
+    """
+    with needing_extra("ray", "prefetch_ray"):
+        from shardfeed.machine.ray_cluster import check_address
+        from shardfeed.pipelines.prefetch.ray_workers import RayWorkers, cloudpickled
+
+    check_address(address)
+    checked = check_producers(producers)
+    payloads = cloudpickled(checked)
+
+    def make() -> RayWorkers:
+        return RayWorkers(payloads, buffer, address)
+
+    return Prefetcher(checked, make, buffer=buffer, ordered=ordered, seed=seed)

@@ -1,0 +1,201 @@
+"""What all prefetchers share: the order of batches, one pass after another, errors, the end, statistics.
+
+What differs is where producers run: `Workers` is the whole extension point.
+"""
+
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.prefetch.producers import (
+    Batch,
+    Failure,
+    Item,
+    Producer,
+    Worker,
+    check_epoch,
+    make_workers,
+)
+from shardfeed.pipelines.prefetch.waits import Statistics, Waits
+
+
+class Workers(ABC):
+    """Producers at work, one lane each: its items in its own order, at most `buffer` batches of them ready.
+
+    Used by one thread at a time, but for `stop`, which may come from anywhere, also from a finalizer.
+    """
+
+    stopped = False
+
+    @abstractmethod
+    def start(self, workers: Sequence[Worker]) -> None:
+        """Begin a pass: producer i runs with `workers[i]`. The pass before has been taken to its end."""
+
+    @abstractmethod
+    def ready(self) -> Sequence[int]:
+        """How many items of each lane can be taken without waiting."""
+
+    @abstractmethod
+    def wait(self, lanes: Collection[int]) -> None:
+        """Return once an item of one of `lanes` is there; a lost worker's is a `Failure` with WorkerLostError."""
+
+    @abstractmethod
+    def take(self, lane: int) -> Item | None:
+        """The lane's next item, which is ready; None to look again: all was stopped, or a worker begins anew."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End all workers and free what they hold, within a second or two; again does nothing."""
+
+
+class Prefetcher:
+    """Batches of producers that run ahead of whoever uses them. Made by `prefetch_threads` and its like.
+
+    Iterable again and again: each iteration is an epoch, with other seeds; one at a time. Workers start with the first
+    and stay for the next; they end with `with`, `close`, when the prefetcher is collected, when an iteration is
+    left early, and after an error.
+    """
+
+    def __init__(
+        self,
+        producers: Sequence[Producer],
+        make: Callable[[], Workers],
+        *,
+        buffer: int,
+        ordered: bool,
+        seed: int,
+    ) -> None:
+        if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
+            raise UsageError("buffer", f"got {buffer!r}, expected the batches ready for each producer, at least 1")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise UsageError("seed", f"got {seed!r}, expected an integer of at least 0")
+        self._producers = producers
+        self._make = make
+        self._buffer = buffer
+        self._ordered = ordered
+        self._seed = seed
+        self._epoch = 0
+        self._closed = False
+        self._workers: Workers | None = None
+        self._stop: weakref.finalize[..., Prefetcher] | None = None
+        self._pass: weakref.ref[Batches] | None = None
+        self._waits = Waits(len(self._producers), buffer)
+
+    def __iter__(self) -> "Batches":
+        """Start the next epoch. One that has not ended is stopped, and its iterator raises UsageError.
+
+        Raises UsageError when closed, and for a producer that cannot begin again.
+        """
+        if self._closed:
+            raise UsageError("prefetch", "is closed", "iterate inside of `with`")
+        check_epoch(self._producers, self._epoch)
+        running = self._pass() if self._pass else None
+        if running is not None:
+            running.close()
+        if self._workers is None or self._workers.stopped:
+            self._end_workers()
+            self._workers = self._make()
+            self._stop = weakref.finalize(self, self._workers.stop)
+        self._waits = Waits(len(self._producers), self._buffer)
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        try:
+            self._workers.start(make_workers(len(self._producers), epoch, self._seed))
+        except BaseException:
+            self._end_workers()
+            raise
+        batches = Batches(self, self._workers, self._waits, len(self._producers), self._ordered)
+        self._pass = weakref.ref(batches)
+        return batches
+
+    def __enter__(self) -> "Prefetcher":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers. Batches that were taken stay valid; an iterator that was not at its end raises."""
+        self._closed = True
+        self._end_workers()
+
+    def _end_workers(self) -> None:
+        if self._stop is not None:
+            self._stop()
+        self._stop = self._workers = None
+
+    def statistics(self) -> Statistics:
+        """Of the current epoch, or of the last."""
+        return self._waits.statistics()
+
+
+class Batches(Iterator[Any]):
+    """One epoch of a prefetcher's batches."""
+
+    def __init__(self, owner: Prefetcher, workers: Workers, waits: Waits, lanes: int, ordered: bool) -> None:
+        self._owner = owner  # stays as long as it is iterated
+        self._workers = workers
+        self._waits = waits
+        self._alive = list(range(lanes))
+        self._turn = 0  # place in `_alive`
+        self._ordered = ordered
+        self._one = threading.Lock()  # several threads may share the batches
+        self._stop = weakref.finalize(self, workers.stop)
+
+    def __next__(self) -> Any:
+        with self._one:
+            return self._next()
+
+    def _next(self) -> Any:
+        began = self._waits.clock()
+        occupied: float | None = None
+        while self._alive:
+            if self._workers.stopped:
+                raise UsageError("prefetch", "was closed, or iterated anew, before its batches had ended")
+            ready = self._workers.ready()
+            if occupied is None:
+                occupied = sum(ready[lane] for lane in self._alive) / len(self._alive)
+            lane = self._choose(ready)
+            if lane is None:
+                self._workers.wait(self._alive if not self._ordered else [self._alive[self._turn]])
+                continue
+            item = self._workers.take(lane)
+            if isinstance(item, Batch):
+                self._turn = (self._alive.index(lane) + 1) % len(self._alive)
+                self._waits.took(lane, began, occupied)
+                return item.value
+            if item is None or self._workers.stopped:
+                continue
+            if isinstance(item, Failure):
+                self._fail(lane, item)
+            self._turn = self._alive.index(lane)
+            self._alive.remove(lane)
+            self._turn %= len(self._alive) or 1
+        self._stop.detach()  # the workers stay for the next epoch
+        raise StopIteration
+
+    def close(self) -> None:
+        """Leave this epoch: its workers end."""
+        self._stop()
+
+    def _choose(self, ready: Sequence[int]) -> int | None:
+        """The lane to take from, of those that are ready: the next in turn, or, if not ordered, the next that is."""
+        turns = 1 if self._ordered else len(self._alive)
+        for ahead in range(turns):
+            lane = self._alive[(self._turn + ahead) % len(self._alive)]
+            if ready[lane]:
+                return lane
+        return None
+
+    def _fail(self, lane: int, failure: Failure) -> None:
+        lanes = len(self._workers.ready())
+        self._alive.clear()
+        self._stop()
+        where = f"in producer {lane} of {lanes}"
+        failure.error.add_note(f"{where}:\n{failure.trace}" if failure.trace else where)
+        raise failure.error

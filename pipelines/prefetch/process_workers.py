@@ -1,0 +1,176 @@
+"""Producers in processes of this machine: for those that compute. Arrays come through `slots`, the rest by pickle.
+
+The consumer has no thread of its own: it looks into the connections when it is asked for a batch. Each worker
+watches a pipe whose other end only the consumer has, and leaves when that is closed, also when the consumer was killed.
+"""
+
+import contextlib
+import multiprocessing
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from shardfeed.errors import StorageError, UsageError, WorkerLostError
+from shardfeed.machine.processes import hold_lifeline, signals_later, without_main
+from shardfeed.pipelines.prefetch.prefetcher import Workers
+from shardfeed.pipelines.prefetch.process_worker import GRACE, IMPORTABLE, work
+from shardfeed.pipelines.prefetch.producers import Batch, Failure, Item, Producer, Worker
+from shardfeed.pipelines.prefetch.slots import DroppedSlot, NewSlot, SlotBatch, SlotReader
+
+_LOOK = 0.5  # seconds between looks whether a worker lives, where a process of its own holds its connection open
+
+
+def pickled(producers: Sequence[Producer]) -> list[bytes]:
+    """Each producer as workers get it. Raises UsageError for one that does not pickle."""
+    found = []
+    for number, producer in enumerate(producers):
+        try:
+            found.append(bytes(ForkingPickler.dumps(producer)))
+        except Exception as error:
+            problem = f"cannot be sent to a worker: {type(error).__name__}: {error}"
+            raise UsageError(f"producers[{number}]", problem, IMPORTABLE) from error
+    return found
+
+
+class _Lane:
+    """The consumer's side of one worker."""
+
+    def __init__(
+        self, number: int, of_script: bool, process: Any, connection: Connection, lifeline: Connection
+    ) -> None:
+        self.number = number
+        self._of_script = of_script
+        self.process = process
+        self.connection = connection
+        self.lifeline = lifeline
+        self.slots = SlotReader()
+        self.inbox: deque[SlotBatch | Item] = deque()
+        self.lost = False
+
+    def tell(self, message: object) -> None:
+        """Say something, to no one if the worker is gone: what it says no more tells that."""
+        with contextlib.suppress(OSError):
+            self.connection.send(message)
+
+    def hear(self) -> None:
+        """Read what the worker has said, without waiting."""
+        while not self.lost:
+            try:
+                if not self.connection.poll():
+                    return
+                said = self.connection.recv()
+                if isinstance(said, NewSlot):
+                    self.slots.add(said, self.connection)
+                elif isinstance(said, DroppedSlot):
+                    self.slots.drop(said)
+                else:
+                    self.inbox.append(said)
+            except StorageError as error:
+                self._fail(error)
+            except (EOFError, OSError):
+                self.lose()
+            except Exception as error:  # what a batch holds besides arrays cannot be read here
+                self._fail(error)
+
+    def lose(self) -> None:
+        """The worker is gone. What it said before stays."""
+        self.process.join(GRACE)
+        code = self.process.exitcode
+        how = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
+        remedy = "its stderr may say why"
+        if code == -signal.SIGKILL:
+            remedy = "SIGKILL is often the kernel's, out of memory"
+        elif code == 1 and self._of_script:  # workers import the script, and that must not start workers again
+            remedy = 'put what the script does under `if __name__ == "__main__":`, or the producer into a module'
+        self._fail(WorkerLostError(f"producers[{self.number}]", f"its worker process was ended {how}", remedy))
+
+    def _fail(self, error: Exception) -> None:
+        self.inbox.append(Failure(error))
+        self.lost = True
+
+
+class ProcessWorkers(Workers):
+    """A process for each producer."""
+
+    def __init__(self, producers: Sequence[bytes], buffer: int, start_method: str) -> None:
+        self._producers = producers
+        self._buffer = buffer
+        self._context: Any = multiprocessing.get_context(start_method)
+        self._lanes: list[_Lane] = []
+        self._lock = threading.RLock()  # reading may go on in another thread than the one that stops
+
+    def start(self, workers: Sequence[Worker]) -> None:
+        if not self._lanes:
+            for number, producer in enumerate(self._producers):
+                self._start(number, producer)
+        for lane, worker in zip(self._lanes, workers, strict=True):
+            lane.tell(worker)
+
+    def ready(self) -> Sequence[int]:
+        with self._lock:
+            heard = wait([lane.connection for lane in self._lanes if not lane.lost], timeout=0)
+            for lane in self._lanes:
+                if lane.connection in heard:
+                    lane.hear()
+            return [len(lane.inbox) for lane in self._lanes]
+
+    def wait(self, lanes: Collection[int]) -> None:
+        wanted = [self._lanes[number] for number in lanes]
+        while not (self.stopped or any(lane.inbox for lane in wanted)):
+            if wait([lane.connection for lane in wanted], timeout=_LOOK):
+                return
+            with self._lock:
+                for lane in wanted:
+                    if not lane.lost and not lane.process.is_alive():
+                        lane.hear()  # the last it said
+                        if not lane.lost:
+                            lane.lose()
+
+    def take(self, lane: int) -> Item | None:
+        with self._lock:
+            ours = self._lanes[lane]
+            if self.stopped:
+                return None
+            item = ours.inbox.popleft()
+            if not isinstance(item, SlotBatch):
+                return item
+            value = ours.slots.read(item)
+            ours.tell(ours.slots.released())  # each such message makes room for one more
+            return Batch(value)
+
+    def stop(self) -> None:
+        self.stopped = True
+        for lane in self._lanes:
+            lane.lifeline.close()
+        deadline = time.monotonic() + GRACE
+        for lane in self._lanes:
+            lane.process.join(max(0.0, deadline - time.monotonic()))
+        for lane in self._lanes:
+            if lane.process.is_alive():
+                lane.process.kill()
+                lane.process.join()
+        with self._lock:  # connections close when the last who may read them lets go
+            for lane in self._lanes:
+                lane.inbox.clear()
+                lane.slots.clear()
+
+    def _start(self, number: int, producer: bytes) -> None:
+        ours, theirs = self._context.Pipe()
+        end, lifeline = self._context.Pipe(duplex=False)
+        hold_lifeline(lifeline)
+        process = self._context.Process(
+            target=work, args=(theirs, end, self._buffer), name=f"prefetch {number}", daemon=True
+        )
+        of_script = b"__main__" in producer
+        with signals_later(), contextlib.nullcontext() if of_script else without_main():
+            process.start()
+            self._lanes.append(_Lane(number, of_script, process, ours, lifeline))
+        theirs.close()
+        end.close()
+        with contextlib.suppress(OSError):
+            ours.send_bytes(producer)

@@ -1,0 +1,161 @@
+"""Producers in actors of a Ray cluster: batches come through its object store, and lost actors are begun again.
+
+An actor is asked for batch number k of an epoch, `buffer` of them ahead. One that is not at k, because it was just
+made, runs its producer from the beginning and leaves out what comes before. So the consumer alone knows which batches
+it got, and it does not matter what was lost: an actor, its node, or a batch that lay there.
+
+In the consumer's process a thread for each actor fetches what was made, so that asking Ray, a millisecond or two for
+each batch, is not waited for.
+"""
+
+import time
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray.exceptions import RayError, RayTaskError
+
+from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.machine.ray_cluster import Cluster
+from shardfeed.pipelines.prefetch.producers import Batch, Ended, Failure, Item, Producer, Worker, items_of, portable
+from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
+
+_TRIES = 3  # losses in a row, without a batch between them, before it is given up
+_LOOK = 0.1  # seconds between looks whether all was stopped
+_CHECK = 1.0  # seconds between looks at the cluster's head
+
+
+def cloudpickled(producers: Sequence[Producer]) -> list[bytes]:
+    """Each producer as actors get it. Raises UsageError for one that does not pickle."""
+    found = []
+    for number, producer in enumerate(producers):
+        try:
+            found.append(cloudpickle.dumps(producer))  # pyright: ignore[reportPrivateImportUsage]  # Ray documents it
+        except Exception as error:
+            problem = f"cannot be sent to an actor: {type(error).__name__}: {error}"
+            raise UsageError(f"producers[{number}]", problem, "make locks, files and the like in the worker") from error
+    return found
+
+
+class Runner:
+    """A producer in its actor."""
+
+    def __init__(self, producer: bytes) -> None:
+        self._pickled = producer
+        self._items: Iterator[Item] = iter(())
+        self._at: tuple[int, int] | None = None  # epoch, number of the next batch
+
+    def item(self, worker: Worker, number: int) -> Item:
+        """Item `number` of an epoch: in turn, or from the beginning again where it is not the next."""
+        if self._at != (worker.epoch, number):
+            try:
+                self._items = items_of(cloudpickle.loads(self._pickled), worker)
+            except Exception as error:
+                problem = f"an actor cannot read it: {type(error).__name__}: {error}"
+                return Failure(UsageError("producers", problem, "have its modules on every node"))
+            for _ in range(number):
+                item = next(self._items)
+                if not isinstance(item, Batch):  # it does not give the same again
+                    return portable(item) if isinstance(item, Failure) else item
+        self._at = (worker.epoch, number + 1)
+        item = next(self._items, Ended())
+        return portable(item) if isinstance(item, Failure) else item
+
+
+class RayWorkers(ThreadWorkers):
+    """An actor for each producer, on the cluster at `address`; its items are fetched by a thread of this process."""
+
+    def __init__(self, producers: Sequence[bytes], buffer: int, address: str | None) -> None:
+        super().__init__((), buffer)
+        self._pickled = producers
+        self._lanes = [deque() for _ in producers]
+        self._actors: dict[int, Any] = {}
+        self._cluster = Cluster(address, prints=True)
+        self._next_check = 0.0
+
+    def start(self, workers: Sequence[Worker]) -> None:
+        for worker in workers:
+            if worker.number not in self._actors:
+                self._start_actor(worker.number)
+        super().start(workers)
+
+    def stop(self) -> None:
+        if self.stopped:
+            return
+        super().stop()
+        self._cluster.leave(list(self._actors.values()))
+
+    def _work(self, worker: Worker) -> None:
+        try:
+            self._fetch(worker)
+        except Exception as error:
+            self._give(self._lanes[worker.number], Failure(error, traceback.format_exc()))
+
+    def _fetch(self, worker: Worker) -> None:
+        """Have items made, get them and pass them on, until there are no more or no one wants them."""
+        lane = self._lanes[worker.number]
+        asked: deque[Any] = deque()  # for items that are not here, the next one first
+        got = losses = 0
+        while True:
+            with self._changed:
+                # As elsewhere: `buffer` that are ready, and one more in the making or waiting for room.
+                self._changed.wait_for(lambda: self.stopped or len(lane) <= self._buffer)
+                room = self._buffer + 1 - len(lane)
+            while self._connected() and len(asked) < room:
+                asked.append(self._actors[worker.number].item.remote(worker, got + len(asked)))
+            if not self._arrived(asked):
+                return
+            try:
+                item: Item = ray.get(asked[0])
+            except RayTaskError as error:  # it ran, but what it gave does not pickle, say
+                item = Failure(error.as_instanceof_cause())
+            except RayError as error:
+                if self.stopped:
+                    return
+                losses += 1
+                self._begin_again(worker.number, got, losses, error)
+                asked.clear()
+                continue
+            del asked[0]
+            if not self._give(lane, item) or not isinstance(item, Batch):
+                return
+            got, losses = got + 1, 0
+            del item  # else it is kept while the next is made
+
+    def _arrived(self, asked: Sequence[Any]) -> bool:
+        """Wait for the first; False when all was stopped. Raises WorkerLostError when the head does not answer."""
+        while self._connected():
+            # Also while batches come, which actors give without the head: after a minute Ray would end this process.
+            if time.monotonic() > self._next_check:
+                self._next_check = time.monotonic() + _CHECK
+                self._cluster.check()
+            if ray.wait([asked[0]], timeout=_LOOK)[0]:
+                return True
+        return False
+
+    def _connected(self) -> bool:
+        """False when all was stopped. Raises WorkerLostError when someone else has disconnected this process."""
+        if not self.stopped and not self._cluster.connected():
+            problem = "this process was disconnected from it"
+            raise WorkerLostError("Ray cluster", problem, "call ray.shutdown() when the batches are used up")
+        return not self.stopped
+
+    def _begin_again(self, number: int, got: int, losses: int, error: RayError) -> None:
+        """An actor is lost, or something that it gave: have another."""
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        place = f"producers[{number}]"
+        if losses > _TRIES:
+            raise WorkerLostError(place, f"its actor was lost {losses} times in a row, last by {why}")
+        message = f"{place}: its actor was lost after {got} batches, another makes them again ({why})"
+        warnings.warn(message, RuntimeWarning, stacklevel=1)
+        ray.kill(self._actors[number])
+        self._start_actor(number)
+
+    def _start_actor(self, number: int) -> None:
+        # Spread over nodes. No CPUs are reserved: a cluster with fewer than producers must not wait for ever.
+        options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        self._actors[number] = ray.remote(Runner).options(**options).remote(self._pickled[number])

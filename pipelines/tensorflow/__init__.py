@@ -1,0 +1,1 @@
+"""Records in, tf.data batches on devices out."""

@@ -1,0 +1,251 @@
+"""The pipeline itself, to be read from top to bottom: order, records, parse, transform, batch, prefetch.
+
+Images leave the host as uint8: casting and normalising belong to the device. Everything random is a function of
+(seed, epoch) for the order and (seed, epoch, sample) for the augmentation: the same order gives the same batches bit
+for bit, however many threads make them, from whichever step they are asked for.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
+from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.tensorflow.options import data_options, limit_arenas
+from shardfeed.readers.skip import Skip, fill_gaps
+from shardfeed.readers.split import Split
+from shardfeed.readers.tensorflow.indexed import indexed_records
+from shardfeed.readers.tensorflow.parse import parse_spec
+from shardfeed.readers.tensorflow.stream import serialized_records
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+
+# From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
+Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
+
+_IN_FLIGHT = 2  # samples for each thread: one waits where another is done, so that no thread waits for reading
+_MOST_CHUNKS = 8  # read at once: each holds a batch of encoded images
+_EPOCHS = 2**31  # epochs of a dataset that ends are numbered at random below this
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which of the batches: replica batches, `1 / replicas` of each, of input pipeline `part` out of `parts`.
+
+    Each pipeline feeds `replicas / parts` replicas, with consecutive replica batches of its part of each step.
+    """
+
+    replicas: int = 1
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """What to do with damaged records: `skip` counts them; with `fill` an intact one of the same step comes twice."""
+
+    skip: Skip
+    fill: bool
+
+    def payloads(
+        self, samples: Samples, indices: np.ndarray, steps: np.ndarray
+    ) -> tuple[list[bytes], np.ndarray, np.ndarray]:
+        """The records at `indices`, int64 [k], of the steps `steps`, int64 [k], as far as they are intact.
+
+        The records, [n]; which of `indices` they stand for, bool [k] with n True; which of them fill in, bool [n].
+        """
+        found = self.skip.payloads(samples.payloads, indices)
+        if self.fill:
+            records, again = fill_gaps(found, steps, samples.name)
+            return records, np.ones(len(indices), bool), again
+        records = [payload for payload in found if payload is not None]
+        return records, np.array([payload is not None for payload in found], bool), np.zeros(len(records), bool)
+
+
+def assemble_batches(
+    samples: Samples,
+    order: Order,
+    transform: Transform,
+    *,
+    repeat: bool,
+    start_step: int = 0,
+    share: Share | None = None,
+    pad: float | None,
+    keys: Iterable[str] | None,
+    damaged: Damaged | None = None,
+    parallelism: int,
+    prefetch: int,
+) -> tf.data.Dataset:
+    """Batches of `samples` in `order`, as `make_batches` describes them; `start_step` goes with `repeat`."""
+    share = share or Share()
+    counted = damaged is None or damaged.fill  # else nobody knows how many samples there are
+    whole = counted and order.epoch_samples % order.batch_size == 0
+
+    # What is parsed; the format is not worth reading where all images have the same.
+    spec = parse_spec(samples.schema, keys)
+    if ENCODED in spec and "raw" in samples.formats:  # pixels have no header to tell their shape
+        spec |= parse_spec(samples.schema, [FORMAT, HEIGHT, WIDTH])
+    constants = {}
+    if FORMAT in spec and len(samples.formats) == 1:
+        del spec[FORMAT]
+        constants = {FORMAT: next(iter(samples.formats))}
+
+    def sample(seed: tf.Tensor, record: Any) -> Any:
+        if isinstance(record, tuple):  # from a stream; put together here, because a map of its own would cost more
+            seed, record = tf.stack([seed, record[0]]), record[1]
+        features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
+        features |= {key: tf.constant(value) for key, value in constants.items()}
+        return transform(features, seed)
+
+    limit_arenas(parallelism)
+
+    # And now in the order in which things happen.
+    if isinstance(order, IndexedOrder):
+        records = _drawn(samples, order, repeat, start_step, share, damaged, parallelism)
+    else:
+        assert isinstance(order, StreamOrder)
+        assert isinstance(samples, Split)
+        assert order.parts == share.parts
+        records = _streamed(samples, order, repeat, start_step, share, damaged, parallelism)
+    batches = records.map(sample, num_parallel_calls=_IN_FLIGHT * parallelism)
+    batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
+    per_step = share.replicas // share.parts
+    cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch * per_step
+    if counted:
+        batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
+    return batches.prefetch(prefetch).with_options(data_options(parallelism))
+
+
+def _drawn(
+    samples: Samples,
+    order: IndexedOrder,
+    repeat: bool,
+    start_step: int,
+    share: Share,
+    damaged: Damaged | None,
+    parallelism: int,
+) -> tf.data.Dataset:
+    """(seed of the sample, record), drawn by number and read by position; it starts anywhere at no cost."""
+    first_epoch, first_number = divmod(start_step, order.steps_per_epoch)
+    first = first_number * order.batch_size
+    chunks_per_epoch = -(-order.epoch_samples // order.chunk)
+
+    def read(epoch: int, chunk: int) -> tuple[np.ndarray, list[bytes]]:
+        positions = np.arange(chunk * order.chunk, min((chunk + 1) * order.chunk, order.epoch_samples))
+        positions = positions[in_share(positions, order.batch_size, share.part, share.parts)]
+        if repeat and epoch == first_epoch:
+            positions = positions[positions >= first]
+        indices, passes = order.draw(epoch, positions)
+        if damaged is None:
+            payloads = samples.payloads(indices)
+        else:
+            payloads, given, again = damaged.payloads(samples, indices, positions // order.batch_size)
+            indices, passes = indices[given], passes[given] + again  # of another pass: see distribute_eval's mask
+        return order.sample_seeds(passes, samples.places(indices)), payloads
+
+    def epoch_chunks(epoch: tf.Tensor) -> tf.data.Dataset:
+        return tf.data.Dataset.range(chunks_per_epoch).map(lambda chunk: (epoch, chunk))
+
+    if repeat:
+        start = first_epoch * chunks_per_epoch + first // order.chunk
+        chunks = tf.data.Dataset.counter(start).map(lambda n: (n // chunks_per_epoch, n % chunks_per_epoch))
+    elif isinstance(order, StoredOrder):
+        chunks = tf.data.Dataset.range(1).flat_map(epoch_chunks)
+    else:
+        chunks = _random_epoch(order.seed).map(lambda number: number % _EPOCHS).flat_map(epoch_chunks)
+    # Windows of blocks are large, and one is read while another is used.
+    at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
+    return indexed_records(chunks, read, parallelism=at_once)
+
+
+def _streamed(
+    split: Split,
+    order: StreamOrder,
+    repeat: bool,
+    start_step: int,
+    share: Share,
+    damaged: Damaged | None,
+    parallelism: int,
+) -> tf.data.Dataset:
+    """(seed of the epoch, (place, record)), read shard by shard.
+
+    To start elsewhere than at an epoch's beginning, what comes before is read and dropped.
+    Several input pipelines stream different parts of the split, each its own: cut by samples, not by shards, so that
+    none is empty however few shards there are. A part has enough for its share of each step.
+    """
+    lengths = [len(split) * number // share.parts for number in (share.part, share.part + 1)]
+    part = split[lengths[0] : lengths[1]]
+    count = order.epoch_samples // share.parts
+
+    @tf.autograph.experimental.do_not_convert  # plain Python, which AutoGraph would warn it cannot read
+    def epoch(number: tf.Tensor) -> tf.data.Dataset:
+        key = tf.stack([tf.constant(order.seed, tf.int64), number])
+        order_seed, sample_seed = tf.unstack(
+            tf.random.stateless_uniform([2], key, tf.int64.min, tf.int64.max, tf.int64, alg="philox")
+        )
+        records = serialized_records(
+            part,
+            seed=order_seed,
+            shuffle_buffer=order.shuffle_buffer,
+            parallelism=parallelism,
+            damaged=damaged.skip if damaged else None,
+            fill=damaged is not None and damaged.fill,
+        ).take(count)
+        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records)
+
+    first_epoch, first_number = divmod(start_step, order.steps_per_epoch)
+    epochs = tf.data.Dataset.counter(first_epoch) if repeat else _random_epoch(order.seed)
+    records = epochs.flat_map(epoch)
+    if skipped := first_number * (order.batch_size // share.parts):
+        records = records.skip(skipped)
+    return records
+
+
+def _random_epoch(seed: int) -> tf.data.Dataset:
+    """One number, int64, another in each iteration: the key of an epoch of a dataset that ends.
+
+    `Dataset.random(seed, rerandomize_each_iteration=True)`, which would mix in the seed of `tf.random.set_seed`.
+    """
+    numbers = tf.raw_ops.RandomDatasetV2(
+        seed=seed,
+        seed2=1,
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        rerandomize_each_iteration=True,
+        output_types=[tf.int64],
+        output_shapes=[[]],
+    )
+    return tf.data.experimental.from_variant(numbers, tf.TensorSpec([], tf.int64)).take(1)
+
+
+def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None) -> tf.data.Dataset:
+    """`samples` in batches of `size`, padded with `pad` unless that is None."""
+    specs = tf.nest.flatten(samples.element_spec)
+    if pad is None:
+        for spec in specs:
+            if not spec.shape.is_fully_defined():
+                raise UsageError(
+                    "transform",
+                    f"got a component of shape {spec.shape}, expected one shape for all samples",
+                    "give pad=..., or make the shape static with tf.ensure_shape",
+                )
+        return samples.batch(size, drop_remainder=drop_remainder)
+    values = [_padding(spec, pad) for spec in specs]
+    return samples.padded_batch(
+        size,
+        padding_values=tf.nest.pack_sequence_as(samples.element_spec, values),
+        drop_remainder=drop_remainder,
+    )
+
+
+def _padding(spec: tf.TensorSpec, pad: float) -> tf.Tensor:
+    """`pad` as a scalar of the component's dtype. A component that does not vary is not padded, whatever its dtype."""
+    if spec.dtype == tf.string:
+        return tf.constant("")
+    if spec.shape.is_fully_defined():
+        return tf.zeros([], spec.dtype)
+    if spec.dtype.is_integer and not (float(pad).is_integer() and spec.dtype.min <= pad <= spec.dtype.max):
+        raise UsageError("pad", f"got {pad!r}, which {spec.dtype.name} cannot hold", "the transform may cast")
+    return tf.cast(pad, spec.dtype)

@@ -1,0 +1,160 @@
+"""Transforms: from one sample's features and its seed to an image of fixed size. Closures, passed as objects.
+
+Every transform is called as `transform(features, seed)`: `features` as they were parsed (`image/encoded` at least),
+`seed` int64 [2], a function of the run's seed, the epoch and the sample, so that the same sample in the same epoch is
+cut the same way wherever and whenever that happens. It returns uint8 [height, width, 3].
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import Size, check_range, image_size
+from shardfeed.pipelines.tensorflow.decode import decode_resized
+
+ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
+
+_ATTEMPTS = 10  # to draw a window that fits into the image
+# Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
+_OWN_KEY = (0x5EED0FC209, 0)
+_PHILOX = 1  # TensorFlow's number of that generator, the same on every device
+
+
+def random_resized_crop(
+    size: Size,
+    *,
+    area: tuple[float, float] = (0.08, 1.0),
+    aspect_ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    flip: bool = True,
+    antialias: bool = False,
+) -> ImageTransform:
+    """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
+
+    `size`: pixels, one side or (height, width). `area`: the window's share of the image, least and most, within 0..1,
+    drawn evenly. `aspect_ratio`: its width over its height, least and most, drawn evenly on a logarithmic scale.
+    Where ten draws do not fit into the image (a very long one), the window is the largest one in its middle with an
+    aspect ratio in that range. `flip`: mirror left and right. `antialias`: shrink with the triangle filter of Pillow's
+    and torchvision's bilinear, exactly, which costs more than decoding; without it, shrinking aliases by less than a
+    factor of 2 (see `decode`).
+    Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
+
+    Raises UsageError for a size that is not positive, and for a range that is empty or out of bounds.
+    """
+    height, width = image_size(size)
+    check_range("area", area, 1.0)
+    check_range("aspect_ratio", aspect_ratio, math.inf)
+
+    draw = random_windows(area, aspect_ratio)
+
+    def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        window, coin = draw(seed)
+        target = tf.constant([height, width])
+        image = decode_resized(features, lambda shape: (window(shape), target), antialias=antialias)
+        if flip:
+            image = tf.cond(coin < 0.5, lambda: tf.reverse(image, [1]), lambda: image)
+        return tf.ensure_shape(image, [height, width, 3])
+
+    return transform
+
+
+def random_windows(
+    area: tuple[float, float], aspect_ratio: tuple[float, float]
+) -> Callable[[tf.Tensor], tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]]:
+    """From a seed, int64 [2], to a function and to one more number of 0..1, float32 [], to flip by.
+
+    The function takes an image's shape, int32 [2], to its window, int32 [4] (top, left, height, width). Written with as
+    few operations as will do: each costs about a microsecond an image.
+    """
+    low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
+    # Columns of numbers: shares, logarithms of half the aspect ratio, the place of the window (top, left), the coin.
+    counts = [_ATTEMPTS, _ATTEMPTS, 2, 1]
+    least = np.repeat([area[0], low, 0.0, 0.0], counts)[:, None].astype(np.float32)
+    spans = np.repeat([area[1] - area[0], high - low, 1.0, 1.0], counts)[:, None].astype(np.float32)
+    halves = np.array([[-1.0, 1.0]], np.float32)  # height and width
+    farthest = np.array([[1 / aspect_ratio[0], aspect_ratio[1]]], np.float32)
+
+    def draw(seed: tf.Tensor) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
+        # As tf.random.stateless_uniform does, without its checks.
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant(_OWN_KEY, tf.int64))
+        uniform = tf.raw_ops.StatelessRandomUniformV2(
+            shape=least.shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32
+        )
+        shares, stretches, place, coin = tf.split(least + spans * uniform, counts)
+
+        def window(shape: tf.Tensor) -> tf.Tensor:
+            size = tf.cast(tf.reshape(shape, [1, 2]), tf.float32)
+            drawn = tf.round(tf.sqrt(shares * tf.reduce_prod(size)) * tf.exp(stretches * halves))
+            # The last candidate always fits: the image, cut in one direction to the nearest aspect ratio allowed.
+            largest = tf.maximum(1.0, tf.round(tf.minimum(size, tf.reverse(size, [1]) * farthest)))
+            candidates = tf.concat([drawn, largest], 0)
+            fits = tf.reduce_all(tf.equal(candidates, tf.clip_by_value(candidates, 1.0, size)), 1)
+            first = tf.argmax(fits)
+            extent = tf.gather(candidates, first)
+            # The largest one lies in the middle, the others anywhere.
+            begin = tf.floor((size[0] - extent + 1) * tf.where(first == _ATTEMPTS, 0.5, tf.reshape(place, [2])))
+            return tf.cast(tf.concat([begin, extent], 0), tf.int32)
+
+        return window, tf.reshape(coin, [])
+
+    return draw
+
+
+def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> ImageTransform:
+    """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
+
+    The window is the largest with the aspect ratio of `size`, times `crop_fraction`, centred. With the default 0.875 it
+    is what is left of an image resized so that it just covers 256 x 256, of which the middle 224 x 224 are cut.
+    `antialias` as for `random_resized_crop`.
+
+    Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1.
+    """
+    height, width = image_size(size)
+    if not 0 < crop_fraction <= 1:
+        raise UsageError("crop_fraction", f"got {crop_fraction!r}, expected more than 0, at most 1")
+
+    def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        del seed
+
+        def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            target = tf.constant([height, width])
+            scale = tf.reduce_min(shape / target) * crop_fraction
+            window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
+            return tf.concat([(shape - window) // 2, window], 0), target
+
+        return tf.ensure_shape(decode_resized(features, choose, antialias=antialias), [height, width, 3])
+
+    return transform
+
+
+def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> ImageTransform:
+    """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground of value `fill`.
+
+    An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at
+    least 1, with (height - h') // 2 rows of ground above and (width - w') // 2 columns to the left. Boxes have to
+    follow: a caller computes that from `image/height` and `image/width`. The seed is not used. `antialias` as for
+    `random_resized_crop`.
+
+    Raises UsageError for a size that is not positive, and for a fill that is not within 0..255.
+    """
+    height, width = image_size(size)
+    if not 0 <= fill <= 255:
+        raise UsageError("fill", f"got {fill!r}, expected 0 to 255")
+
+    def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        scale = tf.reduce_min([height, width] / shape)
+        target = tf.maximum(1, tf.cast(tf.round(tf.cast(shape, tf.float64) * scale), tf.int32))
+        return tf.concat([[0, 0], shape], 0), target
+
+    def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        del seed
+        image = decode_resized(features, choose, antialias=antialias)
+        spare = [height, width] - tf.shape(image)[:2]
+        before = spare // 2
+        margins = tf.stack([before, spare - before], 1)
+        image = tf.pad(image, tf.concat([margins, [[0, 0]]], 0), constant_values=tf.cast(fill, tf.uint8))
+        return tf.ensure_shape(image, [height, width, 3])
+
+    return transform

@@ -1,0 +1,183 @@
+"""A Keras callback for a `fit` that goes on where it was killed: model, optimizer and place in the batches, as one.
+
+Keras's own weights file would not do: it leaves out the states of seed generators (Dropout, layers that augment), so
+that a resumed run would draw other masks than the uninterrupted one; and on a full disk HDF5 ends the process.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.choose_order import at_least
+from shardfeed.pipelines.orders.position import Position
+from shardfeed.pipelines.tensorflow.distribute import Distributed, Feed
+from shardfeed.pipelines.tensorflow.saved_state import RECORD, SavedState
+from shardfeed.storage.local import make_directory
+
+_EPOCH, _STEP, _END = "epoch", "step", "end"  # what was about to begin when the state was saved
+_CUT = "the rest of the epoch is done"  # a value of `stop_training` that is true, and no other callback's
+
+
+class Backup(keras.callbacks.Callback):
+    """Saves the state of a `fit` over a feed, and starts from the saved one: with the batches that remain, exactly.
+
+        backup = Backup("run", feed, every=100)
+        model.fit(backup.batches, steps_per_epoch=feed.steps_per_epoch, epochs=9, callbacks=[backup], shuffle=False)
+
+    The same lines start a run and, after a kill, continue it; after its last epoch they train nothing more, and
+    the model has its final weights. More epochs than before continue from there.
+
+    `directory`: made where it is missing; for one run alone. `every`: steps between two backups; None for one at the
+    end of each epoch. There is always one more at the end of `fit`, unless its loss is no finite number.
+
+    Saved are the model's variables, those of its optimizer, the states of its seed generators, and the position.
+    That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations
+    are deterministic (`tf.config.experimental.enable_op_determinism`). It may have another number of replicas.
+
+    Not saved: metrics, so those of the epoch that is resumed, in the history too, cover the rest of it only; and what
+    other callbacks remember, like the best loss so far. What they do to the model and the optimizer is saved. The
+    state is put back at the place of this callback in the list where it was saved; last is best, so that weights that
+    another callback sets at the end of `fit` are in the last backup.
+
+    The model must be built before `fit`, and have the layers and the optimizer of the run before. With
+    `steps_per_execution`, the steps of an epoch and `every` must be multiples of it.
+
+    Raises OrderMismatchError when the backup was counted in another order: other data, seed or batch size;
+    IntegrityError for a damaged one; UsageError, when `fit` starts, for a `fit` that cannot go on exactly; StorageError
+    when a backup cannot be written: the one before is still whole.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], feed: Feed, *, every: int | None = None) -> None:
+        super().__init__()
+        self._directory = os.fspath(directory)
+        self._feed = feed
+        self._every = None if every is None else at_least("every", every, 1)
+        self._saved = SavedState.load(self._directory)
+        if self._saved:
+            self._saved.position.check(feed.order, os.path.join(self._directory, RECORD))
+        make_directory(self._directory)
+        self._given: int | None = None  # the step that the batches asked for start at
+        self._done = self.step  # steps, counted as a step begins
+        self._epoch_start = self.step
+        self._to_restore: str | None = None  # before what the state must be put back once more
+
+    @property
+    def step(self) -> int:
+        """Steps done in the backup, from the first of epoch 0 on; without one, where the feed starts."""
+        return self._saved.position.step if self._saved else self._feed.start_step
+
+    @property
+    def batches(self) -> Distributed:
+        """The feed's batches from `step` on, for one `fit`."""
+        self._given = self.step
+        return self._feed.at(self.step).batches
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Check that this `fit` can go on exactly, and restore the model."""
+        steps, together = self._feed.steps_per_epoch, self._trained.steps_per_execution
+        if self._given != self.step:
+            raise UsageError(
+                "fit",
+                f"it goes on at step {self.step}, and was not given the batches from there",
+                "give it backup.batches",
+            )
+        given = (self.params or {}).get("steps")
+        if given != steps:
+            raise UsageError(
+                "steps_per_epoch",
+                f"got {given}, expected {steps}, as the feed has",
+                "for other epochs give epoch_samples to distribute",
+            )
+        for name, value in (("steps_per_epoch", steps), ("every", self._every or 0), ("step", self.step)):
+            if value % together:
+                raise UsageError(name, f"got {value}, expected a multiple of steps_per_execution, {together}")
+        if not self._trained.built:
+            raise UsageError(
+                "model", "not built, so nothing can be restored", "give it an Input, or call it on a batch"
+            )
+        self._given = None
+        self._done = self.step
+        if self._saved:
+            self._restore(self._saved)
+            self._to_restore = self._saved.before
+        self._trained._initial_epoch = self.step // steps  # as keras.callbacks.BackupAndRestore does
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Save the finished epoch."""
+        self._trained._initial_epoch = None  # it would hold for the model's next `fit` too
+        expected = self._done // self._feed.steps_per_epoch
+        if epoch != expected:
+            raise UsageError("initial_epoch", f"got {epoch}, the batches are those of epoch {expected}", "leave it out")
+        self._epoch_start = self._done
+        self._before(_EPOCH, self._every is None or self._done % self._every == 0)
+
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Save the finished steps; end a resumed epoch, which is shorter than `fit` knows, after its last step.
+
+        Nothing here waits for a step's end, as `on_train_batch_end` would make Keras do.
+        """
+        self._before(_STEP, self._every is not None and self._done % self._every == 0)
+        self._done += self._trained.steps_per_execution
+        steps = self._feed.steps_per_epoch
+        if self._epoch_start % steps and self._done % steps == 0 and not self._trained.stop_training:
+            self._trained.stop_training = _CUT
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Take the end of the epoch back, before it ends the training; a stop that another callback wants stays."""
+        if self._trained.stop_training is _CUT:
+            self._trained.stop_training = False
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Save the end, also one that another callback wanted."""
+        self._trained._initial_epoch = None
+        if self._done != self.step and math.isfinite((logs or {}).get("loss", 0.0)):
+            self._save(_END)
+
+    @property
+    def _trained(self) -> keras.Model:
+        assert self.model is not None  # Keras sets it before it calls anything
+        return self.model
+
+    def _before(self, what: str, wanted: bool) -> None:
+        """Restore or save what is there as an epoch or a step begins.
+
+        Restoring at `fit`'s start is not enough: callbacks that ran before this place in the saved run have run again
+        by now, such as a schedule that multiplies the learning rate.
+        """
+        if self._saved and self._to_restore == what:
+            self._to_restore = None
+            self._restore(self._saved)
+        elif wanted and self._done != self.step:
+            self._save(what)
+
+    def _save(self, before: str) -> None:
+        position = Position(self._done, self._feed.order)
+        values = ((v.path, np.asarray(keras.ops.convert_to_numpy(v))) for v in _variables(self._trained))
+        self._saved = SavedState.save(self._directory, position, before, values)
+
+    def _restore(self, saved: SavedState) -> None:
+        model, values = self._trained, saved.read(self._directory)
+        if model.optimizer and not model.optimizer.built:
+            with model.distribute_strategy.scope():
+                model.optimizer.build(model.trainable_variables)
+        variables = _variables(model)
+        kept = [(value.shape, value.itemsize) for value in values]
+        if kept != [(tuple(variable.shape), np.dtype(variable.dtype).itemsize) for variable in variables]:
+            raise UsageError(
+                os.path.join(self._directory, saved.variables),
+                "holds the variables of another model or optimizer",
+                "make both as they were, or start anew in another directory",
+            )
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value.view(variable.dtype) if value.dtype.kind == "V" else value)
+
+
+def _variables(model: keras.Model) -> list[keras.Variable]:
+    """All that training changes, but metrics: weights, seed generators, and what the model's optimizers have."""
+    optimizers = [value for value in vars(model).values() if isinstance(value, keras.optimizers.Optimizer)]
+    return [*model.variables, *(variable for optimizer in optimizers for variable in optimizer.variables)]

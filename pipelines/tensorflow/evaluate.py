@@ -1,0 +1,180 @@
+"""Batches for evaluation: every sample exactly once, on one device and on several."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys, image_or_transform
+from shardfeed.pipelines.caching.cache import CacheLike, cached
+from shardfeed.pipelines.orders.choose_order import at_least, order_samples
+from shardfeed.pipelines.orders.order import StoredOrder
+from shardfeed.pipelines.tensorflow.assembly import Damaged, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.augment import resize_center_crop
+from shardfeed.pipelines.tensorflow.batches import labelled, make_batches, threads
+from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
+from shardfeed.readers.skip import Skip
+from shardfeed.readers.split import Split
+from shardfeed.schema import LABEL
+
+
+def eval_batches(
+    split: Split,
+    *,
+    batch_size: int,
+    image_size: Size,
+    label: str = LABEL,
+    replicas: int = 1,
+    cache: CacheLike | None = None,
+    damaged: Skip | None = None,
+    parallelism: int | None = None,
+    prefetch: int = 2,
+) -> tf.data.Dataset:
+    """Batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
+
+    (images uint8 [b, height, width, 3], labels int64 [b]); b is `batch_size`, less in the last batch. Each image
+    is cut by `resize_center_crop(image_size)`; for any other transform use
+    `make_batches(..., order="stored", drop_remainder=False)`, which explains the other arguments.
+
+    `replicas`: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
+    out each batch among the replicas, so `batch_size` is the global one, and the last two batches may be of other
+    sizes (`last_batches`) where a replica would get an empty one.
+
+    Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of `replicas`,
+    and a split with fewer samples than replicas.
+    """
+    transform = labelled(resize_center_crop(image_size), label)
+    keys = image_and_label_keys(split.schema, label)
+
+    def stored(part: Split, size: int) -> tf.data.Dataset:
+        return make_batches(
+            part,
+            transform,
+            batch_size=size,
+            order="stored",
+            drop_remainder=False,
+            keys=keys,
+            damaged=damaged,
+            parallelism=parallelism,
+            prefetch=prefetch,
+        )
+
+    check_shared_batch(batch_size, replicas)
+    split = cached(split, cache)
+    if replicas == 1:
+        return stored(split, batch_size)
+    if len(split) < replicas:
+        raise UsageError(
+            "replicas", f"got {replicas}, expected at most {len(split)}, the samples of split {split.name}"
+        )
+    sizes = last_batches(len(split), batch_size, replicas)
+    start = len(split) - sum(sizes)
+    parts = [stored(split[:start], batch_size)] if start else []
+    for size in sizes:
+        parts.append(stored(split[start : start + size], size))
+        start += size
+    return reduce(lambda batches, part: batches.concatenate(part), parts)
+
+
+def last_batches(samples: int, batch_size: int, replicas: int) -> list[int]:
+    """The sizes of the batches that follow the full ones, so that `replicas` devices can share all of them.
+
+    TensorFlow cuts a batch of b samples into pieces of ceil(b / replicas), so that the last replicas may get none; its
+    convolution on the CPU fails for an empty batch. Keras fails where the first batch's pieces differ in size. So a
+    full batch, or the first one, may give samples to the one after it. Where no sizes suit, a replica gets
+    none in the last batch, which Keras counts right. `samples` is at least `replicas`, and `batch_size` a multiple.
+    """
+    full, rest = divmod(samples, batch_size)
+    if rest == 0:
+        return []
+    if rest % replicas == 0 or (full and _all_share(rest, replicas)):
+        return [rest]
+    both = rest + (batch_size if full else 0)
+    for last in range(1, batch_size + 1):
+        before = both - last
+        even = _all_share(before, replicas) if full > 1 else before % replicas == 0
+        if 0 < before <= batch_size and even and _all_share(last, replicas):
+            return [before, last]
+    return [rest] if full else [rest - rest % replicas, rest % replicas]
+
+
+def _all_share(size: int, replicas: int) -> bool:
+    """Whether no replica gets an empty piece of a batch."""
+    piece = -(-size // replicas)
+    return piece * (replicas - 1) < size
+
+
+@dataclass(frozen=True)
+class EvalFeed:
+    """What a loop needs to evaluate: one iteration over `batches` is one pass over the split, in `steps` steps."""
+
+    batches: Distributed
+    steps: int
+
+
+def distribute_eval(
+    strategy: tf.distribute.Strategy,
+    split: Split,
+    *,
+    batch_size: int,
+    image_size: Size | None = None,
+    transform: Transform | None = None,
+    label: str = LABEL,
+    pad: float | None = None,
+    cache: CacheLike | None = None,
+    damaged: Skip | None = None,
+    parallelism: int | None = None,
+    prefetch: int = 2,
+) -> EvalFeed:
+    """Batches for evaluation in a loop of your own, for all replicas of `strategy`, on one machine or on several.
+
+    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cut by
+    `resize_center_crop(image_size)`; with `transform` instead, (what that gives, mask). In every step each replica
+    has b = `batch_size / strategy.num_replicas_in_sync` samples, and all have as many steps. Each sample of the split
+    stands under a True exactly once, over all replicas and steps. Under False are samples that come again to
+    fill the last step: real ones, so that any model can digest them, and to be left out of every sum.
+
+    A damaged record that a `Skip` leaves out stands under a False too, as another one's copy.
+
+    `pad`, `cache`, `damaged`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches.
+    Keras's `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
+
+    Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of the
+    replicas, workers with different numbers of them, and unless exactly one of `image_size` and `transform` is given.
+    """
+    keys, sample = image_or_transform(
+        split.schema, image_size, transform, lambda size: labelled(resize_center_crop(size), label), label
+    )
+    replicas = strategy.num_replicas_in_sync
+    check_shared_batch(batch_size, replicas)
+    split = cached(split, cache)
+    _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
+    assert isinstance(stored, StoredOrder)
+    order = replace(stored, epoch_samples=stored.steps_per_epoch * stored.batch_size)
+    # What fills the last step is in its second pass or a later one, and the seed is a function of the pass.
+    first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
+    at_once, ahead = threads(parallelism), at_least("prefetch", prefetch, 1)
+
+    def masked(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
+        mask = tf.equal(seed[0], first_pass)
+        made = sample(features, seed)
+        return (*made, mask) if transform is None else (made, mask)
+
+    def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return assemble_batches(
+            split,
+            order,
+            masked,
+            repeat=False,
+            share=pipeline_share(context, replicas),
+            pad=pad,
+            keys=keys,
+            damaged=Damaged(damaged, fill=True) if damaged is not None else None,
+            parallelism=at_once,
+            prefetch=ahead,
+        )
+
+    return EvalFeed(strategy.distribute_datasets_from_function(replica_batches), order.steps_per_epoch)

@@ -1,0 +1,31 @@
+"""Batches for PyTorch, on one process and on many. Nothing here imports TensorFlow.
+
+`torch_loader` gives a DataLoader: its batch sampler is the project's order, its dataset reads a batch at once and
+decodes it in a worker, and its state is one integer.
+"""
+
+from typing import TYPE_CHECKING
+
+from shardfeed.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from shardfeed.pipelines.torch.collate import Collate as Collate
+    from shardfeed.pipelines.torch.device import to_device as to_device
+    from shardfeed.pipelines.torch.images import decode_image as decode_image
+    from shardfeed.pipelines.torch.images import random_resized_crop as random_resized_crop
+    from shardfeed.pipelines.torch.images import resize_center_crop as resize_center_crop
+    from shardfeed.pipelines.torch.loaders import torch_eval_loader as torch_eval_loader
+    from shardfeed.pipelines.torch.loaders import torch_loader as torch_loader
+    from shardfeed.pipelines.torch.loading import SampleLoader as SampleLoader
+    from shardfeed.pipelines.torch.loading import TorchLoader as TorchLoader
+
+__all__, __getattr__ = lazy_names(
+    __name__,
+    {
+        "shardfeed.pipelines.torch.collate": ("Collate",),
+        "shardfeed.pipelines.torch.device": ("to_device",),
+        "shardfeed.pipelines.torch.images": ("decode_image", "random_resized_crop", "resize_center_crop"),
+        "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader"),
+        "shardfeed.pipelines.torch.loading": ("SampleLoader", "TorchLoader"),
+    },
+)

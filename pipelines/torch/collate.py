@@ -1,0 +1,155 @@
+"""Samples to a batch: nested, of fixed shape or padded, in shared memory when a worker does it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
+from shardfeed.pipelines.torch.samples import Fetched
+from shardfeed.pipelines.torch.workers import batch_bytes
+
+
+class Undelivered:
+    """In place of a batch, from a worker to the loader: the batch, if any, and what is to be said of it.
+
+    In a loader of others, which takes it for a batch, it raises what is to be said when it is used as one.
+    """
+
+    def __init__(self, fetched: Fetched, batch: Any) -> None:
+        self.error, self.left_out, self.batch = fetched.error, tuple(fetched.left_out), batch
+
+    def _refuse(self, *_: object) -> NoReturn:
+        if self.error is not None:
+            raise self.error
+        first = self.left_out[0]
+        remedy = "only the loader that torch_loader returns counts what `damaged=` leaves out: iterate over that"
+        raise IntegrityError(first.place, first.problem, remedy)
+
+    __iter__ = __len__ = __getitem__ = _refuse
+
+    def pin_memory(self) -> "Undelivered":
+        """As torch calls it."""
+        from torch.utils.data._utils.pin_memory import pin_memory
+
+        self.batch = pin_memory(self.batch)
+        return self
+
+
+class Collate:
+    """A function from samples to a batch; pickles.
+
+    Tensors and arrays are stacked, [k, ...]; those whose shape varies are padded at their ends to the longest of the
+    batch with `pad`, which for bool is 0 or 1. Images that lie as [height, width, channels], viewed as [channels,
+    height, width], give a batch [k, channels, height, width] in the channels-last memory format, which costs nothing.
+    Numbers become int64, float32 or bool [k]; bytes and text, and lists of them, a list. Dicts, tuples and named tuples
+    are gone into.
+
+    `check_room`, if any, is called with a batch's bytes before those go to shared memory, until it raises nothing.
+
+    Raises UsageError for shapes that vary without `pad`, for dtypes that vary, for samples of different structure, and
+    for other types.
+    """
+
+    def __init__(self, pad: float | None = None) -> None:
+        self.pad = pad
+        self.check_room: Callable[[int], None] | None = None
+
+    def __call__(self, samples: Sequence[Any]) -> Any:
+        if not isinstance(samples, Fetched):
+            return self._together(samples, "sample")
+        batch = None
+        try:
+            if samples and not samples.error:
+                if self.check_room is not None:
+                    self.check_room(batch_bytes(samples))
+                    self.check_room = None
+                batch = self._together(samples, "sample")
+        except ShardfeedError as error:
+            samples.error = error
+        return Undelivered(samples, batch) if samples.error or samples.left_out else batch
+
+    def _together(self, values: Sequence[Any], place: str) -> Any:
+        first = values[0]
+        kinds = {type(value) for value in values}
+        if len(kinds) > 1 and not kinds <= _NUMBERS:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise UsageError(place, f"got {names} in one batch, expected one type", "the transform may convert")
+        if isinstance(first, torch.Tensor):
+            return self._tensors(values, place)
+        if isinstance(first, bytes | str):  # before NumPy's numbers, which have a kind of either
+            return list(values)
+        if isinstance(first, np.ndarray | np.generic):
+            return self._tensors([torch.as_tensor(writable(value)) for value in values], place)
+        if isinstance(first, bool):
+            return torch.tensor(values, dtype=torch.bool)
+        if isinstance(first, int | float):
+            whole = all(isinstance(value, int) for value in values)
+            return torch.tensor(values, dtype=torch.int64 if whole else torch.float32)
+        if isinstance(first, Mapping):
+            if any(value.keys() != first.keys() for value in values):
+                raise UsageError(place, "samples have different keys", "a transform gives the same for all")
+            return {key: self._together([value[key] for value in values], f"{place}[{key!r}]") for key in first}
+        if isinstance(first, list) and all(isinstance(item, bytes | str) for value in values for item in value):
+            return list(values)
+        if isinstance(first, tuple | list):
+            if len({len(value) for value in values}) > 1:
+                raise UsageError(place, "samples have different lengths", "an array of varying length is padded")
+            columns = [
+                self._together(list(column), f"{place}[{n}]") for n, column in enumerate(zip(*values, strict=True))
+            ]
+            return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
+        raise UsageError(
+            place, f"got {type(first).__name__}, expected tensors, arrays, numbers, bytes or a nest of them"
+        )
+
+    def _tensors(self, tensors: Sequence[torch.Tensor], place: str) -> torch.Tensor:
+        dtypes = {tensor.dtype for tensor in tensors}
+        if len(dtypes) > 1:  # in a worker PyTorch would take the first's, and large numbers would wrap
+            names = ", ".join(sorted(map(str, dtypes)))
+            raise UsageError(place, f"got {names} in one batch, expected one dtype", "the transform may cast")
+        shapes = {tensor.shape for tensor in tensors}
+        if len(shapes) > 1:
+            if self.pad is None or len({len(shape) for shape in shapes}) > 1:
+                shown = ", ".join(sorted(str(tuple(shape)) for shape in shapes)[:3])
+                raise UsageError(place, f"shapes vary within a batch: {shown}", "give pad=..., or one shape to all")
+            longest = [max(sides) for sides in zip(*shapes, strict=True)]
+            return _stacked([_padded(tensor, longest, self.pad, place) for tensor in tensors])
+        if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
+            return _stacked([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
+        return _stacked(tensors)
+
+
+_NUMBERS = {int, float}
+
+
+def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """As PyTorch does: in a worker right into shared memory."""
+    return default_collate(list(tensors))
+
+
+def writable(value: Any) -> Any:
+    """An array that a tensor can be made of: a number's, or one that PyTorch would warn of, or refuse."""
+    array = np.asarray(value)
+    fit = array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0
+    return array if fit else array.astype(array.dtype.newbyteorder("="))  # its axes lie as they did
+
+
+def _padded(tensor: torch.Tensor, longest: Sequence[int], pad: float, place: str) -> torch.Tensor:
+    whole = not tensor.dtype.is_floating_point
+    if whole:
+        least, most = (0, 1) if tensor.dtype == torch.bool else _limits(tensor.dtype)
+        if not (float(pad).is_integer() and least <= pad <= most):
+            raise UsageError(
+                "pad", f"got {pad!r}, which {tensor.dtype} of {place} cannot hold", "the transform may cast"
+            )
+    padded = tensor.new_full(list(longest), int(pad) if whole else pad)
+    padded[tuple(slice(side) for side in tensor.shape)] = tensor
+    return padded
+
+
+def _limits(dtype: torch.dtype) -> tuple[int, int]:
+    limits = torch.iinfo(dtype)
+    return limits.min, limits.max

@@ -1,0 +1,153 @@
+"""Batches on a device before they are asked for: copied from pinned memory on a stream of their own, normalised there.
+
+On a GPU everything is queued, and nothing waits: the copy and the arithmetic of batch n + 1 run beside the step on
+batch n, on another stream. This needs no thread: while this process waits for the next batch of the loader, the
+device has the step to do that was queued before.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.choose_order import at_least
+from shardfeed.pipelines.torch.collate import writable
+from shardfeed.pipelines.torch.loading import TorchLoader
+
+
+class DeviceFeed:
+    """The batches of a loader on a device, with its length, and its state if it has one. Made by `to_device`."""
+
+    def __init__(
+        self, loader: Iterable[Any], device: torch.device, ahead: int, normalise: Callable[[torch.Tensor], torch.Tensor]
+    ) -> None:
+        self.loader, self.device = loader, device
+        self._ahead, self._normalise = ahead, normalise
+        self._step: int | None = None  # of the batch that was handed out last
+        self._drawn: int | None = None  # of the last that was taken from the loader
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]  # as the loader's own: TypeError where it has none
+
+    def __iter__(self) -> Iterator[Any]:
+        loader = self.loader
+        if isinstance(loader, TorchLoader) and loader.repeat and self._step is not None and loader.step == self._drawn:
+            # What was ahead when the iteration before was left comes again, unless the loader was moved since.
+            loader.step = self._step
+        batches = self._on_device(iter(loader))
+        waiting: deque[tuple[Any, torch.cuda.Event | None, int | None]] = deque()
+        for made in batches:
+            waiting.append(made)
+            if len(waiting) > self._ahead:
+                yield self._handed_out(*waiting.popleft())
+        while waiting:
+            yield self._handed_out(*waiting.popleft())
+
+    def _on_device(self, batches: Iterator[Any]) -> Iterator[tuple[Any, torch.cuda.Event | None, int | None]]:
+        """Each batch, when its copy is done, and which step of the loader it is."""
+        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        for batch in batches:
+            step = self._drawn = getattr(self.loader, "step", None)
+            if stream is None:
+                yield _each(batch, self._moved), None, step
+                continue
+            with torch.cuda.stream(stream):
+                moved = _each(batch, self._moved)
+                event = torch.cuda.Event()
+                event.record(stream)
+            yield moved, event, step
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
+            tensor = tensor.pin_memory()  # a copy from other memory would wait
+        return self._normalise(tensor.to(self.device, non_blocking=True))
+
+    def _handed_out(self, batch: Any, event: torch.cuda.Event | None, step: int | None) -> Any:
+        if event is not None:
+            current = torch.cuda.current_stream(self.device)
+            current.wait_event(event)
+            # Its memory must not go to the next copy while this stream still reads it.
+            _each(batch, lambda tensor: tensor.record_stream(current))
+        self._step = step
+        return batch
+
+    def state_dict(self) -> dict[str, str]:
+        """The loader's, at the batch handed out last, not at those made ahead. Raises UsageError where it has none."""
+        return self._resumable().state_dict(self._step)
+
+    def load_state_dict(self, state: dict[str, str]) -> None:
+        """The loader's own."""
+        self._resumable().load_state_dict(state)
+        self._step = None
+
+    def _resumable(self) -> TorchLoader:
+        if not isinstance(self.loader, TorchLoader):
+            raise UsageError(
+                "loader", f"a {type(self.loader).__name__} has no state", "torch_loader makes one that has"
+            )
+        return self.loader
+
+
+def to_device(
+    loader: Iterable[Any],
+    device: torch.device | str,
+    *,
+    ahead: int = 2,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    dtype: torch.dtype | None = None,
+) -> DeviceFeed:
+    """The batches of any loader with their tensors on `device`, `ahead` of them copied before they are asked for.
+
+    `loader` may give NumPy arrays too, as the prefetchers' batches have them: they become tensors.
+    Images, which are 4-D uint8 tensors [b, channels, height, width], become (image / 255 - mean) / std there, of
+    `dtype`, in the memory format that they have: channels-last from `torch_loader`. `mean`, `std`: one number for each
+    channel, as torchvision gives them (0.485, 0.456, 0.406); 0 and 1 where only `dtype` is given. `dtype`: float32
+    unless given. Without any of the three, images stay uint8, and nothing is computed. Other tensors are copied as
+    they are.
+
+    Copies are from pinned memory; what the loader has not pinned is pinned here. On the CPU, and on devices other than
+    CUDA's, batches are moved and normalised without a stream.
+
+    Raises UsageError for `mean` without `std` or the other way round, or of another length, and for a dtype that is not
+    of floats; when a batch comes, for images that have another number of channels than `mean`.
+    """
+    if (mean is None) != (std is None) or (mean is not None and std is not None and len(mean) != len(std)):
+        raise UsageError("mean, std", "expected both, with as many numbers, or none")
+    if dtype is not None and not dtype.is_floating_point:
+        raise UsageError("dtype", f"got {dtype}, expected one of floats")
+    target = torch.device(device)
+    if mean is None and dtype is None:
+        return DeviceFeed(loader, target, at_least("ahead", ahead, 1), lambda tensor: tensor)
+    # As one product and one sum: image * scale + shift.
+    scale = 1 / (255 * torch.tensor(std if std is not None else [1.0], dtype=torch.float64))
+    shift = -255 * scale * torch.tensor(mean if mean is not None else [0.0], dtype=torch.float64)
+    kind = dtype or torch.float32
+    factors = [values.to(torch.float32).reshape(1, -1, 1, 1).to(target) for values in (scale, shift)]
+
+    def normalise(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype != torch.uint8 or tensor.ndim != 4:
+            return tensor
+        if mean is not None and tensor.shape[1] != len(mean):
+            shown = f"got images {list(tensor.shape)} and {len(mean)} numbers"
+            raise UsageError("mean, std", f"{shown}, expected [b, channels, height, width] and one for each channel")
+        return torch.addcmul(factors[1], tensor, factors[0]).to(kind)
+
+    return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise)
+
+
+def _each(nest: Any, function: Callable[[torch.Tensor], Any]) -> Any:
+    """The nest with each of its tensors and arrays put through `function`; what is neither stays."""
+    if isinstance(nest, torch.Tensor):
+        return function(nest)
+    if isinstance(nest, np.ndarray) and nest.dtype.kind in "biufc":
+        return function(torch.from_numpy(writable(nest)))
+    if isinstance(nest, Mapping):
+        return {key: _each(value, function) for key, value in nest.items()}
+    if isinstance(nest, tuple | list):
+        parts = [_each(value, function) for value in nest]
+        return type(nest)(*parts) if hasattr(nest, "_fields") else type(nest)(parts)
+    return nest

@@ -1,0 +1,146 @@
+"""DataLoaders over `TorchSamples`: errors come as they are, and what was taken is counted, so that a run can go on."""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.position import Position
+from shardfeed.pipelines.torch.collate import Collate, Undelivered
+from shardfeed.pipelines.torch.samples import TorchSamples
+from shardfeed.pipelines.torch.steps import EvenSteps, Steps
+from shardfeed.pipelines.torch.workers import Workers, shared_memory_check
+from shardfeed.readers.skip import Skip
+
+_END = object()
+
+
+def _begin_worker(number: int) -> None:
+    """Leave what a forked worker inherits to itself: collecting garbage would write to it, and so copy every page."""
+    del number
+    gc.freeze()
+
+
+class SampleLoader(DataLoader[Any]):
+    """A DataLoader over `TorchSamples` that raises their errors as they are. Made by `torch_eval_loader`."""
+
+    def __init__(
+        self,
+        dataset: TorchSamples,
+        sampler: Steps | EvenSteps,
+        *,
+        pad: float | None,
+        damaged: Skip | None,
+        workers: Workers,
+        local_ranks: int,
+        pin_memory: bool | None,
+        multiprocessing_context: str | None,
+    ) -> None:
+        collate = Collate(pad)
+        super().__init__(
+            dataset,
+            batch_sampler=sampler,
+            num_workers=workers.number,
+            collate_fn=collate,
+            pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
+            multiprocessing_context=multiprocessing_context if workers.number else None,
+            prefetch_factor=workers.prefetch if workers.number else None,
+            worker_init_fn=_begin_worker,
+            persistent_workers=workers.number > 0,  # else each epoch begins with starting them
+        )
+        self._damaged, self._workers, self._local_ranks, self._collate = damaged, workers, local_ranks, collate
+        self._iteration: object = None  # the one that may go on
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
+        """Raises UsageError in an iteration that had not ended when this one began: workers make batches for one."""
+        self._iteration = iteration = object()
+        if self._iterator is None:  # workers are about to start, and will know how large a batch is
+            self._collate.check_room = shared_memory_check(self._workers, self._local_ranks)
+        return self._delivered(super().__iter__(), iteration)
+
+    def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
+        while True:
+            if self._iteration is not iteration:
+                problem = "was iterated anew before its batches had ended"
+                raise UsageError("loader", problem, "make a loader for each loop that runs at the same time")
+            try:
+                made = next(batches, _END)
+                error = made.error if isinstance(made, Undelivered) else None
+            except Exception as raised:
+                # The frames that raise a worker's error refer to it: a cycle, which would keep all that is above them.
+                made, error = None, raised.with_traceback(None) if self.num_workers else raised
+            if error is not None:
+                self._iterator = None  # with it, the workers end: lost, or of no use, they are not the next iteration's
+                try:
+                    raise error
+                finally:
+                    # Its traceback holds this frame, and what this holds: workers found as garbage end late.
+                    del error, made, batches
+            if made is _END:
+                return
+            if isinstance(made, Undelivered):
+                for left_out in made.left_out:
+                    assert self._damaged is not None
+                    self._damaged.note(left_out)
+                if made.batch is None:  # of an evaluation, in which nothing takes the place of what is left out
+                    continue
+                made = made.batch
+            yield made
+
+
+class TorchLoader(SampleLoader):
+    """A DataLoader whose every iteration is the next epoch, and whose state is the number of batches taken from it.
+
+    `order` says which samples each step has. `step`: batches that were handed out, of all epochs, counted on the way,
+    whatever the workers have made ahead. `repeat`: an iteration has no end. One that gave a batch and is left before
+    its end counts as an epoch: the next one begins another. Made by `torch_loader`.
+    """
+
+    def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int, repeat: bool, **options: Any) -> None:
+        super().__init__(dataset, sampler, **options)
+        self.order, self.step = sampler.order, start_step
+        self.repeat = repeat
+        self._begun: int | None = None  # the epoch of the last batch, unless a state was loaded since
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch; `len(loader)` is the same."""
+        return self.order.steps_per_epoch
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished."""
+        return self.step // self.order.steps_per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._begun == self.epoch and not self.repeat:
+            self.step = (self.epoch + 1) * self.steps_per_epoch
+        assert isinstance(self.batch_sampler, Steps)
+        self.batch_sampler.start = self.step
+        return self._counted(super().__iter__(), self.epoch)
+
+    def _counted(self, batches: Iterator[Any], epoch: int) -> Iterator[Any]:
+        for batch in batches:
+            self._begun = epoch
+            self.step += 1
+            yield batch
+
+    def state_dict(self, step: int | None = None) -> dict[str, str]:
+        """What `load_state_dict` goes on from: the batches handed out, or `step`, and the order.
+
+        The same on all ranks, and for any number of them.
+        """
+        return {"position": Position(self.step if step is None else step, self.order).to_json()}
+
+    def load_state_dict(self, state: dict[str, str]) -> None:
+        """Go on behind the batch after which `state` was taken: the next iteration has the rest of its epoch.
+
+        Raises OrderMismatchError for a state of another dataset, seed, batch size or order, IntegrityError for one that
+        is damaged.
+        """
+        position = Position.from_json(state["position"], "state_dict")
+        position.check(self.order, "state_dict")
+        self.step, self._begun = position.step, None

@@ -1,0 +1,115 @@
+"""A map-style dataset of PyTorch over the samples of an order: one read for a batch, transformed in the worker."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
+from shardfeed.formats.tfrecord.example import decode
+from shardfeed.pipelines.orders.order import IndexedOrder
+from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.torch.windows import SampleSeed, sample_seeds
+from shardfeed.readers.skip import Skip, fill_gaps
+from shardfeed.readers.split import checked_record
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+
+# From a record, as `split[i]` gives it, and the sample's seed to what a batch is made of: tensors, arrays, numbers,
+# bytes, or a nest of them.
+Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
+# A sample, and how many times it was gone through before: `order.Drawn`, for one.
+Key = tuple[int, int]
+
+
+class Fetched(list[Any]):
+    """The samples of a batch, for `collate`; and what becomes of damaged ones, to be told to the user's process.
+
+    `error`: why there is no batch. `left_out`: damaged records that are not in it.
+    """
+
+    error: ShardfeedError | None = None
+    left_out: Sequence[RecordError] = ()
+
+
+class _LeftOut(Skip):
+    """What is left out of one batch, without a word: the user's own `Skip`, in another process, counts and says it."""
+
+    def note(self, error: RecordError) -> None:
+        self._found[error.place] = error
+
+
+class TorchSamples(Dataset[Any]):
+    """What `transform` makes of each of `samples`, by (index, pass) or by index; pickles as paths.
+
+    `keys`: features that are parsed. `skip`: damaged records are left out instead of raising, and an intact one of the
+    batch comes again in the place of each where `fill`. `may_be_empty`: a batch of damaged ones alone is one of none.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        order: IndexedOrder,
+        transform: Transform,
+        *,
+        keys: Iterable[str] | None = None,
+        skip: bool = False,
+        fill: bool = True,
+        may_be_empty: bool = False,
+    ) -> None:
+        self.samples, self.order, self.transform = samples, order, transform
+        self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
+        schema = samples.schema
+        wanted = set(schema.features if keys is None else keys)
+        if ENCODED in wanted and "raw" in samples.formats:  # pixels have no header to tell their shape
+            wanted |= {FORMAT, HEIGHT, WIDTH}
+        self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, key: int | Key) -> Any:
+        """One sample; an index alone is that of pass 0. Raises RecordError, and what the transform raises."""
+        made, _ = self._made([key if isinstance(key, tuple) else (key, 0)], None)
+        return made[0]
+
+    def __getitems__(self, keys: Sequence[Key]) -> Fetched:
+        """A batch, with one read. An error of a record comes as a value: torch would make a RuntimeError of it."""
+        fetched = Fetched()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as workers have it: where there are none, two threads for an image only wait
+        try:
+            made, fetched.left_out = self._made(keys, _LeftOut(len(keys)) if self._skip else None)
+            fetched += made
+        except ShardfeedError as error:
+            fetched.error = error
+        finally:
+            torch.set_num_threads(threads)
+        return fetched
+
+    def _made(self, keys: Sequence[Key], left_out: Skip | None) -> tuple[list[Any], Sequence[RecordError]]:
+        indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
+        places = self.samples.places(indices)
+        seeds = sample_seeds(self.order.sample_seeds(passes, places))
+        payloads: Sequence[bytes | None]
+        if left_out is None:
+            payloads = self.samples.payloads(indices)
+        else:
+            payloads = left_out.payloads(self.samples.payloads, indices)
+            if self._fill:
+                payloads, _ = fill_gaps(payloads, np.zeros(len(indices), np.int64), self.samples.name)
+        made = []
+        for payload, place, seed in zip(payloads, places.tolist(), seeds, strict=True):
+            if payload is None:
+                continue
+            try:
+                made.append(self.transform(checked_record(decode(payload, self._schema.features), self._schema), seed))
+            except IntegrityError as error:  # CRC right, content not: name the record
+                where = f"split {self.samples.name}, record {place}"
+                raise RecordError(where, error.problem, error.remedy) from None
+            except StopIteration as error:  # which a DataLoader would take for the end of the data
+                raise RuntimeError(f"the transform raised StopIteration at record {place}") from error
+        if not made and not self._may_be_empty:
+            raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
+        return made, left_out.found if left_out else ()

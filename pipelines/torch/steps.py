@@ -1,0 +1,65 @@
+"""The order as a batch sampler of PyTorch: which samples each step of the run has, from any step on, for any rank."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import Sampler
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
+from shardfeed.pipelines.torch.samples import Key
+
+
+class Steps(Sampler[list[Key]]):
+    """The keys of each step, `TorchSamples`' own, from step `start` to the end of its epoch, or without end.
+
+    Its state is the next step to be drawn, so that a `StatefulDataLoader` over it resumes too. `len` is an epoch's.
+    """
+
+    def __init__(self, order: IndexedOrder, *, rank: int = 0, ranks: int = 1, repeat: bool = False) -> None:
+        self.order, self.start = order, 0
+        self._rank, self._ranks, self._repeat = rank, ranks, repeat
+
+    def __len__(self) -> int:
+        return self.order.steps_per_epoch
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        first = self.start
+        end = None if self._repeat else (first // len(self) + 1) * len(self)
+        for step in itertools.count(first) if end is None else range(first, end):
+            self.start = step + 1
+            drawn = self.order.drawn(step, self._rank, self._ranks)
+            yield list(zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self.start}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.start = state["step"]
+
+
+class EvenSteps(Sampler[list[Key]]):
+    """Every sample once, in stored order, over all ranks: as many steps for each, none of them empty.
+
+    One rank has batches of the order's size, and a smaller one at the end. Several have consecutive shares of the
+    samples, in batches that differ by one sample at most. Raises UsageError where there are fewer samples than ranks.
+    """
+
+    def __init__(self, order: StoredOrder, *, rank: int = 0, ranks: int = 1) -> None:
+        count = order.samples
+        if count < ranks:
+            raise UsageError("ranks", f"got {ranks}, expected at most {count}, the samples of the split")
+        if ranks == 1:
+            self._cuts = [*range(0, count, order.batch_size), count]
+            return
+        steps = min(order.steps_per_epoch, count // ranks)
+        first, last = count * rank // ranks, count * (rank + 1) // ranks
+        self._cuts = [first + (last - first) * step // steps for step in range(steps + 1)]
+
+    def __len__(self) -> int:
+        return len(self._cuts) - 1
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        for start, stop in itertools.pairwise(self._cuts):
+            yield [(index, 0) for index in range(start, stop)]

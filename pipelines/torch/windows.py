@@ -1,0 +1,118 @@
+"""Which part of an image is cut: the windows that `augment` draws with TensorFlow, from the same seeds, without it.
+
+The numbers are those of `tf.random.stateless_uniform`: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel
+Random Numbers: As Easy as 1, 2, 3"), keyed as TensorFlow keys it. So a sample's window is the one that the TensorFlow
+pipeline cuts in the same epoch, but where the two exponential functions differ in their last bit and a side lies
+halfway between two pixels.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shardfeed.pipelines.orders.permutation import hashed
+
+_ATTEMPTS = 10  # as `augment` has it, and the key too
+_OWN_KEY = 0x5EED0FC209
+_PLACE = 2 * _ATTEMPTS  # where the numbers for the window's place stand; the coin follows them
+_BLOCKS = 6  # of four numbers each
+
+_32, _MASK32 = np.uint64(32), np.uint64(2**32 - 1)
+_SCRAMBLE = (np.uint64(0x3EC8F720), np.uint64(0x02461E29))  # TensorFlow's, from a seed to a key and a counter
+_TIMES = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_PLUS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+
+
+class SampleSeed(int):
+    """A sample's own seed in its epoch: an int, 0 to 2^63 - 1, for any generator, and the numbers drawn from it.
+
+    `uniform`: float32 [24], of 0..1, what the TensorFlow pipeline draws for the same sample in the same epoch.
+    """
+
+    uniform: np.ndarray
+
+
+def sample_seeds(seeds: np.ndarray) -> list[SampleSeed]:
+    """Of seeds as an order has them, int64 [k, 2]. Together, because it takes as long for one."""
+    made = []
+    numbers = hashed(seeds[:, 0], seeds[:, 1]) >> np.uint64(1)
+    for number, uniform in zip(numbers.tolist(), uniform_numbers(seeds), strict=True):
+        seed = SampleSeed(number)
+        seed.uniform = uniform
+        made.append(seed)
+    return made
+
+
+class Window(NamedTuple):
+    """Pixels of an image: rows `top` to `top + height`, columns `left` to `left + width`."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+def uniform_numbers(seeds: np.ndarray) -> np.ndarray:
+    """The first 24 numbers of TensorFlow's stateless generator, of 0..1: float32 [k, 24]. `seeds`: int64 [k, 2]."""
+    words = seeds.astype(np.uint64)  # modulo 2^64
+    with np.errstate(over="ignore"):
+        first, second = words[:, 0] + np.uint64(_OWN_KEY), words[:, 1]
+    key0, key1, low, high = _philox((first & _MASK32, first >> _32, second & _MASK32, second >> _32), *_SCRAMBLE)
+    blocks = np.arange(_BLOCKS, dtype=np.uint64)
+    words = np.broadcast_arrays(blocks, np.zeros((), np.uint64), low[:, None], high[:, None])
+    drawn = np.stack(_philox(words, key0[:, None], key1[:, None]), axis=-1).reshape(len(seeds), 4 * _BLOCKS)
+    return (drawn & np.uint64(0x7FFFFF)).astype(np.float32) * np.float32(2.0**-23)  # 23 bits, as a float32's fraction
+
+
+def _philox(
+    words: Sequence[np.ndarray], key0: np.ndarray | np.uint64, key1: np.ndarray | np.uint64
+) -> tuple[np.ndarray, ...]:
+    """Four 32-bit words, hashed; each in a uint64."""
+    a, b, c, d = words
+    for _ in range(10):
+        left, right = a * _TIMES[0], c * _TIMES[1]
+        a, b, c, d = (right >> _32) ^ b ^ key0, right & _MASK32, (left >> _32) ^ d ^ key1, left & _MASK32
+        key0, key1 = (key0 + _PLUS[0]) & _MASK32, (key1 + _PLUS[1]) & _MASK32
+    return a, b, c, d
+
+
+class RandomWindow:
+    """Windows of a share of the image within `area`, drawn evenly, and an aspect ratio within `aspect_ratio`."""
+
+    def __init__(self, area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
+        self._area = np.float32(area[0]), np.float32(area[1] - area[0])
+        low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
+        self._half_ratio = np.float32(low), np.float32(high - low)
+        self._farthest = np.float32(1 / aspect_ratio[0]), np.float32(aspect_ratio[1])
+
+    def draw(self, numbers: np.ndarray, height: int, width: int) -> Window:
+        """The window of an image of so many pixels. `numbers`: a row of `uniform_numbers`."""
+        rows, columns = np.float32(height), np.float32(width)
+        for attempt in range(_ATTEMPTS):
+            share = self._area[0] + self._area[1] * numbers[attempt]
+            stretch = self._half_ratio[0] + self._half_ratio[1] * numbers[_ATTEMPTS + attempt]
+            side = np.sqrt(share * (rows * columns))
+            tall, wide = np.rint(side * np.exp(-stretch)), np.rint(side * np.exp(stretch))
+            if 1 <= tall <= rows and 1 <= wide <= columns:
+                place = numbers[_PLACE], numbers[_PLACE + 1]
+                break
+        else:  # the largest one, in the middle
+            tall = max(1, np.rint(min(rows, columns * self._farthest[0])))
+            wide = max(1, np.rint(min(columns, rows * self._farthest[1])))
+            place = np.float32(0.5), np.float32(0.5)
+        top, left = math.floor((rows - tall + 1) * place[0]), math.floor((columns - wide + 1) * place[1])
+        return Window(top, left, int(tall), int(wide))
+
+    @staticmethod
+    def flipped(numbers: np.ndarray) -> bool:
+        """Whether the image is mirrored."""
+        return bool(numbers[_PLACE + 2] < 0.5)
+
+
+def center_window(height: int, width: int, target: tuple[int, int], crop_fraction: float) -> Window:
+    """The largest window with the aspect ratio of `target`, times `crop_fraction`, in the middle."""
+    scale = min(height / target[0], width / target[1]) * crop_fraction
+    tall, wide = (max(1, round(side * scale)) for side in target)
+    return Window((height - tall) // 2, (width - wide) // 2, tall, wide)

@@ -1,0 +1,1 @@
+"""Records as tf.data: in sequence, or by position."""

@@ -1,0 +1,222 @@
+"""tf.data of a split's serialized records, each with its number: in stored order, or shuffled by a seed.
+
+The shuffled order is made of sequential reads: shards in random order, several of them interleaved, then a shuffle
+buffer. It is a permutation of the split and a function of the seed, the split's shards and the buffer's size alone:
+neither of how many shards are read at once, nor of the machine, nor of `tf.random.set_seed`.
+
+A large buffer takes a while to fill, and nothing leaves it before. So an epoch begins with the records of a few shards,
+an eighth of the buffer's worth, which go through a small buffer of their own while the large one fills in the
+background.
+
+Damage raises, unless a `Skip` is given: TensorFlow checks the CRC of every record, and a shard with another number of
+records than the manifest says (one cut between records looks like a shorter one) is an error here. TensorFlow's message
+does not name the shard; `shardfeed verify` does. A dataset that was swapped for another one is an error, too.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.errors import UsageError
+from shardfeed.readers.skip import Skip, fill_gaps
+from shardfeed.readers.split import ShardSlice, Split
+from shardfeed.readers.tensorflow.indexed import indexed_records
+from shardfeed.readers.tensorflow.swap_check import check_at_end, checked_path, manifest_table
+
+INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
+BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again
+READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a network disk, 16 MB in all
+# Of records, read before the first one leaves: a fraction of a second from a local disk. Of the dataset's own records,
+# also where a cache holds larger ones: the order must not depend on it.
+START_BYTES = 64 << 20
+_SKIP_RECORDS = 64  # read at once where damaged ones are left out; part of which neighbour takes a gap
+_START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_started_early`
+
+ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from what is known of a shard to its (place, record)
+
+
+def serialized_records(
+    split: Split,
+    *,
+    seed: int | tf.Tensor | None = None,
+    shuffle_buffer: int = 1,
+    parallelism: int = 1,
+    damaged: Skip | None = None,
+    fill: bool = False,
+) -> tf.data.Dataset:
+    """Each sample of `split` once, as (index int64 [], record string []): its place in the whole split, its Example.
+
+    With no `seed` they come in stored order. An int64 `seed` (a number, or a tensor inside `Dataset.flat_map`)
+    gives the shuffled order; iterating again gives the same one. `shuffle_buffer` records are held in memory to be
+    shuffled, and `parallelism` shards are read at once: at most 16, and one where the order is the stored one.
+
+    With `damaged`, damaged records are left out and counted; with `fill` an intact one from beside it in the shard is
+    given again under each one's number. They are then read by the index and in Python, so not by tf.data service.
+
+    Raises UsageError for an empty split, and for a slice whose step is not 1.
+    """
+    slices = split.shard_slices()
+    if not slices:
+        raise UsageError(f"split {split.name}", "it has no samples", "nothing can be read from it")
+    table: Any = {  # the type stubs know no nested input
+        "path": [os.fsencode(s.path) for s in slices],
+        "records": tf.constant([s.records for s in slices], tf.int64),
+        "first": tf.constant([s.first for s in slices], tf.int64),
+        "skip": tf.constant([s.skip for s in slices], tf.int64),
+        # -1 is "to the end": only then is the end reached, where too many records are noticed.
+        "take": tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
+        **(manifest_table(split, slices) if damaged is None else {}),
+    }
+    shards = tf.data.Dataset.from_tensor_slices(table)
+    read = _shard_records if damaged is None else _shard_records_skipping(split.whole, damaged, fill)
+    if seed is None:
+        return shards.flat_map(read)
+    ordered = _shuffled(shards, len(slices), seed, 1)
+    start = max(1, START_BYTES * len(split) // max(1, split.record_bytes))
+    if shuffle_buffer < _START_SHARE * start:
+        records = _interleaved(ordered, read, len(slices), parallelism)
+        return _shuffled(records, shuffle_buffer, seed, 2)
+    return _started_early(ordered, read, slices, seed, start, shuffle_buffer, parallelism)
+
+
+def _interleaved(shards: tf.data.Dataset, read: ReadShard, count: int, parallelism: int) -> tf.data.Dataset:
+    """The records of `count` shards, several shards at a time."""
+    cycle = min(count, INTERLEAVED_SHARDS)
+    return shards.interleave(
+        read,
+        cycle_length=cycle,
+        block_length=BLOCK_RECORDS,
+        num_parallel_calls=min(parallelism, cycle),
+        deterministic=True,
+    )
+
+
+def _started_early(
+    shards: tf.data.Dataset,
+    read: ReadShard,
+    slices: Sequence[ShardSlice],
+    seed: int | tf.Tensor,
+    start: int,
+    shuffle_buffer: int,
+    parallelism: int,
+) -> tf.data.Dataset:
+    """The records of `shards` through a large buffer, all but the first, which go through one of `start` records.
+
+    The first ones are those of as many whole shards as make an eighth of the buffer; of one shard, where that has more,
+    only so many, and what it has left is reached by reading them a second time.
+    """
+    mean = sum(s.take for s in slices) / len(slices)
+    first_records = shuffle_buffer // _START_SHARE
+    count = min(max(1, round(first_records / mean)), len(slices) - 1)
+    takes = sorted(s.take for s in slices)
+    if count and takes[-1] <= 2 * first_records:  # whole shards
+        parts = [(shards.take(count), count), (shards.skip(count), len(slices) - count)]
+        longest = sum(takes[-count:])
+    else:
+        head = shards.take(1).map(lambda shard: _head(shard, first_records))
+        tail = shards.take(1).map(lambda shard: _tail(shard, first_records))
+        parts = [(head, 1), (tail.concatenate(shards.skip(1)), len(slices))]
+        longest = first_records
+    buffers = [min(start, longest), shuffle_buffer]
+    first, rest = (
+        _shuffled(_interleaved(part, read, number, parallelism), buffer, seed, salt)
+        for (part, number), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
+    )
+
+    return _both_read(first, rest, longest)
+
+
+def _both_read(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) -> tf.data.Dataset:
+    """`first`, of at most `longest` elements, and then `rest`; but both are read from the beginning.
+
+    A parallel interleave whose block holds all of `first`. The method `Dataset.interleave` would have two blocks of
+    `rest` wait beside its shuffle buffer, all the epoch long; the op can be told to have one record wait.
+    """
+    variants = [tf.data.experimental.to_variant(dataset) for dataset in (first, rest)]
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)
+    def part(number: tf.Tensor) -> tf.Tensor:
+        return tf.cond(number == 0, lambda: variants[0], lambda: variants[1])
+
+    chosen: Any = part  # the type stubs take it for a plain function
+    chosen = chosen.get_concrete_function()
+    specs = tf.nest.flatten(first.element_spec)
+    variant = tf.raw_ops.ParallelInterleaveDatasetV4(
+        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(2)),
+        other_arguments=chosen.captured_inputs,
+        cycle_length=2,
+        block_length=longest,
+        buffer_output_elements=1,
+        prefetch_input_elements=0,
+        num_parallel_calls=2,
+        f=chosen,
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+        deterministic="true",
+    )
+    return tf.data.experimental.from_variant(variant, first.element_spec)
+
+
+def _head(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
+    """The first `count`, at most, of the records of `shard` that belong to the view."""
+    take = shard["take"]
+    return shard | {"take": tf.where(take < 0, tf.constant(count, tf.int64), tf.minimum(take, count))}
+
+
+def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
+    """What `_head` leaves."""
+    take = shard["take"]
+    left = tf.where(take < 0, take, tf.maximum(take - count, 0))
+    return shard | {"skip": shard["skip"] + count, "take": left}
+
+
+def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
+    records = tf.data.TFRecordDataset(checked_path(shard), buffer_size=READ_BYTES)
+    counted = records.apply(tf.data.experimental.assert_cardinality(shard["records"])).enumerate(shard["first"])
+    return counted.skip(shard["skip"]).take(shard["take"]).concatenate(check_at_end(shard))
+
+
+def _shard_records_skipping(split: Split, damaged: Skip, fill: bool) -> ReadShard:
+    """As `_shard_records`, of a whole split's shards, without the damaged records."""
+
+    def read(start: int, stop: int) -> tuple[np.ndarray, list[bytes]]:
+        places = np.arange(start, stop)
+        payloads = damaged.payloads(split.payloads, places)
+        if fill:
+            records, _ = fill_gaps(payloads, np.zeros(len(places), np.int64), f"split {split.name}, sample {start}")
+        else:
+            places = places[[payload is not None for payload in payloads]]
+            records = [payload for payload in payloads if payload is not None]
+        return np.stack([places, places], axis=1), records
+
+    @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
+    def shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
+        start = shard["first"] + shard["skip"]
+        take = tf.where(shard["take"] < 0, shard["records"] - shard["skip"], shard["take"])
+        starts = tf.data.Dataset.range(start, start + take, _SKIP_RECORDS)
+        pieces = starts.map(lambda number: (number, tf.minimum(number + _SKIP_RECORDS, start + take)))
+        return indexed_records(pieces, read, parallelism=1).map(lambda places, record: (places[0], record))
+
+    return shard_records
+
+
+def _shuffled(dataset: tf.data.Dataset, buffer: int, seed: int | tf.Tensor, salt: int) -> tf.data.Dataset:
+    """`dataset.shuffle(buffer)` in an order that depends on `seed` and `salt` alone.
+
+    The method would mix in the seed of `tf.random.set_seed`, which Keras users set to initialise weights.
+    """
+    specs = tf.nest.flatten(dataset.element_spec)
+    variant = tf.raw_ops.ShuffleDatasetV3(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        buffer_size=buffer,
+        seed=seed,
+        seed2=salt,
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        reshuffle_each_iteration=False,
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+    )
+    return tf.data.experimental.from_variant(variant, dataset.element_spec)

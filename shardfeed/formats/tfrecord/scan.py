@@ -1,0 +1,236 @@
+"""Walking the records of a shard file, whole or damaged, in bounded memory.
+
+A record says where the next one starts, so a damaged length hides all that follow it. What follows is found again by
+the header itself: 12 bytes whose last four are the CRC-32C of the first eight, a length that fits, and behind it a
+payload whose CRC is right. By chance that happens once in 2^64 offsets.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from shardfeed.errors import RecordError
+from shardfeed.formats.tfrecord.framing import (
+    FOOTER_BYTES,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    crc32c,
+    extend_crc32c,
+    mask,
+    payload_length,
+    unframe,
+)
+
+_WINDOW = 1 << 20  # bytes read at once
+_SEARCHED = 1 << 18  # bytes searched at once: where all are zero, each offset takes 50 bytes of memory
+_LENGTH_BYTES = 8
+_MOST_VAIN = 8  # times the file's size
+_REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
+
+
+class Walked(NamedTuple):
+    """A record met on the way: `payload` is b"" where `error` says what is wrong with it; `offset` in bytes."""
+
+    payload: bytes
+    record: int
+    offset: int
+    error: RecordError | None
+
+
+class Piece(NamedTuple):
+    """Bytes `start` to `end` of a file: one whole record as it is `framed`, or None: not part of any whole record."""
+
+    start: int
+    end: int
+    framed: bytes | None
+
+    @property
+    def payload(self) -> bytes:
+        """What the record holds; b"" where there is none."""
+        return self.framed[HEADER_BYTES:-FOOTER_BYTES] if self.framed else b""
+
+
+def walk_records(path: str, starts: list[int] | None, count: int) -> Iterator[Walked]:
+    """`count` records by their offsets `starts`; without those as far as the lengths lead.
+
+    Damage is given, not raised. Without `starts` the walk ends at a damaged length. Raises OSError.
+    """
+    size = os.path.getsize(path)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        offset = 0
+        for record in range(count):
+            offset = starts[record] if starts is not None else offset
+            place = f"{path}, record {record}, offset {offset}"
+            length = None
+            try:
+                if offset >= size:
+                    raise RecordError(place, "behind the end of the file")
+                end = size if starts is None or record + 1 == count else min(size, starts[record + 1])
+                room = end - offset - HEADER_BYTES  # no more is made room for, whatever the length says
+                length = payload_length(os.pread(fd, HEADER_BYTES, offset), room, place)
+                framed = os.pread(fd, HEADER_BYTES + length + FOOTER_BYTES, offset)
+                yield Walked(unframe(framed, place), record, offset, None)
+            except RecordError as error:
+                yield Walked(b"", record, offset, error)
+                if starts is None and length is None:
+                    return  # its length is damaged: without an index nothing says where the next one starts
+            offset += FRAME_BYTES + (length or 0)
+    finally:
+        os.close(fd)
+
+
+def whole_records(path: str) -> Iterator[Piece]:
+    """Every record of an undamaged file, from its start to its end. Raises RecordError at the first damage, OSError."""
+    with _ShardFile(path) as file:
+        offset = 0
+        record = 0
+        while offset < file.size:
+            length = file.length_at(offset)
+            if length is None:
+                raise file.damage_at(offset, f"{path}, record {record}, offset {offset}")
+            yield Piece(offset, offset + length + FRAME_BYTES, file.read(offset, length + FRAME_BYTES))
+            offset += length + FRAME_BYTES
+            record += 1
+
+
+def pieces(path: str) -> Iterator[Piece]:
+    """A file of any content as whole records and the bytes between them, which together are all of it. Raises OSError.
+
+    Where a record is damaged, the next whole one is looked for right behind its first byte, so one whose neighbour lost
+    or gained bytes is found too, and one that stands inside a damaged record.
+    """
+    with _ShardFile(path) as file:
+        offset = 0
+        while offset < file.size:
+            length = file.length_at(offset)
+            if length is not None:
+                end = offset + length + FRAME_BYTES
+                yield Piece(offset, end, file.read(offset, length + FRAME_BYTES))
+            else:
+                end = file.next_whole(offset + 1)
+                yield Piece(offset, end, None)
+            offset = end
+
+
+def header_offsets(data: bytes, room: int) -> list[int]:
+    """Every offset in `data` at which 12 bytes are a record's header: right CRC, and a length that fits.
+
+    `room`: bytes of the file from the start of `data` on.
+    """
+    windows = len(data) - HEADER_BYTES + 1
+    if windows <= 0 or room < FRAME_BYTES:
+        return []
+    values = np.frombuffer(data, np.uint8)
+    # The high bytes of a length that fits are zero; in compressed data few offsets have so many zeros.
+    low = max(1, ((room - FRAME_BYTES).bit_length() + 7) // 8)
+    at = None
+    for byte in range(_LENGTH_BYTES - 1, low - 1, -1):
+        at = np.flatnonzero(values[byte : byte + windows] == 0) if at is None else at[values[at + byte] == 0]
+    if at is None:
+        at = np.arange(windows)
+    headers = np.lib.stride_tricks.sliding_window_view(values, HEADER_BYTES)[at]
+    lengths = np.ascontiguousarray(headers[:, :_LENGTH_BYTES]).view("<u8")[:, 0]
+    stored = np.ascontiguousarray(headers[:, _LENGTH_BYTES:]).view("<u4")[:, 0]
+    fits = lengths <= np.maximum(room - FRAME_BYTES - at, 0).astype(np.uint64)
+    fits &= at <= room - FRAME_BYTES
+    right = fits & (_masked(_length_crcs(headers)) == stored)
+    return at[right].tolist()
+
+
+def _length_crcs(headers: np.ndarray) -> np.ndarray:
+    """CRC-32C of the first eight bytes of each row, uint32 [n]."""
+    tables = _byte_tables()
+    crcs = np.full(len(headers), crc32c(bytes(_LENGTH_BYTES)), np.uint32)
+    for byte in range(_LENGTH_BYTES):
+        crcs ^= tables[byte][headers[:, byte]]
+    return crcs
+
+
+@cache
+def _byte_tables() -> np.ndarray:
+    """uint32 [8, 256]: what value b of byte j of eight changes in their CRC. A CRC is linear, so they add up by xor."""
+    zeros = crc32c(bytes(_LENGTH_BYTES))
+    eight = [bytes(j) + bytes((b,)) + bytes(_LENGTH_BYTES - 1 - j) for j in range(_LENGTH_BYTES) for b in range(256)]
+    return np.array([crc32c(data) ^ zeros for data in eight], np.uint32).reshape(_LENGTH_BYTES, 256)
+
+
+def _masked(crcs: np.ndarray) -> np.ndarray:
+    """`framing.mask` of each, uint32 [n]."""
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8)
+
+
+class _ShardFile:
+    """A file read forward through one window of a megabyte. `size` in bytes."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._fd).st_size
+        self._start, self._data = 0, b""
+        self._vain = 0  # bytes behind headers that were no records
+
+    def __enter__(self) -> "_ShardFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` on, fewer at the file's end."""
+        if offset < self._start or offset + size > self._start + len(self._data):
+            if size > _WINDOW:
+                return os.pread(self._fd, size, offset)
+            self._start, self._data = offset, os.pread(self._fd, _WINDOW, offset)
+        at = offset - self._start
+        return self._data[at : at + size]
+
+    def length_at(self, offset: int) -> int | None:
+        """The payload's length of the whole record at `offset`; None where there is none.
+
+        A long payload's CRC is made in pieces: a length that lies must not make anyone allocate for it.
+        """
+        try:
+            length = payload_length(self.read(offset, HEADER_BYTES), self.size - offset - HEADER_BYTES, "")
+        except RecordError:
+            return None
+        crc = 0
+        body = offset + HEADER_BYTES
+        for start in range(body, body + length, _WINDOW):
+            crc = extend_crc32c(crc, self.read(start, min(_WINDOW, body + length - start)))
+        return length if self.read(body + length, FOOTER_BYTES) == mask(crc).to_bytes(4, "little") else None
+
+    def damage_at(self, offset: int, place: str) -> RecordError:
+        """What is wrong with the record at `offset`."""
+        try:
+            length = payload_length(self.read(offset, HEADER_BYTES), self.size - offset - HEADER_BYTES, place)
+            unframe(self.read(offset, length + FRAME_BYTES), place)
+        except RecordError as error:
+            return RecordError(place, error.problem, _REMEDY)
+        return RecordError(place, "it changed while it was read", "read it again")
+
+    def next_whole(self, offset: int) -> int:
+        """Where the first whole record from `offset` on starts; the file's end when there is none.
+
+        Headers without a record behind them come by forgery only. They cannot make each byte be read as often as there
+        are headers: once such ones had spoken of several times the file's size, no more of them are looked behind.
+        """
+        while self.size - offset >= FRAME_BYTES:
+            data = os.pread(self._fd, _SEARCHED, offset)
+            zeros = len(data) - len(data.lstrip(b"\0"))
+            if zeros > HEADER_BYTES:  # a hole: twelve zeros are no header, and every offset of it would be looked at
+                offset += zeros - HEADER_BYTES
+                continue
+            for at in header_offsets(data, self.size - offset):
+                length = int.from_bytes(data[at : at + _LENGTH_BYTES], "little")
+                if self._vain + length > _MOST_VAIN * self.size + _WINDOW:
+                    continue
+                if self.length_at(offset + at) is not None:
+                    return offset + at
+                self._vain += length
+            if len(data) < HEADER_BYTES:
+                break  # the file became shorter meanwhile
+            offset += len(data) - HEADER_BYTES + 1
+        return self.size

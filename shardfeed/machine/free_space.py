@@ -1,0 +1,71 @@
+"""Whether a directory has room for so many bytes: its file system, and, where that is in memory, the memory granted.
+
+A file system in memory says it has room for half of the machine's memory, also in a container that was granted a tenth
+of it: what is written there counts against that grant, and ends the container when it is used up.
+"""
+
+import errno
+import os
+from typing import NamedTuple
+
+from shardfeed.errors import StorageError
+from shardfeed.machine.budget import memory_budget, memory_free
+
+KEPT_SHARE = 1 / 4  # of the memory granted, left for what uses the files: about what a shuffle buffer may take
+_IN_MEMORY = ("tmpfs", "ramfs")
+
+
+class Room(NamedTuple):
+    """What a directory had room for when it was looked at: `free` bytes; `where` and `remedy` are words about them."""
+
+    directory: str
+    free: int
+    where: str
+    remedy: str = ""
+
+    def check(self, needed: int, remedy: str) -> None:
+        """Raise StorageError (ENOSPC) where that does not suffice for `needed` bytes; nothing is written."""
+        if needed > self.free:
+            problem = f"{size_text(needed)} are needed, {size_text(self.free)} are free {self.where}"
+            error = StorageError(self.directory, problem, f"what would help: {self.remedy}{remedy}")
+            error.errno = errno.ENOSPC
+            raise error
+
+
+def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
+    """Of `directory`, which is there. In memory, `kept_share` of what was granted must stay unused by everything."""
+    state = os.statvfs(directory)
+    free = state.f_bavail * state.f_frsize
+    if not is_in_memory(directory):
+        return Room(directory, free, "in its file system")
+    spare = max(0, memory_free() - int(memory_budget() * kept_share))
+    if spare < free or state.f_blocks == 0:  # 0: a file system without a limit of its own
+        kept = f", {kept_share:.0%} of which are kept" if kept_share else ""
+        return Room(directory, spare, f"of the memory granted{kept}")
+    larger = "a larger one (docker run --shm-size=...), "
+    return Room(directory, free, "in its file system, which is in memory", larger)
+
+
+def check_room(directory: str, needed: int, remedy: str) -> None:
+    """Raise StorageError (ENOSPC) where `needed` bytes have no room in `directory`, which is there; nothing is written.
+
+    In memory at most three quarters of what was granted may be used, by everything together.
+    """
+    room_in(directory).check(needed, remedy)
+
+
+def is_in_memory(directory: str) -> bool:
+    """Whether a directory's file system is in memory (tmpfs, like /dev/shm)."""
+    device = os.stat(directory).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo") as file:  # proc(5): "id parent major:minor ... - type source options"
+            mounts = [line.split() for line in file]
+    except OSError:  # not Linux
+        return False
+    return any(words[2] == wanted and words[words.index("-", 6) + 1] in _IN_MEMORY for words in mounts)
+
+
+def size_text(size: int) -> str:
+    """Bytes for a reader: "64 MB", "2.25 GB"; in powers of 1000."""
+    return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

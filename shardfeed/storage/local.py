@@ -1,0 +1,308 @@
+"""The one place that writes to disk. Nothing half-written is ever visible under a final name.
+
+Every file is written under a temporary name, fsynced, renamed, and its directory fsynced; a finished directory is
+published by one rename. A failed fsync is never retried: the kernel may have dropped the pages and report success
+the second time. The checksum of a file on disk, which readers compare with what was written, is here too.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from shardfeed.errors import BusyError, StorageError, escape
+from shardfeed.formats.tfrecord.framing import extend_crc32c
+
+TEMPORARY = ".partial"  # suffix of a file that is being written
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+_RENAME_EXCHANGE = 2  # linux/fs.h
+_AT_FDCWD = -100
+_IOV_MAX = 1024  # limits.h: buffers in one writev
+_MOST_WAITING = _IOV_MAX // 2  # buffers: a record has a few
+_CHUNK = 1 << 20
+_FEW_FILES = 1000  # left on a disk: so few that they are worth a word
+_SETTLE = 0.05  # seconds: who takes a lock writes its name within microseconds
+_NAMELESS = 1.0  # seconds after which the owner of a lock is called "another run"
+# Bytes: the disk starts on so many while the next are made, so that fsync has little left to wait for.
+_WRITEBACK = 8 << 20
+_GATHER = 1 << 20  # bytes written at once: fewer, larger calls take a third less of the system's time
+_SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
+_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+_T = TypeVar("_T")
+
+
+def _guard(path: str | bytes, verb: str, action: Callable[[], _T]) -> _T:
+    """Run a system call; an OSError becomes a StorageError that says what could not be done, where, and why."""
+    try:
+        return action()
+    except OSError as error:
+        raise storage_error(path, verb, error) from error
+
+
+def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
+    """The StorageError for an `error` met while doing `verb` ("write", "rename") at `path`; keeps its errno."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    remedy = "run the same command again to resume"
+    if error.errno in NO_ROOM:
+        with suppress(OSError):
+            free = free_space(os.path.dirname(os.path.abspath(os.fsdecode(path))))
+            remedy = f"{free_text(free)}: make room, then {remedy}"
+    wrapped = StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy)
+    wrapped.errno = error.errno
+    return wrapped
+
+
+class Free(NamedTuple):
+    """What a process without privileges may still write: bytes, and files, None where there is no such limit."""
+
+    size: int
+    files: int | None
+
+
+def free_space(directory: str) -> Free:
+    """What is free on the disk of a directory. Raises OSError."""
+    disk = os.statvfs(directory)
+    return Free(disk.f_bavail * disk.f_frsize, disk.f_favail if disk.f_files else None)
+
+
+def free_text(free: Free) -> str:
+    """ "1,234 bytes are free", and the number of files where that may be what is missing."""
+    few = free.files is not None and free.files < _FEW_FILES
+    return f"{free.size:,} bytes and {free.files} files (inodes) are free" if few else f"{free.size:,} bytes are free"
+
+
+def fsync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+
+    def sync() -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    _guard(path, "fsync", sync)
+
+
+class NewFile:
+    """A file that appears under `path` only when it is whole: `with NewFile(path) as f: f.write([...])`.
+
+    Leaving the block normally makes it durable and renames it; leaving it by an exception removes it.
+    `size` and `crc32c` are those of everything given to `write` so far. Without `sync_directory` the name is durable
+    only after the next `fsync_directory`, or the next NewFile in the same directory.
+    """
+
+    def __init__(self, path: str, *, sync_directory: bool = True) -> None:
+        self.path = path
+        self._sync_directory = sync_directory
+        self.size = 0
+        self.crc32c = 0
+        self._waiting: list[bytes] = []
+        self._written = 0  # bytes, of `size`
+        self._begun = 0  # bytes from the start that the disk was asked to begin writing
+        self._temporary = path + TEMPORARY
+        self._fd = _guard(
+            path, "create", lambda: os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        )
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Append the buffers in order, which are kept until there is about a megabyte to write."""
+        self._waiting += parts
+        for part in parts:
+            self.crc32c = extend_crc32c(self.crc32c, part)
+            self.size += len(part)
+        if self.size - self._written >= _GATHER or len(self._waiting) >= _MOST_WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what waits, whatever number of system calls that takes."""
+        parts, self._waiting = self._waiting, []
+        wanted = self.size - self._written
+        try:
+            written = os.writev(self._fd, parts) if len(parts) <= _IOV_MAX else 0
+        except OSError as error:
+            raise storage_error(self.path, "write", error) from error
+        if written != wanted:  # a short write: disk nearly full, or more buffers than one call takes
+            rest = memoryview(b"".join(parts))[written:]
+            while rest:
+                done = _guard(self.path, "write", lambda r=rest: os.write(self._fd, r))
+                rest = rest[done:]
+        self._written = self.size
+        if self._written - self._begun >= _WRITEBACK and _sync_file_range is not None:
+            # Its result says nothing: an error is kept by the kernel for fsync, and no file system must know this call.
+            _sync_file_range(self._fd, self._begun, self._written - self._begun, _SYNC_FILE_RANGE_WRITE)
+            self._begun = self._written
+
+    def __enter__(self) -> "NewFile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+                _guard(self.path, "fsync", lambda: os.fsync(self._fd))
+        except BaseException as raised:
+            kind = type(raised)
+            raise
+        finally:
+            with suppress(OSError):  # after fsync it has nothing left to say, and before, another error is on its way
+                os.close(self._fd)
+            if kind is not None:
+                self._remove()
+        if kind is None:
+            try:
+                _guard(self.path, "rename", lambda: os.rename(self._temporary, self.path))
+            except BaseException:
+                self._remove()
+                raise
+            if self._sync_directory:
+                fsync_directory(os.path.dirname(self.path) or ".")
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._temporary)
+
+
+def write_file(path: str, data: bytes) -> tuple[int, int]:
+    """Write a whole file atomically and durably; its size in bytes and CRC-32C."""
+    with NewFile(path) as file:
+        file.write([data])
+    return file.size, file.crc32c
+
+
+def make_directory(path: str) -> None:
+    """Create one directory if it is not there, durably."""
+
+    def make() -> None:
+        with suppress(FileExistsError):
+            os.mkdir(path)
+
+    _guard(path, "create the directory", make)
+    fsync_directory(os.path.dirname(path) or ".")
+
+
+def publish(staged: str, final: str) -> None:
+    """Give a finished directory its final name, which must not exist, by one rename."""
+    fsync_directory(staged)
+    _guard(final, "rename the finished directory to", lambda: os.rename(staged, final))
+    fsync_directory(os.path.dirname(final) or ".")
+
+
+def move_files(paths: Sequence[str], directory: str) -> None:
+    """Move finished files, under their names, into another directory of their file system, durably."""
+    for path in paths:
+        final = os.path.join(directory, os.path.basename(path))
+        _guard(final, "rename", lambda path=path, final=final: os.rename(path, final))
+    fsync_directory(directory)
+
+
+def exchange(staged: str, final: str) -> None:
+    """Swap two directories atomically: a reader opens the old one or the new one, never a mix.
+
+    Raises StorageError where the file system has no RENAME_EXCHANGE (Linux only; not on NFS).
+    """
+    fsync_directory(staged)
+
+    def swap() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        renameat2 = getattr(libc, "renameat2", None)
+        if renameat2 is None:
+            raise OSError(errno.ENOSYS, "renameat2")
+        a, b = os.fsencode(staged), os.fsencode(final)
+        if renameat2(_AT_FDCWD, a, _AT_FDCWD, b, _RENAME_EXCHANGE) != 0:
+            raise OSError(ctypes.get_errno(), "renameat2")
+
+    _guard(final, "swap in the new dataset", swap)
+    fsync_directory(os.path.dirname(final) or ".")
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and all in it, if it is there."""
+
+    def remove() -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    _guard(path, "remove", remove)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if it is there."""
+
+    def remove() -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    _guard(path, "remove", remove)
+
+
+class Lock:
+    """One writer per output: an flock on `path`, which ends with its process, however it ends.
+
+    The file holds who owns it, for the other's message, and is removed on release. Raises BusyError when taken.
+    """
+
+    def __init__(self, path: str, owner: str) -> None:
+        self.path = path
+        while True:
+            self._fd = _guard(path, "create", lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                first = self._first()
+                os.close(self._fd)
+                raise BusyError(path, f"{first} is writing this output", "wait for it, or stop it") from None
+            except OSError as error:
+                os.close(self._fd)
+                raise storage_error(path, "lock", error) from error
+            # The owner before us may have removed the file between our open and our lock: then others lock a new one.
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_ino == os.fstat(self._fd).st_ino:
+                    break
+            os.close(self._fd)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, owner.encode(), 0)
+        except OSError as error:
+            self.release()
+            raise storage_error(path, "write", error) from error
+
+    def _first(self) -> str:
+        """Who has the lock. Not what a dead owner left, if the new one just took it over."""
+        deadline = time.monotonic() + _NAMELESS
+        while True:
+            time.sleep(_SETTLE)
+            name = os.pread(self._fd, 200, 0).decode("utf-8", "replace").strip()
+            if name or time.monotonic() > deadline:
+                return escape(name) or "another run"
+
+    def release(self) -> None:
+        """Remove the file and let the next run in. Raises nothing: a file that stays is no lock."""
+        with suppress(StorageError):
+            remove_file(self.path)
+        with suppress(OSError):
+            os.close(self._fd)
+
+
+def file_checksum(path: str) -> tuple[int, int]:
+    """Size in bytes and CRC-32C of a whole file, read in pieces that stay in the processor's cache. Raises OSError."""
+    size = crc = 0
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while chunk := os.read(fd, _CHUNK):
+            size += len(chunk)
+            crc = extend_crc32c(crc, chunk)
+    finally:
+        os.close(fd)
+    return size, crc

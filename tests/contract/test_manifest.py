@@ -1,0 +1,160 @@
+"""The manifest: canonical, round-trips, and notices every change."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.formats.tfrecord.framing import crc32c
+from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_manifest, read_manifest
+from shardfeed.naming import check_split_name, dataset_name, shard_stem
+from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
+
+
+def example(columns: Mapping[str, FileInfo] | None = None) -> Manifest:
+    features = image_features(sha256=True) | {LABEL: Feature("int64"), TEXT: Feature("bytes")}
+    schema = Schema(features, {LABEL: ("Gänse", "b")})
+    shards = (
+        ShardInfo(2, FileInfo(100, 1), FileInfo(10, 2)),
+        ShardInfo(1, FileInfo(60, 0xFFFFFFFF), FileInfo(5, 4)),
+    )
+    split = SplitInfo("train", shards, {LABEL: (1, 2)}, {"jpeg": 3}, columns or {})
+    return Manifest(
+        "flowers", schema, {"train": split}, {"a.txt": FileInfo(3, 9)}, "ab" * 16, {"seed": 0}, {"E_X": 1}, {"p": "1"}
+    )
+
+
+def test_round_trip() -> None:
+    manifest = example()
+    again = parse_manifest(manifest.to_bytes(), "m")
+    assert again == manifest
+    assert again.splits["train"].records == 3
+    assert again.splits["train"].size == 160
+    assert again.files()["train-00001-of-00002.tfindex"] == FileInfo(5, 4)
+
+
+def test_label_columns() -> None:
+    manifest = example({LABEL: FileInfo(140, 7), "image/grade/label": FileInfo(140, 8)})
+    again = parse_manifest(manifest.to_bytes(), "m")
+    assert again == manifest
+    assert again.splits["train"].columns[LABEL] == FileInfo(140, 7)
+    assert again.files()["train.image.class.label.npy"] == FileInfo(140, 7)
+    written = json.loads(manifest.to_bytes())["splits"]["train"]["columns"]["image/grade/label"]
+    assert written == {"file": "train.image.grade.label.npy", "bytes": 140, "crc32c": "00000008"}
+
+
+def test_a_manifest_without_columns_is_the_one_of_before() -> None:
+    data = example().to_bytes()
+    assert b"columns" not in data
+    assert crc32c(data) == 0xD7C18A36, "as written before there were columns"
+    assert parse_manifest(data, "m").to_bytes() == data
+
+
+@pytest.mark.promise(25)
+def test_every_flipped_bit_and_every_cut_is_found() -> None:
+    data = example().to_bytes()
+    for bit in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(IntegrityError):
+            parse_manifest(bytes(damaged), "m")
+    for cut in range(len(data)):
+        with pytest.raises(IntegrityError):
+            parse_manifest(data[:cut], "m")
+    with pytest.raises(IntegrityError):
+        parse_manifest(data + b"\n", "m")
+
+
+def signed(content: dict[str, Any]) -> bytes:
+    """The bytes of a manifest that holds `content`, with a checksum that is right."""
+    content.pop("crc32c", None)
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    content["crc32c"] = f"{crc32c(text.encode()):08x}"
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+@pytest.mark.promise(25)
+def test_a_newer_format_is_named() -> None:
+    content = json.loads(example().to_bytes())
+    assert signed(dict(content)) == example().to_bytes()
+    content["format_version"] += 1
+    with pytest.raises(IntegrityError, match="format version 2, this release reads 1; install a newer") as caught:
+        parse_manifest(signed(content), "m")
+    assert caught.value.exit_code == 4
+    content["what"] = {"is": "not known yet"}
+    del content["splits"]
+    with pytest.raises(IntegrityError, match="format version 2, this release reads 1; install a newer"):
+        parse_manifest(signed(content), "m")
+
+
+@pytest.mark.promise(25)
+def test_a_changed_version_is_damage_not_a_newer_format() -> None:
+    data = example().to_bytes()
+    changed = data.replace(b'"format_version": 1', b'"format_version": 3')
+    assert changed != data
+    with pytest.raises(IntegrityError, match="changed since it was written") as caught:
+        parse_manifest(changed, "m")
+    assert "newer" not in str(caught.value)
+
+
+SHARD: list[str | int] = ["splits", "train", "shards", 0]
+IMPOSSIBLE: list[tuple[list[str | int], Any]] = [
+    (["name"], 5),
+    (["fingerprint"], None),
+    (["rejected", "E_X"], "1"),
+    (["made_by", "p"], 1),
+    (["sidecars", "../a.txt"], {"bytes": 3, "crc32c": "00000009"}),
+    (["sidecars", "manifest.json"], {"bytes": 3, "crc32c": "00000009"}),
+    (["sidecars", "a.txt", "crc32c"], "-0000001"),
+    (["sidecars", "a.txt", "crc32c"], "100000000"),
+    (["sidecars", "a.txt", "bytes"], 10**30),
+    (["splits", "train", "formats", "jpeg"], -1),
+    ([*SHARD, "records"], 10**9),
+    ([*SHARD, "records"], 10**30),
+    ([*SHARD, "bytes"], 2**63 - 1),
+    (["features", "image/class/label", "class_names"], [1, 2]),
+    (["features", "a\ud800"], {"dtype": "int64", "shape": []}),
+]
+
+
+@pytest.mark.promise(22)
+@pytest.mark.parametrize(("where", "value"), IMPOSSIBLE, ids=map(str, range(len(IMPOSSIBLE))))
+def test_a_checksum_that_is_right_does_not_make_it_a_manifest(where: list[str | int], value: Any) -> None:
+    """What would be an OverflowError, a file outside the directory or gigabytes of zeros later is refused here."""
+    content: Any = json.loads(example().to_bytes())
+    at = content
+    for key in where[:-1]:
+        at = at[key]
+    at[where[-1]] = value
+    if where[-1] in ("records", "bytes"):  # their sums are right too
+        split = content["splits"]["train"]
+        split |= {total: sum(shard[total] for shard in split["shards"]) for total in ("records", "bytes")}
+    with pytest.raises(IntegrityError, match="not a manifest"):
+        parse_manifest(signed(content), "m")
+
+
+def test_what_is_no_dataset_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no manifest\.json in it"):
+        read_manifest(str(tmp_path))
+    with pytest.raises(UsageError, match="no such directory"):
+        read_manifest(str(tmp_path / "none"))
+
+
+def test_names() -> None:
+    assert shard_stem("train", 3, 8) == "train-00003-of-00008"
+    assert dataset_name("my flowers-2") == "my_flowers_2"
+    assert dataset_name("2024") == "dataset_2024"
+    with pytest.raises(UsageError, match="rename the split"):
+        check_split_name("train-1")
+
+
+def test_schema_is_checked() -> None:
+    with pytest.raises(UsageError, match="a class is named twice"):
+        Schema({LABEL: Feature("int64")}, {LABEL: ("a", "a")})
+    with pytest.raises(UsageError, match="belong to an int64 feature"):
+        Schema({TEXT: Feature("bytes")}, {TEXT: ("a",)})
+    with pytest.raises(UsageError, match="expected 'bytes'"):
+        Feature("uint8")  # type: ignore[arg-type]  # what the check is for

@@ -1,0 +1,293 @@
+"""The engine's watch over its workers: lost ones, poisonous and endless images, orphans, signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from shardfeed.converters.conversion import convert
+from shardfeed.converters.engines.local_engine import LocalEngine
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.sources.source import Sample
+from shardfeed.errors import StorageError, UsageError, WorkerLostError
+from shardfeed.schema import LABEL, Feature, Schema, image_features
+
+SCHEMA = Schema(image_features(sha256=False), {})
+
+
+def task(directory: Path, number: int, images: list[object]) -> ShardTask:
+    samples = tuple(Sample(b"%d-%d" % (number, i), image) for i, image in enumerate(images))  # type: ignore[arg-type]
+    return ShardTask(str(directory), "train", number, 9, 0, samples, SCHEMA, ImageOptions())
+
+
+def run(engine: LocalEngine, tasks: list[ShardTask]) -> dict[int, Receipt]:
+    with engine:
+        return {receipt.number: receipt for receipt in engine.run(iter(tasks))}
+
+
+@pytest.fixture
+def image(flowers_folder: Path) -> bytes:
+    return (flowers_folder / "rose" / "0001.jpg").read_bytes()
+
+
+def killed(signal_number: int) -> Callable[[], bytes]:
+    """A picklable callable that ends its process: every time it is asked for the image."""
+    return partial(signal.raise_signal, signal_number)  # type: ignore[return-value]
+
+
+def test_shards_of_many_workers(tmp_path: Path, image: bytes) -> None:
+    engine = LocalEngine(3)
+    receipts = run(engine, [task(tmp_path, n, [image] * n) for n in range(7)])
+    assert {n: r.info.records for n, r in receipts.items()} == {n: n for n in range(7)}
+    assert engine.done() == (21, 21 * len(image))
+    assert engine.warnings == []
+
+
+def test_a_worker_has_its_next_shard_before_a_receipt_is_handed_out(tmp_path: Path, image: bytes) -> None:
+    """Keeping a receipt takes the disk a while. None is made before it is kept: that might raise, and takes memory."""
+    made = []
+
+    def tasks() -> Iterator[ShardTask]:
+        for number in range(6):
+            made.append(number)
+            yield task(tmp_path, number, [image])
+
+    with LocalEngine(1) as engine:
+        for done, receipt in enumerate(engine.run(tasks())):
+            assert receipt.number == done
+            given = engine._workers[0].task
+            assert given is None if done == 5 else given is not None and given.number == done + 1
+            assert made == list(range(min(6, done + 2)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+@pytest.mark.promise(8)
+def test_an_image_that_kills_its_worker_is_condemned(tmp_path: Path, image: bytes, number: int) -> None:
+    """RELIABILITY 8."""
+    receipts = run(LocalEngine(2), [task(tmp_path, 0, [image, killed(number), image]), task(tmp_path, 1, [image])])
+    assert [(r.key, r.what) for r in receipts[0].rejected] == [(b"0-1", RejectCode.DECODER_CRASH.value)]
+    assert receipts[0].info.records == 2
+    assert receipts[1].info.records == 1
+
+
+@pytest.mark.promise(9)
+def test_an_endless_image_is_condemned(tmp_path: Path, image: bytes) -> None:
+    """RELIABILITY 9."""
+    engine = LocalEngine(1, image_timeout=1.0)
+    started = time.monotonic()
+    receipts = run(engine, [task(tmp_path, 0, [image, partial(time.sleep, 60), image])])
+    assert [(r.key, r.what) for r in receipts[0].rejected] == [(b"0-1", RejectCode.DECODE_TIMEOUT.value)]
+    assert receipts[0].info.records == 2
+    assert time.monotonic() - started < 20
+    assert len(engine.warnings) == 2
+
+
+@pytest.mark.promise(7)
+def test_a_worker_lost_once_costs_nothing(tmp_path: Path, image: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELIABILITY 7: as the kernel does when memory is short."""
+    (tmp_path / "image").write_bytes(image)
+    (tmp_path / "killonce.py").write_text(
+        "import os, signal\nfrom pathlib import Path\n"
+        "def once(marker):\n"
+        "    flag = marker + '.seen'\n"
+        "    if not os.path.exists(flag):\n"
+        "        Path(flag).touch()\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return Path(marker).read_bytes()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import killonce  # pyright: ignore[reportMissingImports]  # written three lines above
+
+    engine = LocalEngine(2)
+    image_once = partial(killonce.once, str(tmp_path / "image"))
+    receipts = run(engine, [task(tmp_path, 0, [image, image_once, image]), task(tmp_path, 1, [image] * 5)])
+    assert receipts[0].rejected == ()
+    assert receipts[0].info.records == 3
+    assert receipts[1].info.records == 5
+    assert len(engine.warnings) == 1
+    assert "was lost at image 1 of train-00000-of-00009 (exit code -9)" in engine.warnings[0]
+
+
+@pytest.mark.promise(7)
+def test_a_shard_that_loses_too_many_workers(tmp_path: Path) -> None:
+    images: list[object] = [killed(signal.SIGKILL)] * 3
+    receipts = run(LocalEngine(1), [task(tmp_path, 0, images)])
+    assert len(receipts[0].rejected) == 3
+    with pytest.raises(WorkerLostError, match="lost 8 workers"):
+        # The worker dies while it reads the task, at no image: nothing can be condemned.
+        run(LocalEngine(1), [task(tmp_path, 0, [Deadly()])])
+
+
+class Deadly:
+    """Kills whoever unpickles it."""
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return signal.raise_signal, (signal.SIGKILL,)
+
+
+def test_what_cannot_be_sent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import types
+
+    module = types.ModuleType("only_here")
+    module.load = types.FunctionType(compile("b'x'", "only_here", "eval"), {}, "load")  # type: ignore[attr-defined]
+    module.load.__module__ = module.load.__qualname__ = "only_here"  # type: ignore[attr-defined]
+    module.load.__qualname__ = "load"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    with pytest.raises(UsageError, match=r"cannot be sent to workers.*define the class or function in a module"):
+        run(LocalEngine(1), [task(tmp_path, 0, [module.load])])  # type: ignore[attr-defined]
+
+
+def test_a_workers_error_keeps_its_class_and_trace(tmp_path: Path, image: bytes) -> None:
+    with pytest.raises(StorageError, match="No such file or directory") as caught:
+        run(LocalEngine(2), [task(tmp_path / "none", 0, [image])])
+    assert caught.value.exit_code == 5
+    assert "write_shard" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(("workers", "method"), [(0, "spawn"), (1, "fork"), (1, "x")])
+def test_arguments_are_checked(workers: int, method: str) -> None:
+    with pytest.raises(UsageError):
+        LocalEngine(workers, method)
+
+
+def descendants(pid: int) -> set[int]:
+    """Every live process below `pid`, by /proc."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                fields = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                parents[int(name)] = int(fields[1])
+    found: set[int] = set()
+    while more := {p for p, parent in parents.items() if parent in found | {pid}} - found:
+        found |= more
+    return found
+
+
+def write_slow_conversion(folder: Path, out: Path) -> None:
+    """slow.py: a conversion that takes minutes, as each image sleeps."""
+    script = (
+        "import sys, time\nfrom functools import partial\n"
+        "from shardfeed.converters import convert, Sample\n"
+        "class Slow:\n"
+        "    features = {}; class_names = {}\n"
+        "    def __len__(self): return 100\n"
+        "    def __getitem__(self, i): return Sample(b'%d' % i, partial(time.sleep, 5))\n"
+        f"convert(Slow(), {str(out)!r}, workers=3, shards=4, start_method=sys.argv[1])\n"
+    )
+    (folder / "slow.py").write_text(script)
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> None:
+    """RELIABILITY 6: gone within 2 s of a SIGKILL that only the parent gets."""
+    write_slow_conversion(tmp_path, tmp_path / "out")
+    process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py"), method])
+    deadline = time.monotonic() + 20
+    while len(below := descendants(process.pid)) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(below) >= 4, "three workers and the resource tracker or the fork server"
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    time.sleep(2)
+    alive = {
+        pid for pid in below if os.path.exists(f"/proc/{pid}") and " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    }
+    assert not alive
+
+
+@pytest.mark.promise(5)
+def test_ctrl_c_while_workers_start_prints_one_line(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(300)
+    command = [
+        sys.executable,
+        "-m",
+        "shardfeed.tools.cli",
+        "convert",
+        str(root),
+        str(tmp_path / "out"),
+        "--workers",
+        "2",
+    ]
+    for _ in range(5):
+        process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        while len(descendants(process.pid)) < 3 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+        assert (process.returncode, errors) == (130, "shardfeed: interrupted; run the same command again to go on\n")
+
+
+@pytest.mark.promise(5)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_command_within_five_seconds(
+    folder: Callable[..., Path], tmp_path: Path, number: int, code: int
+) -> None:
+    """RELIABILITY 5: whole process group or parent alone, workers gone, resumable."""
+    root = folder(1500)
+    command = [sys.executable, "-m", "shardfeed.tools.cli", "convert", str(root), str(tmp_path / "out")]
+    command += ["--shards", "12", "--workers", "2", "--quiet"]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    receipts = tmp_path / ".out.staging" / "receipts"
+    deadline = time.monotonic() + 30
+    # A whole one: the signal may come before the name of a partial one is final.
+    while not any(receipts.glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    below = descendants(process.pid)
+    started = time.monotonic()
+    os.killpg(process.pid, number)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == code, errors
+    assert time.monotonic() - started < 5
+    assert "run the same command again to go on" in errors
+    assert "Traceback" not in errors
+    assert not {pid for pid in below if os.path.exists(f"/proc/{pid}/exe")}
+    assert not (tmp_path / "out").exists()
+    assert any(receipts.iterdir())
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+class Breaks:
+    """A source that fails while its last shard is put together."""
+
+    features: ClassVar = {LABEL: Feature("int64")}
+    class_names: ClassVar = {LABEL: ("a", "b")}
+
+    def __init__(self, paths: list[Path], calls: int) -> None:
+        self.paths, self.left = paths, calls
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> Sample:
+        self.left -= 1
+        if not self.left:
+            raise RuntimeError("the network is down")
+        return Sample(b"%d" % i, self.paths[i].read_bytes(), {LABEL: i % 2})
+
+
+@pytest.mark.promise(4)
+def test_what_is_done_is_kept_when_the_source_fails(folder: Callable[..., Path], tmp_path: Path) -> None:
+    paths = sorted(folder(12).rglob("*.jpg"))
+    whole = Breaks(paths, -1)
+    convert(whole, tmp_path / "whole", shards=4, workers=1)
+    calls = -1 - whole.left
+    with pytest.raises(RuntimeError, match="network"):
+        convert(Breaks(paths, calls - 1), tmp_path / "out", shards=4, workers=1)
+    # The last shard could not be made; the one before it was being written, and those before are done.
+    assert len(list((tmp_path / ".out.staging" / "receipts").iterdir())) == 2

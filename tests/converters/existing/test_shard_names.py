@@ -1,0 +1,65 @@
+"""Which files are shards of which split, by their names alone."""
+
+import pytest
+
+from shardfeed.converters.existing.shard_names import find_splits, natural
+from shardfeed.errors import UsageError
+
+
+def splits(*names: str, split_name: str | None = None) -> dict[str, tuple[str | None, ...]]:
+    return {split.name: split.files for split in find_splits("/d", names, split_name)}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["train-00000-of-00002", "train-00001-of-00002"], "train"),  # the Model Garden
+        (["train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord"], "train"),
+        (["mnist-train.tfrecord-00000-of-00002", "mnist-train.tfrecord-00001-of-00002"], "train"),  # TFDS
+        (["x.tfrecord-00000-of-00002", "x.tfrecord-00001-of-00002"], "x"),
+        (["coco_val.record-00000-of-00002", "coco_val.record-00001-of-00002"], "val"),  # Object Detection API
+        (["part_2.tfrec", "part_10.tfrec"], "part"),
+        (["0.tfrecords", "1.tfrecords"], "train"),
+        (["my data-0-of-2.TFRecord", "my data-1-of-2.TFRecord"], "my_data"),
+        (["2017-0-of-2.tfrecord", "2017-1-of-2.tfrecord"], "split_2017"),
+        (["a.tfrecord-00000-of-00002.gz", "a.tfrecord-00001-of-00002.gz"], "a"),  # what is in them is said later
+    ],
+)
+def test_usual_names(names: list[str], expected: str) -> None:
+    assert splits(*reversed(names)) == {expected: tuple(names)}
+
+
+def test_several_splits_and_other_files() -> None:
+    found = splits(
+        "train.tfrecords", "cifar10.tfrecord", "README.md", "labels.txt", ".x.tfrecord", "train-00000-of-00001.tfindex"
+    )
+    assert found == {"cifar10": ("cifar10.tfrecord",), "train": ("train.tfrecords",)}
+    assert splits("a-train.tfrecord", "b-train.tfrecord") == {
+        "a_train": ("a-train.tfrecord",),
+        "b_train": ("b-train.tfrecord",),
+    }
+    assert splits("README.md") == {}
+
+
+def test_all_in_one_split() -> None:
+    names = ["00-512x512-798.tfrec", "01-512x512-798.tfrec", "10-512x512-798.tfrec"]
+    assert len(splits(*names)) == 3
+    assert splits(*names, split_name="train") == {"train": tuple(names)}
+    assert splits("x-00001-of-00003", split_name="test") == {"test": (None, "x-00001-of-00003", None)}
+    assert splits("README", split_name="test") == {}
+
+
+def test_missing_stale_and_doubled_shards() -> None:
+    (split,) = find_splits("/d", ["a-00000-of-00003", "a-00002-of-00003"])
+    assert split.missing == [1]
+    assert not split.under_our_names
+    with pytest.raises(UsageError, match="-of-00002, -of-00003"):
+        splits("a-00000-of-00002", "a-00000-of-00003")
+    with pytest.raises(UsageError, match="twice"):
+        splits("a-00000-of-00002", "a-00000-of-00002.tfrecord")
+    (split,) = find_splits("/d", ["a-00000-of-00001.tfrecord"])
+    assert split.under_our_names
+
+
+def test_natural_order() -> None:
+    assert sorted(["p10", "p9", "p1a2", "p1a10"], key=natural) == ["p1a2", "p1a10", "p9", "p10"]

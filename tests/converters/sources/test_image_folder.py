@@ -1,0 +1,218 @@
+"""ImageFolder: classes and splits from folders, and what it refuses to guess."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from shardfeed.converters.sources.image_folder import ImageFolder
+from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL, TEXT
+
+
+def plant(root: Path, *keys: str) -> Path:
+    for key in keys:
+        path = root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    return root
+
+
+def told(source: ImageFolder) -> list[tuple[str, str | None, int, str]]:
+    """(key, split, label, text) of each sample."""
+    return [
+        (os.fsdecode(s.key), s.split, s.features[LABEL], s.features[TEXT].decode())  # type: ignore[misc, union-attr]
+        for s in source
+    ]
+
+
+def test_the_first_folder_is_the_class(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, "rose/a.jpg", "daisy/deep/er/b.jpg", "daisy/a.jpg"))
+    assert told(source) == [
+        ("daisy/a.jpg", None, 0, "daisy"),
+        ("daisy/deep/er/b.jpg", None, 0, "daisy"),
+        ("rose/a.jpg", None, 1, "rose"),
+    ]
+    assert source.class_names == {LABEL: ("daisy", "rose")}
+    assert not source.rejected
+    assert not source.notes
+
+
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (["train", "validation", "test"], ["train", "validation", "test"]),
+        (["train", "val"], ["train", "validation"]),
+        (["Train", "VALID"], ["train", "validation"]),
+        (["training", "testing"], ["train", "test"]),
+        (["train"], ["train"]),
+    ],
+)
+def test_folders_with_the_names_of_splits_are_splits(tmp_path: Path, names: list[str], splits: list[str]) -> None:
+    source = ImageFolder(plant(tmp_path, *(f"{name}/{c}/x.jpg" for name in names for c in ("a", "b"))))
+    assert {key.split("/")[0]: split for key, split, *_ in told(source)} == dict(zip(names, splits, strict=True))
+    assert source.class_names == {LABEL: ("a", "b")}
+    assert not source.notes
+
+
+def test_classes_are_those_of_all_splits_and_gaps_are_told(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, "train/cat/x.jpg", "train/dog/x.jpg", "test/cats/x.jpg", "test/dog/x.jpg"))
+    assert source.class_names == {LABEL: ("cat", "cats", "dog")}
+    assert source.notes == [
+        "classes without a file in the split test: 1 (cat)",
+        "classes without a file in the split train: 1 (cats)",
+    ]
+
+
+def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
+    plant(tmp_path, "val/a/x.jpg", "validation/a/x.jpg")
+    with pytest.raises(UsageError, match="more than one folder means the split 'validation'"):
+        ImageFolder(tmp_path)
+
+
+def test_splits_beside_other_folders_are_refused(tmp_path: Path) -> None:
+    plant(tmp_path, "train/a/x.jpg", "test/a/x.jpg", "annotations/x.xml")
+    with pytest.raises(UsageError) as caught:
+        ImageFolder(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: got the splits test, train beside annotations, expected only splits or only classes; "
+        "move the others out, or give class_names when all are classes"
+    )
+    assert ImageFolder(tmp_path, class_names=["annotations", "test", "train"])[0].features[LABEL] == 0
+
+
+def test_one_class_may_have_a_splits_name(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, "train/x.jpg", "bus/x.jpg"))
+    assert [told[2:] for told in told(source)] == [(0, "bus"), (1, "train")]
+    assert source.notes == ["the folder train is taken as a class, not as a split"]
+
+
+def test_a_class_list_sets_order_and_is_checked(tmp_path: Path) -> None:
+    plant(tmp_path, "cat/x.jpg", "dog/x.jpg")
+    source = ImageFolder(tmp_path, class_names=["dog", "cow", "cat"])
+    assert [told[2:] for told in told(source)] == [(2, "cat"), (0, "dog")]
+    assert source.notes == ["classes of the list without a folder: 1 (cow)"]
+    with pytest.raises(UsageError, match="got the class 'dog', expected one of the class list"):
+        ImageFolder(tmp_path, class_names=["cat", "dgo"])
+
+
+def test_folders_0_to_k_are_numbers(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(12))))
+    assert [(key, label) for key, _, label, _ in told(source)][:4] == [
+        ("0/x.jpg", 0),
+        ("1/x.jpg", 1),
+        ("10/x.jpg", 10),
+        ("11/x.jpg", 11),
+    ]
+
+
+def test_folders_from_1_are_names_with_a_note(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(1, 11))))
+    assert source.class_names[LABEL][:2] == ("1", "10")
+    assert "label 1 is 10; give class_names for another order" in source.notes[0]
+    ordered = ImageFolder(tmp_path, class_names=[str(i) for i in range(1, 11)])
+    assert [label for key, _, label, _ in told(ordered) if key == "10/x.jpg"] == [9]
+
+
+def test_an_empty_class_folder_is_a_class_and_told(tmp_path: Path) -> None:
+    plant(tmp_path, "a/x.jpg", "c/x.jpg")
+    (tmp_path / "b").mkdir()
+    source = ImageFolder(tmp_path)
+    assert [told[2:] for told in told(source)] == [(0, "a"), (2, "c")]
+    assert source.notes == ["class folders without a file: 1 (b)"]
+
+
+@pytest.mark.promise(30)
+def test_strays_in_the_root(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, "a/x.jpg", "b/x.jpg", "README.md", "LICENSE", "lost.JPG", ".DS_Store"))
+    assert [(s.key, s.code) for s in source.rejected] == [(b"lost.JPG", "E_NO_LABEL")]
+    assert source.notes == [
+        "hidden names passed over: 1 (.DS_Store)",
+        "files beside the class folders passed over: 2 (LICENSE, README.md)",
+    ]
+
+
+def test_strays_in_a_split(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, "train/a/x.jpg", "train/b/x.jpg", "train/lost.png", "train/list.txt"))
+    assert [s.key for s in source.rejected] == [b"train/lost.png"]
+    assert source.notes == ["files beside the class folders passed over: 1 (train/list.txt)"]
+
+
+@pytest.mark.promise(30)
+def test_other_files_in_class_folders_are_left_to_the_image_step(tmp_path: Path) -> None:
+    assert len(ImageFolder(plant(tmp_path, "a/x.jpg", "a/notes.txt", "b/x.jpg"))) == 3
+
+
+@pytest.mark.promise(36)
+def test_what_the_walk_refuses_is_rejected(tmp_path: Path) -> None:
+    plant(tmp_path, "a/x.jpg", "b/x.jpg", "y.jpg")
+    os.mkfifo(tmp_path / "a" / "fifo.jpg")
+    codes = {s.key: s.code for s in ImageFolder(tmp_path).rejected}
+    assert codes == {b"a/fifo.jpg": "E_NOT_REGULAR", b"y.jpg": "E_NO_LABEL"}
+
+
+def test_a_flat_folder_points_to_the_other_sources(tmp_path: Path) -> None:
+    plant(tmp_path, "x.jpg", "y.jpg")
+    with pytest.raises(UsageError) as caught:
+        ImageFolder(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: got files and no folders, expected one folder for each class; "
+        "give their labels by LabelFile (a table of paths and labels) or FileNames (labels in the file names)"
+    )
+
+
+def test_a_split_without_class_folders_is_refused(tmp_path: Path) -> None:
+    plant(tmp_path, "train/a/x.jpg", "test/1.jpg")
+    with pytest.raises(UsageError, match="/test: got files and no class folders; move it out of the root"):
+        ImageFolder(tmp_path)
+
+
+def test_a_folder_too_high_is_refused(tmp_path: Path) -> None:
+    plant(tmp_path, "flower_photos/rose/x.jpg", "flower_photos/tulip/x.jpg", "README")
+    with pytest.raises(UsageError) as caught:
+        ImageFolder(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: got one class folder, 'flower_photos', that holds only folders (rose, tulip); "
+        "give that folder as the root, or class_names=['flower_photos'] for one class"
+    )
+    assert len(ImageFolder(tmp_path, class_names=["flower_photos"])) == 2
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_nothing_in_it(tmp_path: Path, hidden: bool) -> None:
+    plant(tmp_path, *([".x.jpg"] if hidden else []))
+    with pytest.raises(UsageError, match=rf"no file in it \({int(hidden)} hidden names\)"):
+        ImageFolder(tmp_path)
+
+
+def test_nothing_that_can_be_read(tmp_path: Path) -> None:
+    plant(tmp_path / "elsewhere", "x.jpg")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "cats").symlink_to("../elsewhere")
+    with pytest.raises(UsageError, match="none of 1 inputs can be read, the first: cats: a link that leaves the root"):
+        ImageFolder(tmp_path / "root")
+
+
+def test_class_folders_of_any_name(tmp_path: Path) -> None:
+    for name in (b"caf\xe9", b"a\nb", "caf\u00e9".encode(), "cafe\u0301".encode()):
+        os.mkdir(os.path.join(os.fsencode(tmp_path), name))
+        with open(os.path.join(os.fsencode(tmp_path), name, b"x.jpg"), "wb"):
+            pass
+    source = ImageFolder(tmp_path)
+    assert source.class_names == {LABEL: ("a\\nb", "caf\\xe9", "caf\u00e9")}
+    assert [s.features[LABEL] for s in source] == [0, 2, 2, 1]
+    assert "Unicode form" in source.notes[0]
+
+
+def test_folders_that_would_share_an_escaped_name_are_refused(tmp_path: Path) -> None:
+    for name in (b"caf\xe9", b"caf\\xe9"):
+        os.mkdir(os.path.join(os.fsencode(tmp_path), name))
+    plant(tmp_path, "other/x.jpg")
+    with pytest.raises(UsageError, match="would be the same class"):
+        ImageFolder(tmp_path)
+
+
+def test_to_json_says_what_changes_the_result(tmp_path: Path) -> None:
+    plant(tmp_path, "a/x.jpg", "b/x.jpg")
+    assert ImageFolder(tmp_path).to_json() == {"kind": "image_folder", "class_names": None}
+    assert ImageFolder(tmp_path, class_names=("b", "a")).to_json()["class_names"] == ["b", "a"]

@@ -1,0 +1,550 @@
+"""LabelFile: rows and files matched, and exact words for each way a label file goes wrong (RELIABILITY.md 35, 37)."""
+
+import csv
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.errors import LabelFileError, UsageError
+from shardfeed.schema import LABEL, TEXT, Feature
+
+
+def plant(root: Path, *keys: bytes | str) -> Path:
+    for key in map(os.fsencode, keys):
+        path = os.path.join(os.fsencode(root), key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(b"x")
+    return root
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """a.jpg, b.jpg and sub/c d.jpg."""
+    return plant(tmp_path, "a.jpg", "b.jpg", "sub/c d.jpg")
+
+
+def write(root: Path, content: bytes | str, name: str = "l.csv") -> Path:
+    (root / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return root / name
+
+
+def labels(source: LabelFile) -> dict[str, tuple[Any, Any]]:
+    return {os.fsdecode(s.key): (s.features[LABEL], s.features[TEXT]) for s in source}
+
+
+def refusal(root: Path, content: bytes | str, name: str = "l.csv", **options: Any) -> str:
+    """What is said of a label file, without its path; it must be exit 2."""
+    path = write(root, content, name)
+    with pytest.raises(LabelFileError) as caught:
+        LabelFile(path, **options)
+    assert caught.value.exit_code == 2
+    line = str(caught.value)
+    assert line.startswith(str(path))
+    return line.removeprefix(str(path)).removeprefix(":")
+
+
+EXPECTED = {"a.jpg": (0, b"cat"), "b.jpg": (1, b"dog"), "sub/c d.jpg": (0, b"cat")}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("l.csv", "path,label\na.jpg,cat\nb.jpg,dog\nsub/c d.jpg,cat\n"),
+        ("l.csv", "a.jpg,cat\nb.jpg,dog\nsub/c d.jpg,cat\n"),
+        ("l.csv", "label;Filename\ncat;a.jpg\ndog;b.jpg\ncat;sub/c d.jpg\n"),
+        ("l.csv", 'path,label\n"a.jpg", cat \n./b.jpg,"dog"\nsub//../sub/c d.jpg,cat\n'),
+        ("l.tsv", "image\tclass\na.jpg\tcat\nb.jpg\tdog\nsub/c d.jpg\tcat\n"),
+        ("l.txt", "a.jpg cat\nb.jpg dog\nsub/c d.jpg cat\n"),
+        ("l.txt", "path label\na.jpg   cat\nb.jpg\tdog\nsub/c d.jpg cat\n"),
+        (
+            "l.jsonl",
+            '{"label":"cat","path":"a.jpg"}\n{"path":"b.jpg","label":"dog"}\n{"path":"sub/c d.jpg","label":"cat"}',
+        ),
+    ],
+)
+def test_formats(images: Path, name: str, content: str) -> None:
+    source = LabelFile(write(images, content, name))
+    assert labels(source) == EXPECTED
+    assert source.class_names == {LABEL: ("cat", "dog")}
+    assert not source.rejected
+    assert not source.notes
+
+
+# --- RELIABILITY.md 37, in its order -------------------------------------------------------------------------------
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_byte_order_marks(images: Path, encoding: str) -> None:
+    content = "path,label\na.jpg,cat\nb.jpg,dog\nsub/c d.jpg,cat\n"
+    assert labels(LabelFile(write(images, content.encode(encoding)))) == EXPECTED
+    assert refusal(images, "path,label\na.jpg,cat\nb.jpg,\n".encode(encoding)) == (
+        "3:7: got an empty cell, expected a label; fill it in, or leave the row out"
+    )
+
+
+@pytest.mark.promise(37)
+def test_crlf_quotes_embedded_newline_blank_lines(tmp_path: Path) -> None:
+    plant(tmp_path, "a\r\nb.jpg", 'q"q.jpg', "x,y.jpg")
+    content = 'path,label\r\n\r\n"a\r\nb.jpg",cat\r\n"q""q.jpg",dog\r\n\r\n"x,y.jpg","cat"\r\n\r\n'
+    assert labels(LabelFile(write(tmp_path, content))) == {
+        "a\r\nb.jpg": (0, b"cat"),
+        'q"q.jpg': (1, b"dog"),
+        "x,y.jpg": (0, b"cat"),
+    }
+    # The label stands on the second line of its row.
+    assert refusal(tmp_path, content.replace(",cat\r\n", ',""\r\n', 1)).startswith("4:8: got an empty cell")
+
+
+@pytest.mark.promise(37)
+def test_header_or_none(images: Path) -> None:
+    assert len(LabelFile(write(images, "x,y\na.jpg,cat\n"), header=True)) == 1
+    assert LabelFile(write(images, "x,y\na.jpg,cat\n"), header=False).rejected[0].key == b"x"
+    assert LabelFile(write(images, "lost.jpg,cat\na.jpg,cat\n")).rejected[0].reason == "l.csv:1:1: no such file"
+    assert refusal(images, "x,y\na.jpg,cat\n") == (
+        "1:1: the first row (x, y) names no file, and no column that is known to hold paths; "
+        "give header=True or header=False"
+    )
+    plant(images, "path")  # a file called like a header's word is a file
+    assert labels(LabelFile(write(images, "path,cat\na.jpg,dog\n"))) == {"a.jpg": (1, b"dog"), "path": (0, b"cat")}
+
+
+@pytest.mark.promise(37)
+def test_rows_that_say_the_same_are_a_note(images: Path) -> None:
+    source = LabelFile(write(images, "a.jpg,cat\nb.jpg,dog\n./a.jpg,cat\nsub/c d.jpg,cat\na.jpg,cat\n"))
+    assert labels(source) == EXPECTED
+    assert source.notes == ["rows that say again what an earlier row says: 2 (line 3, line 5)"]
+
+
+@pytest.mark.promise(37)
+def test_rows_that_contradict_each_other_are_an_error(images: Path) -> None:
+    assert refusal(images, "path,label\na.jpg,cat\nb.jpg,dog\n./a.jpg,dog\n") == (
+        "4:9: got 'dog', expected 'cat' as line 2 says of the same file; leave one of the two rows out"
+    )
+    assert refusal(images, "path,label,split\na.jpg,cat,train\na.jpg,cat,test\n") == (
+        "3:11: got 'test', expected 'train' as line 2 says of the same file; leave one of the two rows out"
+    )
+    # Also where there is no file: the label file contradicts itself.
+    assert refusal(images, "a.jpg,cat\ngone.jpg,cat\ngone.jpg,dog\n").startswith(
+        "3:10: got 'dog', expected 'cat' as line 2"
+    )
+    assert "(2 rows contradict others)" in refusal(images, "a.jpg,x\na.jpg,y\nb.jpg,x\nb.jpg,y\n")
+
+
+@pytest.mark.promise(37)
+def test_rows_without_file_are_rejected_and_counted(images: Path) -> None:
+    content = "path,label\na.jpg,cat\ngone.jpg,dog\nb.jpg,cat\n.hidden.jpg,cat\n"
+    source = LabelFile(write(plant(images, ".hidden.jpg"), content))
+    assert [(s.key, s.code, s.reason) for s in source.rejected] == [
+        (b".hidden.jpg", "E_MISSING", "l.csv:5:1: hidden names are passed over"),
+        (b"gone.jpg", "E_MISSING", "l.csv:3:1: no such file"),
+    ]
+    assert "paths in the label file that lead to no file: 2 (gone.jpg, .hidden.jpg)" in source.notes
+    assert source.class_names == {LABEL: ("cat", "dog")}  # a lost file shifts no label
+
+
+@pytest.mark.promise(37)
+def test_files_without_row_are_counted(images: Path) -> None:
+    source = LabelFile(write(plant(images, "README"), "a.jpg,cat\n"))
+    assert source.notes == [
+        "image files under the root without a row: 2 (b.jpg, sub/c d.jpg)",
+        "other files under the root without a row: 1 (README)",
+    ]
+    assert not source.rejected
+
+
+def test_no_row_has_a_file(images: Path) -> None:
+    assert refusal(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n") == (
+        f"2:1: none of 2 rows names a file under {images}: the first, 'images/a.jpg': no such file; "
+        "a file there is 'a.jpg'; give the root that paths are relative to"
+    )
+    assert refusal(images, "path,label\nsub\\c d.jpg,cat\n").endswith("; write '/' instead of '\\\\'")
+    assert refusal(images, "path,label\n") == "1:1: no row but the header; write one row for each image"
+    assert refusal(images, "\n\n") == "1:1: no row in it; write one row for each image"
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("path", ["../secret.jpg", "sub/../../secret.jpg", "{parent}/secret.jpg", "..", "/etc/passwd"])
+def test_leaving_the_root_is_an_escape(images: Path, path: str) -> None:
+    root = plant(images / "root", "a.jpg")
+    plant(images, "secret.jpg")
+    path = path.format(parent=images)
+    source = LabelFile(write(root, f"a.jpg,cat\n{path},dog\n"))
+    assert [(os.fsdecode(s.key), s.code, s.reason) for s in source.rejected] == [
+        (path, "E_PATH_ESCAPE", "l.csv:2:1: it leaves the root")
+    ]
+
+
+@pytest.mark.promise(37)
+def test_an_absolute_path_inside_the_root_is_fine(tmp_path: Path) -> None:
+    plant(tmp_path / "real", "a.jpg", "b.jpg")
+    (tmp_path / "link").symlink_to("real")
+    content = f"{tmp_path}/real/a.jpg,cat\n{tmp_path}/link/b.jpg,dog\n"
+    source = LabelFile(write(tmp_path, content), tmp_path / "link")
+    assert labels(source) == {"a.jpg": (0, b"cat"), "b.jpg": (1, b"dog")}
+
+
+@pytest.mark.promise(37)
+def test_not_an_integer(images: Path) -> None:
+    rows = "path,label\na.jpg,0\nb.jpg,{}\nsub/c d.jpg,1\n"
+    assert refusal(images, rows.format("x")) == (
+        "3:7: got 'x', expected an integer as in other rows; correct it, or give class_names with every name in it"
+    )
+    assert refusal(images, rows.format("1.5")) == (
+        "3:7: got '1.5', expected an integer; "
+        "correct it; to train on numbers that are no classes, write each with a point"
+    )
+    assert refusal(images, "a.jpg,cat\nb.jpg,7\nsub/c d.jpg,dog\n").startswith(
+        "2:7: got '7', expected a name as in other"
+    )
+    assert refusal(images, rows.format("0.5\x08")).startswith("3:7: got '0.5\\x08', expected an integer")
+
+
+@pytest.mark.promise(37)
+def test_negative_and_shifted_integers(images: Path) -> None:
+    assert refusal(images, "path,label\na.jpg,0\nb.jpg, -1\n") == (
+        "3:7: got the label -1, expected 0 or more; correct the label"
+    )
+    assert refusal(images, "path,label\na.jpg,2\nb.jpg,1\n").startswith(
+        "3:7: got 2 integer labels from 1 to 2, expected 0 to 1: labels start at 1, not at 0; give class_names: "
+    )
+    assert refusal(images, "a.jpg,0\nb.jpg,2\n").startswith("2:7: got 2 integer labels from 0 to 2")
+
+
+def test_integers_0_to_k_are_kept(images: Path) -> None:
+    source = LabelFile(write(images, "a.jpg,1\nb.jpg,0\nsub/c d.jpg,1\n"))
+    assert labels(source) == {"a.jpg": (1, b"1"), "b.jpg": (0, b"0"), "sub/c d.jpg": (1, b"1")}
+
+
+def test_a_class_list(images: Path) -> None:
+    by_name = write(images, "a.jpg,dog\nb.jpg,cat\n")
+    assert labels(LabelFile(by_name, class_names=["dog", "cow", "cat"])) == {"a.jpg": (0, b"dog"), "b.jpg": (2, b"cat")}
+    (images / "classes").write_text("dog\ncow\ncat\n")
+    assert labels(LabelFile(by_name, class_names=images / "classes"))["b.jpg"] == (2, b"cat")
+    assert labels(LabelFile(by_name, class_names={"column1": ["cat", "dog"]}))["b.jpg"] == (0, b"cat")
+    by_number = write(images, "a.jpg,2\nb.jpg,0\n")
+    assert labels(LabelFile(by_number, class_names=["dog", "cow", "cat"])) == {
+        "a.jpg": (2, b"cat"),
+        "b.jpg": (0, b"dog"),
+    }
+    with pytest.raises(UsageError, match="class_names: got 'x', expected a label column: column1"):
+        LabelFile(by_number, class_names={"x": ["a"]})
+
+
+@pytest.mark.promise(37)
+def test_an_unknown_class(images: Path) -> None:
+    assert refusal(images, "path,label\na.jpg,dog\nb.jpg,cta\n", class_names=["cat", "dog"]) == (
+        "3:7: got the class 'cta', expected one of the class list (cat, dog); did you mean 'cat'?"
+    )
+    assert refusal(images, "a.jpg,0\nb.jpg,2\n", class_names=["cat", "dog"]).startswith(
+        "2:7: got the label 2, expected 0 to 1"
+    )
+
+
+@pytest.mark.promise(37)
+def test_spaces_in_the_path_of_path_label(tmp_path: Path) -> None:
+    plant(tmp_path, "my  photo 1.jpg", " lead.jpg")
+    source = LabelFile(write(tmp_path, "my  photo 1.jpg 0\n lead.jpg\t1 \n", "l.txt"))
+    assert labels(source) == {" lead.jpg": (1, b"1"), "my  photo 1.jpg": (0, b"0")}
+    assert refusal(tmp_path, " lead.jpg 0\nx.jpg\n", "l.txt").startswith("2:1: no blank between path and label")
+
+
+@pytest.mark.promise(37)
+def test_rows_of_another_width(images: Path) -> None:
+    assert refusal(images, "path,label\na.jpg,cat\nx, y.jpg,cat\n") == (
+        "3:10: got 3 cells, expected 2 as in the first row; quote cells that contain the delimiter"
+    )
+    assert refusal(images, "path,label\na.jpg\n").startswith("2:6: got 1 cells, expected 2")
+
+
+@pytest.mark.parametrize("row", [",cat", '" ",cat'])
+def test_an_empty_path(images: Path, row: str) -> None:
+    assert refusal(images, f"a.jpg,cat\n{row}\n").startswith("2:1: got an empty path, expected the path of an image")
+
+
+def test_labels_that_are_no_text(images: Path) -> None:
+    assert refusal(images, b"a.jpg,cat\nb.jpg,d\xf6g\n").startswith(
+        "2:7: got the class name 'd\\udcf6g', expected UTF-8"
+    )
+    assert refusal(images, 'a.jpg,cat\nb.jpg,"d\nog"\n').startswith("2:7: got the class name 'd\\nog'")
+
+
+# --- RELIABILITY.md 35: names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise(35)
+def test_a_path_is_found_exactly_else_by_unique_unicode_form(tmp_path: Path) -> None:
+    nfc, nfd = "caf\u00e9.jpg", "cafe\u0301.jpg"
+    plant(tmp_path, f"one/{nfd}", f"two/{nfc}", f"two/{nfd}", "u\u0308/\u00e9.jpg", "\u00fc/e\u0301.jpg")
+    source = LabelFile(write(tmp_path, f"one/{nfc},cat\ntwo/{nfc},dog\ntwo/{nfd},cat\n\u00fc/\u00e9.jpg,dog\n"))
+    assert labels(source) == {f"one/{nfd}": (0, b"cat"), f"two/{nfc}": (1, b"dog"), f"two/{nfd}": (0, b"cat")}
+    assert [(s.code, s.reason) for s in source.rejected] == [
+        ("E_MISSING", "l.csv:4:1: no such file, and 2 files that differ from it in Unicode form")
+    ]
+    # Two rows that mean the same file contradict each other whichever way they are written.
+    assert refusal(tmp_path, f"one/{nfc},cat\none/{nfd},dog\n").startswith("2:15: got 'dog', expected 'cat' as line 1")
+
+
+@pytest.mark.promise(35)
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    plant(tmp_path, b"caf\xe9.jpg", "b.jpg")
+    assert LabelFile(write(tmp_path, b"caf\xe9.jpg,cat\nb.jpg,dog\n"))[1].key == b"caf\xe9.jpg"
+    source = LabelFile(write(tmp_path, '{"path": "caf\\udce9.jpg", "label": "x"}\n', "l.jsonl"))
+    assert source[0].key == b"caf\xe9.jpg"
+    assert refusal(tmp_path, '{"path": "\\ud800.jpg", "label": "x"}\n', "l.jsonl").startswith(
+        "1:10: the path is not Unicode"
+    )
+
+
+# --- RELIABILITY.md 36: what the walk found ------------------------------------------------------------------------
+
+
+def test_a_row_gets_the_code_of_what_it_names(images: Path) -> None:
+    (images / "out.jpg").symlink_to("/etc/passwd")
+    (images / "outside").symlink_to("/etc")
+    os.mkfifo(images / "fifo.jpg")
+    os.mkfifo(images / "other.jpg")
+    source = LabelFile(write(images, "a.jpg,x\nout.jpg,x\nfifo.jpg,x\noutside/passwd,x\n"))
+    assert {s.key: s.code for s in source.rejected} == {
+        b"fifo.jpg": "E_NOT_REGULAR",
+        b"out.jpg": "E_PATH_ESCAPE",
+        b"outside/passwd": "E_PATH_ESCAPE",
+    }
+    assert source.notes[-1] == (
+        "inputs under the root that no row names and that cannot be read: "
+        "2 (other.jpg: E_NOT_REGULAR, outside: E_PATH_ESCAPE)"
+    )
+
+
+def test_a_row_may_go_through_a_link_to_a_folder(images: Path) -> None:
+    (images / "alias").symlink_to("sub")
+    (images / "here").symlink_to(".")
+    source = LabelFile(write(images, "alias/c d.jpg,cat\nhere/a.jpg,dog\n"))
+    assert [s.key for s in source] == [b"a.jpg", b"sub/c d.jpg"]
+    assert refusal(images, "alias/c d.jpg,cat\nsub/c d.jpg,dog\n").startswith(
+        "2:13: got 'dog', expected 'cat' as line 1"
+    )
+
+
+# --- columns -------------------------------------------------------------------------------------------------------
+
+TABLE = "id_,path,label,breed,age,score,split\n1,a.jpg,cat,siam,3,0.5,train\n2,b.jpg,dog,pug,7,2,val\n"
+
+
+def test_several_label_columns(images: Path) -> None:
+    source = LabelFile(write(images, TABLE), label_columns=["label", "breed", "age", "score"])
+    assert source.features == {
+        LABEL: Feature("int64"),
+        TEXT: Feature("bytes"),
+        "image/breed/label": Feature("int64"),
+        "image/breed/text": Feature("bytes"),
+        "image/age": Feature("int64"),
+        "image/score": Feature("float32"),
+    }
+    assert source[0].features == {
+        LABEL: 0,
+        TEXT: b"cat",
+        "image/breed/label": 1,
+        "image/breed/text": b"siam",
+        "image/age": 3,
+        "image/score": 0.5,
+    }
+    assert source.class_names == {LABEL: ("cat", "dog"), "image/breed/label": ("pug", "siam")}
+    assert [s.split for s in source] == ["train", "validation"]
+    assert source.notes[:2] == [
+        "column age: integers that are not 0 to K-1 are stored as numbers, not as classes",
+        "columns not used: 1 (id_)",
+    ]
+
+
+def test_columns_by_number_and_without_header(images: Path) -> None:
+    content = TABLE.partition("\n")[2]
+    source = LabelFile(write(images, content), path_column=1, label_columns=[2, 3], split_column=6)
+    assert set(source.features) == {LABEL, TEXT, "image/column3/label", "image/column3/text"}
+    assert source[1].split == "validation"
+    assert refusal(images, content, path_column=1).startswith("1:1: got the columns column0, column1, ")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("path,x,y\na.jpg,1,2\n", {}, "1:1: got the columns path, x, y: none of them is known to be the label; give"),
+        ("path,label,class\na.jpg,1,2\n", {}, "2 of them is known to be the label; give label_columns"),
+        ("path\na.jpg\n", {}, "there is no column beside the path; give delimiter, format or label_columns"),
+        ("path,label\na.jpg,1\n", {"label_columns": ["lable"]}, "there is no column 'lable'; name one of these"),
+        ("path,label\na.jpg,1\n", {"label_columns": [2]}, "there is no column 2;"),
+        ("path,label\na.jpg,1\n", {"label_columns": [-1]}, "there is no column -1;"),
+        ("path,label,label\na.jpg,1,2\n", {}, "1:12: two columns are named 'label'; rename one"),
+        (
+            "path,label,height\na.jpg,0,1.5\n",
+            {"label_columns": ["label", "height"]},
+            "1:12: the column 'height' cannot be",
+        ),
+        ("path,label,class\na.jpg,0,x\n", {"label_columns": ["label", "class"]}, "1:12: the column 'class' cannot be"),
+        ("path,label,split\na.jpg,x,1st\n", {}, "2:9: the split: got the name '1st', expected a letter"),
+        ("path,label,split\na.jpg,x,\n", {}, "2:9: the split: got the name ''"),
+    ],
+)
+def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[str, Any], words: str) -> None:
+    assert words in refusal(images, content, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("l.csv", {"label_columns": "label"}, "label_columns: got the text 'label', expected a list"),
+        ("l.csv", {"label_columns": []}, "label_columns: the columns in use are path;"),
+        ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
+        ("l.jsonl", {"header": True}, "header: got a value for JSON Lines"),
+    ],
+)
+def test_arguments_that_cannot_be_meant(images: Path, name: str, options: dict[str, Any], words: str) -> None:
+    content = "path,label\na.jpg,x\n" if name == "l.csv" else '{"path": "a.jpg", "label": "x"}'
+    with pytest.raises(UsageError) as caught:
+        LabelFile(write(images, content, name), **options)
+    assert str(caught.value).startswith(words)
+
+
+def test_numbers_in_the_first_label_column(images: Path) -> None:
+    source = LabelFile(write(images, "a.jpg,1.5\nb.jpg,-2e-1\nsub/c d.jpg,3\n"))
+    assert source.features == {"image/class/value": Feature("float32")}
+    assert source.class_names == {}
+    assert [s.features["image/class/value"] for s in source] == [1.5, float(np.float32(-0.2)), 3.0]
+    assert refusal(images, "a.jpg,1.5\nb.jpg,1e39\n").startswith("2:7: got 1e39, expected a number that fits float32")
+
+
+def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
+    plant(tmp_path, *(f"{i}.jpg" for i in range(21)))
+    source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,caption {i}\n" for i in range(21))))
+    assert source.notes == ["column column1: each of 21 rows has a class of its own"]
+
+
+# --- JSON Lines ----------------------------------------------------------------------------------------------------
+
+
+def jsonl(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_lists_are_ragged_features(images: Path) -> None:
+    content = jsonl(
+        {"path": "a.jpg", "label": "cat", "box": [1, 2, 30], "weights": [1, 0.5], "tags": ["b", "a"], "extra": {}},
+        {"path": "b.jpg", "label": "dog", "box": [], "weights": [], "tags": [], "extra": 0},
+        {"path": "sub/c d.jpg", "label": "dog", "box": [-(2**63)], "weights": [2], "tags": ["a"]},
+    )
+    source = LabelFile(write(images, content, "l.jsonl"), label_columns=["label", "box", "weights", "tags"])
+    assert source.features["image/box"] == Feature("int64", (None,))
+    assert source.features["image/weights"] == Feature("float32", (None,))
+    assert source.features["image/tags/label"] == Feature("int64", (None,))
+    assert source.features["image/tags/text"] == Feature("bytes", (None,))
+    assert source.class_names["image/tags/label"] == ("a", "b")
+    assert source[0].features == {
+        LABEL: 0,
+        TEXT: b"cat",
+        "image/box": [1, 2, 30],
+        "image/weights": [1.0, 0.5],
+        "image/tags/label": [1, 0],
+        "image/tags/text": [b"b", b"a"],
+    }
+    assert source[1].features["image/box"] == source[1].features["image/tags/text"] == []
+    assert source[2].features["image/box"] == [-(2**63)]
+
+
+def test_the_first_label_column_may_be_a_list(images: Path) -> None:
+    content = jsonl({"path": "a.jpg", "labels": ["cat", "dog"]}, {"path": "b.jpg", "labels": []})
+    source = LabelFile(write(images, content, "l.jsonl"))
+    assert [s.features for s in source] == [{LABEL: [0, 1], TEXT: [b"cat", b"dog"]}, {LABEL: [], TEXT: []}]
+    numbers = jsonl({"path": "a.jpg", "labels": [0, 2]}, {"path": "b.jpg", "labels": [1]})
+    assert LabelFile(write(images, numbers, "l.jsonl"))[0].features[LABEL] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ('{"path": "b.jpg"}', "2:1: the object has no key 'label'; add it"),
+        ('{"path": "b.jpg", "label": null}', "2:28: got an empty cell, expected a label"),
+        ('{"path": "b.jpg", "label": {"a": 1}}', "2:28: got an object or a list in a list, expected a value or"),
+        ('{"path": "b.jpg", "label": ["x"]}', "2:28: got a list, expected a value as in other rows"),
+        ('{"path": ["b.jpg"], "label": "x"}', "2:10: got a list or an object, expected the path of an image"),
+        ('{"path": "", "label": "x"}', "2:10: got an empty path"),
+    ],
+)
+def test_json_that_is_no_row(images: Path, second: str, words: str) -> None:
+    assert refusal(images, '{"path": "a.jpg", "label": "x"}\n' + second, "l.jsonl").startswith(words)
+
+
+def test_json_columns_that_cannot_be_numbers(images: Path) -> None:
+    assert refusal(images, jsonl({"path": "a.jpg", "label": []}), "l.jsonl").startswith("1:28: every list is empty")
+    big = jsonl({"path": "a.jpg", "label": "x", "n": [2**63]})
+    said = refusal(images, big, "l.jsonl", label_columns=["label", "n"])
+    assert said.startswith("1:38: got 9223372036854775808, expected a number that fits int64")
+    assert refusal(images, jsonl({"where": "a.jpg", "label": "x"}), "l.jsonl").endswith(
+        "hold the path; give path_column"
+    )
+    found = LabelFile(write(images, jsonl({"where": "a.jpg", "label": True}), "l.jsonl"), path_column="where")
+    assert found[0].features[TEXT] == b"true"
+
+
+# --- all of it -----------------------------------------------------------------------------------------------------
+
+
+def test_the_root_is_the_label_files_folder_or_as_given(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(images, "a.jpg,cat\n")
+    monkeypatch.chdir(images)
+    assert LabelFile("l.csv").root == LabelFile(path).root == os.fsencode(images)
+    assert LabelFile(write(images, "c d.jpg,cat\n"), "sub")[0].key == b"c d.jpg"
+
+
+def test_nothing_in_the_root(images: Path) -> None:
+    (images / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"/empty: no file in it"):
+        LabelFile(write(images, "a.jpg,cat\n"), images / "empty")
+
+
+def test_to_json_says_what_changes_the_result(images: Path) -> None:
+    source = LabelFile(write(images, TABLE), label_columns=["breed"], class_names=["pug", "siam"])
+    assert source.to_json() == {
+        "kind": "label_file",
+        "format": "csv",
+        "path_column": 1,
+        "label_columns": [3],
+        "split_column": 6,
+        "header": True,
+        "delimiter": ",",
+        "class_names": {"breed": ["pug", "siam"]},
+    }
+
+
+NAME = st.binary(min_size=1, max_size=12).map(lambda name: b"f" + name.replace(b"/", b"").replace(b"\0", b""))
+WORD = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp", "Nd"]), min_size=1, max_size=8).map(str.strip)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(NAME, WORD.filter(bool), min_size=1, max_size=8),
+    st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_any_paths_and_labels_round_trip_through_csv(rows: dict[bytes, str], quoting: Any, end: str, mark: str) -> None:
+    if any(b"\r" in name or b"\n" in name for name in rows):
+        quoting = csv.QUOTE_ALL  # Python's writer leaves a line break that is not its own unquoted
+    with tempfile.TemporaryDirectory() as folder:
+        root = plant(Path(folder) / "images", *rows)
+        with open(f"{folder}/l.csv", "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            writer = csv.writer(file, quoting=quoting, lineterminator=end, delimiter=mark)
+            writer.writerow(["path", "label"])
+            writer.writerows([name.decode("utf-8", "surrogateescape"), label] for name, label in rows.items())
+        names = sorted(set(rows.values()), key=str.encode)
+        source = LabelFile(f"{folder}/l.csv", root, delimiter=mark, class_names=names)
+        assert [(s.key, s.features[TEXT]) for s in source] == sorted((k, v.encode()) for k, v in rows.items())
+        assert not source.rejected

@@ -1,0 +1,457 @@
+"""Converting: the same bytes whatever happens, and nothing half-made under the final name."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import shardfeed
+from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
+from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.planning.plan import PlanOptions
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.errors import (
+    BusyError,
+    OutputExistsError,
+    PlanMismatchError,
+    StorageError,
+    TooManyRejectedError,
+    UsageError,
+)
+from shardfeed.readers import verify
+from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature
+from shardfeed.storage.local import Lock
+
+from trees import tree
+
+SPLIT = {"train": 0.75, "validation": 0.25}
+
+
+def test_every_image_is_there_with_its_label(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(9)
+    report = convert(ImageFolder(root), tmp_path / "out", split=SPLIT, shards=3, workers=2)
+    data = shardfeed.open(tmp_path / "out")
+    assert report.images == 27
+    assert sum(map(len, data.values())) == 27
+    assert data.class_names == ("daisy", "rose", "tulip")
+    seen = {}
+    for split in data.values():
+        for record in split:
+            key = record[FILENAME].decode()
+            seen[key] = record
+            source = (root / key).read_bytes()
+            assert record["image/encoded"] == source
+            assert record[SHA256].decode() == hashlib.sha256(source).hexdigest()
+            assert data.class_names[record[LABEL]] == record[TEXT].decode() == key.split("/")[0]
+        numbers = [int(record[SOURCE_ID]) for record in split]
+        assert numbers == list(range(len(split)))
+    assert len(seen) == 27
+    assert sorted(os.listdir(tmp_path)) == ["images", "out"]
+    assert not verify(tmp_path / "out").damages
+
+
+def test_shards_differ_by_one_at_most(folder: Callable[..., Path], tmp_path: Path) -> None:
+    convert(ImageFolder(folder(9)), tmp_path / "out", shards=5)
+    counts = [shard.records for shard in shardfeed.open(tmp_path / "out").manifest.splits["train"].shards]
+    assert counts == [6, 6, 5, 5, 5]
+
+
+@pytest.mark.promise(14)
+@pytest.mark.parametrize(("workers", "method"), [(2, "spawn"), (4, "spawn"), (1, "forkserver"), (3, "forkserver")])
+def test_bytes_do_not_depend_on_workers_or_start_method(
+    folder: Callable[..., Path], tmp_path: Path, workers: int, method: str
+) -> None:
+    root = folder(12)
+    for name, options in (("one", {"workers": 1}), ("other", {"workers": workers, "start_method": method})):
+        (tmp_path / name).mkdir()
+        convert(ImageFolder(root), tmp_path / name / "out", split=SPLIT, shards=4, **options)
+    assert tree(tmp_path / "one") == tree(tmp_path / "other")
+
+
+def test_shares_for_a_source_that_has_splits_are_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    for name in ("train", "val"):
+        shutil.copytree(root, tmp_path / "splits" / name)
+    with pytest.raises(UsageError, match=r"the source names the split of every sample \(train, validation\)"):
+        convert(ImageFolder(tmp_path / "splits"), tmp_path / "out", split=SPLIT)
+    assert sorted(os.listdir(tmp_path)) == ["images", "splits"]
+    convert(ImageFolder(tmp_path / "splits"), tmp_path / "out")
+    assert {name: len(split) for name, split in shardfeed.open(tmp_path / "out").items()} == {
+        "train": 9,
+        "validation": 9,
+    }
+
+
+def test_adding_files_moves_no_other_file(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(30)
+    convert(ImageFolder(root), tmp_path / "before", split=SPLIT)
+    for i in range(20):
+        (root / "rose" / f"new{i}.jpg").write_bytes((root / "rose" / "0000.jpg").read_bytes())
+    convert(ImageFolder(root), tmp_path / "after", split=SPLIT)
+    before, after = (
+        {record[FILENAME]: name for name, split in shardfeed.open(tmp_path / out).items() for record in split}
+        for out in ("before", "after")
+    )
+    assert {key: after[key] for key in before} == before
+    assert len(after) == len(before) + 20
+
+
+def test_an_existing_output_is_refused_and_untouched(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("x")
+    with pytest.raises(OutputExistsError, match="exists already"):
+        convert(ImageFolder(root), tmp_path / "out")
+    assert tree(tmp_path / "out") == {"mine": b"x"}
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputExistsError, match="no directory"):
+        convert(ImageFolder(root), tmp_path / "file", replace=True)
+    with pytest.raises(OutputExistsError, match="not a dataset, so not replaced"):
+        convert(ImageFolder(root), tmp_path / "out", replace=True)
+    assert tree(tmp_path / "out") == {"mine": b"x"}
+    with pytest.raises(UsageError, match="parent directory does not exist"):
+        convert(ImageFolder(root), tmp_path / "none" / "out")
+    assert sorted(os.listdir(tmp_path)) == ["file", "images", "out"]
+
+
+@pytest.mark.promise(12)
+@pytest.mark.parametrize("shards", [8, 2, 5])
+def test_replace_swaps_everything(folder: Callable[..., Path], tmp_path: Path, shards: int) -> None:
+    root = folder(6)
+    convert(ImageFolder(root), tmp_path / "out", shards=4)
+    (tmp_path / "fresh").mkdir()
+    convert(ImageFolder(root), tmp_path / "fresh" / "out", shards=shards)
+    convert(ImageFolder(root), tmp_path / "out", shards=shards, replace=True)
+    assert tree(tmp_path / "out") == tree(tmp_path / "fresh" / "out")
+    assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
+
+
+def half_done(root: Path, out: Path) -> None:
+    """Leave a staging directory behind, as a stopped run does."""
+    bad = root / "daisy" / "bad.jpg"
+    bad.write_bytes(b"no image")
+    with pytest.raises(TooManyRejectedError):
+        convert(ImageFolder(root), out, shards=3, seed=1)
+    assert not out.exists()
+
+
+# Every option that changes bytes: how it differs from `half_done`'s, and what is said. `fractions` is `split` outside.
+OTHER_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "fractions": ({"split": SPLIT}, "options.split was None, now {'train': 0.75, 'validation': 0.25}"),
+    "shards": ({"shards": 4}, "options.shards was 3, now 4"),
+    "shard_size": ({"shard_size": 5}, "options.shard_size was 256000000, now 5"),
+    "seed": ({"seed": 2}, "options.seed was 1, now 2"),
+    "sha256": ({"sha256": False}, "options.sha256 was True, now False"),
+}
+OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
+    "check": ({"check": "header"}, "options.check was 'decode', now 'header'"),
+    "encode": ({"encode": "raw"}, "options.encode was 'keep', now 'raw'"),
+    "resize_shorter": ({"resize_shorter": 16}, "options.resize_shorter was None, now 16"),
+    "size": ({"size": (8, 9)}, "options.size was None, now [8, 9]"),
+    "quality": ({"quality": 50}, "options.quality was None, now 50"),
+    "baseline": ({"baseline": True}, "options.baseline was False, now True"),
+    "max_pixels": ({"max_pixels": 10_000}, "options.max_pixels was 178956970, now 10000"),
+    "max_bytes": ({"max_bytes": 10_000}, "options.max_bytes was 1073741824, now 10000"),
+}
+
+
+@pytest.mark.promise(11)
+def test_resume_with_other_options_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """RELIABILITY 11: exit 2, and it says what differs, for every option there is."""
+    assert OTHER_OPTIONS.keys() == {field.name for field in fields(PlanOptions)} - {"image"}
+    assert OTHER_IMAGES.keys() == {field.name for field in fields(ImageOptions)}
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    before = tree(tmp_path / ".out.staging")
+    cases = [*OTHER_OPTIONS.values()]
+    cases += [({"image": ImageOptions(**options)}, said) for options, said in OTHER_IMAGES.values()]
+    for options, said in cases:
+        with pytest.raises(PlanMismatchError, match=re.escape(said)) as caught:
+            convert(ImageFolder(root), tmp_path / "out", workers=1, **{"seed": 1, "shards": 3, **options})
+        assert caught.value.exit_code == 2
+        assert tree(tmp_path / ".out.staging") == before
+
+
+@pytest.mark.promise(11)
+def test_resume_with_other_classes_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    names = ("tulip", "rose", "daisy")
+    with pytest.raises(PlanMismatchError, match="schema"):
+        convert(ImageFolder(root, class_names=names), tmp_path / "out", seed=1, shards=3, workers=1)
+
+
+@pytest.mark.promise(11)
+def test_resume_with_other_inputs_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    (root / "rose" / "0000.jpg").unlink()
+    (root / "rose" / "new.jpg").write_bytes(b"x")
+    os.utime(root / "tulip" / "0001.jpg", ns=(1, 1))
+    with pytest.raises(
+        PlanMismatchError, match=r"1 added: rose/new.jpg; 1 removed: rose/0000.jpg; 1 changed: tulip/0001.jpg"
+    ):
+        convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1)
+
+
+def test_rejected_inputs_refuse_the_commit_and_a_higher_limit_only_commits(
+    folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = folder(4)
+    (root / "rose" / "cut.jpg").write_bytes((root / "rose" / "0000.jpg").read_bytes()[:300])
+    (root / "rose" / "text.jpg").write_text("hello, I am no image at all")
+    with pytest.raises(
+        TooManyRejectedError, match=r"2 inputs rejected \(1 E_NOT_IMAGE, 1 E_TRUNCATED\), 1 allowed"
+    ) as e:
+        convert(ImageFolder(root), tmp_path / "out", max_bad=1)
+    assert e.value.exit_code == 3
+    assert [noted.key for noted in e.value.report.rejected] == [b"rose/cut.jpg", b"rose/text.jpg"]
+    assert not (tmp_path / "out").exists()
+    report = convert(ImageFolder(root), tmp_path / "out", max_bad="20%")
+    assert report.images == 0, "all shards were there"
+    lines = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert [(line["key"], line["code"]) for line in lines] == [
+        ("rose/cut.jpg", "E_TRUNCATED"),
+        ("rose/text.jpg", "E_NOT_IMAGE"),
+    ]
+    data = shardfeed.open(tmp_path / "out")
+    assert len(data["train"]) == 12
+    assert data.manifest.rejected == {"E_NOT_IMAGE": 1, "E_TRUNCATED": 1}
+
+
+def test_normalised_images_are_listed_unless_asked_for(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(2)
+    Image.new("RGBA", (20, 20), (10, 20, 30, 128)).save(root / "rose" / "alpha.png")
+    convert(ImageFolder(root), tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "normalised.jsonl").read_text().splitlines()]
+    assert [(line["key"], line["code"]) for line in lines] == [("rose/alpha.png", "alpha")]
+    assert not verify(tmp_path / "out").damages
+    (root / "rose" / "alpha.png").unlink()
+    report = convert(ImageFolder(root), tmp_path / "small", image=ImageOptions(resize_shorter=16))
+    assert {noted.what for noted in report.normalised} == {"resized"}
+    assert not (tmp_path / "small" / "normalised.jsonl").exists()
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "101%", "-5%"])
+def test_max_bad_is_checked(folder: Callable[..., Path], tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="max_bad"):
+        convert(ImageFolder(folder(2)), tmp_path / "out", max_bad=text)
+
+
+@pytest.mark.promise(10)
+def test_a_second_converter_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    lock = Lock(Staging(str(tmp_path / "out")).lock, "process 7 on otherhost")
+    with pytest.raises(BusyError, match="process 7 on otherhost is writing this output"):
+        convert(ImageFolder(folder(2)), tmp_path / "out")
+    lock.release()
+    convert(ImageFolder(tmp_path / "images"), tmp_path / "out")
+
+
+def test_a_damaged_finished_shard_is_made_again(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    (tmp_path / "whole").mkdir()
+    half_done(root, tmp_path / "out")
+    convert(ImageFolder(root), tmp_path / "whole" / "out", shards=3, seed=1, max_bad=1)
+    shard = next((tmp_path / ".out.staging" / "dataset").glob("*.tfrecord"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    (tmp_path / ".out.staging" / "dataset" / "left.partial").write_bytes(b"x")
+    convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1, max_bad=1)
+    assert tree(tmp_path / "out") == tree(tmp_path / "whole" / "out")
+
+
+def test_verify_before_commit_finds_a_flipped_bit(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    half_done(root, tmp_path / "out")
+    shard = next((tmp_path / ".out.staging" / "dataset").glob("*.tfrecord"))
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(shardfeed.errors.IntegrityError, match="expected"):
+        convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1, max_bad=1, verify=True)
+    assert not (tmp_path / "out").exists()
+
+
+class Drawn:
+    """A source of one's own: images made when a worker asks for them."""
+
+    features: Mapping[str, Feature] = {
+        LABEL: Feature("int64"),
+        TEXT: Feature("bytes"),
+        "image/size": Feature("float32", (None,)),
+    }
+    class_names: Mapping[str, tuple[str, ...]] = {LABEL: ("a", "b")}
+
+    def __init__(self, make: Callable[[int], object]) -> None:
+        self.make = make
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, i: int) -> Sample:
+        labels = {LABEL: i % 2, TEXT: b"ab"[i % 2 : i % 2 + 1], "image/size": [i / 2] * (i % 3)}
+        return Sample(b"%d" % i, self.make(i), labels)  # type: ignore[arg-type]  # one test gives nonsense
+
+
+def test_a_source_of_ones_own(tmp_path: Path, flowers_folder: Path) -> None:
+    image = (flowers_folder / "rose" / "0001.jpg").read_bytes()
+    convert(Drawn(lambda i: image), tmp_path / "out", workers=1)
+    records = {record[FILENAME]: record for record in shardfeed.open(tmp_path / "out")["train"]}
+    assert records[b"5"]["image/size"].tolist() == [2.5, 2.5]
+    assert records[b"3"]["image/size"].tolist() == []
+    assert records[b"3"][TEXT] == b"b"
+
+
+def test_a_source_with_equal_keys_is_refused(tmp_path: Path) -> None:
+    class Twice(Drawn):
+        def __getitem__(self, i: int) -> Sample:
+            return Sample(b"same" if i in (2, 7) else b"%d" % i, b"", super().__getitem__(i).features)
+
+    with pytest.raises(UsageError, match=r"source\[7\]: has the key 'same' of source\[2\]"):
+        convert(Twice(lambda i: b""), tmp_path / "out")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_callable_that_raises_costs_one_image(tmp_path: Path) -> None:
+    import functools
+
+    source = Drawn(lambda i: functools.partial(int, "x" if i == 4 else "y"))
+    with pytest.raises(TooManyRejectedError, match="10 E_SOURCE_ERROR") as caught:
+        convert(source, tmp_path / "out", workers=1)
+    assert "ValueError: invalid literal" in caught.value.report.rejected[0].why
+
+
+@pytest.mark.promise(13)
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), RejectCode.SOURCE_CHANGED),
+        (lambda path: os.truncate(path, 100), RejectCode.SOURCE_CHANGED),
+        (lambda path: path.write_bytes(path.read_bytes()[::-1]), RejectCode.SOURCE_CHANGED),
+        (lambda path: path.with_name("0000.jpg").replace(path), RejectCode.SOURCE_CHANGED),
+        (lambda path: os.utime(path, ns=(5, 5)), RejectCode.SOURCE_CHANGED),
+        (lambda path: path.unlink(), RejectCode.SOURCE_CHANGED),
+        (lambda path: (path.unlink(), os.mkfifo(path)), RejectCode.NOT_REGULAR),
+        (lambda path: (path.unlink(), path.mkdir()), RejectCode.UNREADABLE),
+    ],
+)
+def test_a_file_that_changed_since_the_listing(
+    folder: Callable[..., Path], tmp_path: Path, change: Callable[[Path], object], code: RejectCode
+) -> None:
+    root = folder(2)
+    source = ImageFolder(root)
+    change(root / "rose" / "0001.jpg")
+    with pytest.raises(TooManyRejectedError) as caught:
+        convert(source, tmp_path / "out", workers=1)
+    assert (b"rose/0001.jpg", code.value) in [(n.key, n.what) for n in caught.value.report.rejected]
+
+
+class EditedOnTheWay(ImageFolder):
+    """A folder one of whose files is changed when its shard is put together, after the plan was made of it."""
+
+    asked = 0
+
+    def __getitem__(self, i: int) -> Sample:
+        sample = super().__getitem__(i)
+        if sample.key == b"rose/0001.jpg":
+            self.asked += 1
+            if self.asked == 3:  # the plan and the list of inputs have it
+                Path(os.fsdecode(self.root), "rose/0001.jpg").write_bytes(b"something else")
+        return sample
+
+
+@pytest.mark.promise(13)
+def test_a_file_that_changes_while_others_are_converted(folder: Callable[..., Path], tmp_path: Path) -> None:
+    source = EditedOnTheWay(folder(3))
+    report = convert(source, tmp_path / "out", shards=3, workers=1, max_bad=1)
+    assert source.asked >= 3
+    assert [(n.key, n.what) for n in report.rejected] == [(b"rose/0001.jpg", "E_SOURCE_CHANGED")]
+    assert len(shardfeed.open(tmp_path / "out")["train"]) == 8
+
+
+def test_a_script_needs_no_guard(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from shardfeed.converters import ImageFolder, convert\n"
+        f"print(convert(ImageFolder({str(root)!r}), {str(tmp_path / 'out')!r}, workers=2, shards=2).images)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("9\n", "")
+
+
+@pytest.mark.promise(17)
+def test_an_unwritable_parent(folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = folder(2)
+    if os.geteuid() == 0:  # root may write anywhere but into /proc
+        with pytest.raises(StorageError) as caught:
+            convert(ImageFolder(root), "/proc/out")
+    else:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(StorageError) as caught:
+            convert(ImageFolder(root), tmp_path / "locked" / "out")
+    assert caught.value.exit_code == 5
+
+
+@pytest.mark.promise(12)
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("what", ["directory", "file"])
+def test_what_appears_at_the_output_meanwhile_stays(
+    folder: Callable[..., Path], tmp_path: Path, what: str, replace: bool
+) -> None:
+    out = tmp_path / "out"
+    source = ImageFolder(folder(6))
+
+    def appear(_: object) -> None:
+        if not out.exists():
+            if what == "directory":
+                out.mkdir()
+            (out / "thesis" if what == "directory" else out).write_text("mine")
+
+    with pytest.raises(
+        OutputExistsError, match="exists" if not replace or what == "file" else "not a dataset"
+    ) as caught:
+        convert(source, out, workers=1, shards=3, replace=replace, progress=appear)
+    assert caught.value.exit_code == 2
+    assert (out / "thesis" if what == "directory" else out).read_text() == "mine"
+    shutil.rmtree(out) if what == "directory" else out.unlink()
+    assert convert(source, out, workers=1, shards=3).images == 0, "nothing that was written is lost"
+
+
+@pytest.mark.promise(12)
+def test_only_a_dataset_and_nothing_beside_it_is_replaced(folder: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    convert(ImageFolder(folder(4)), out, workers=1)
+    shutil.copytree(tmp_path / "images", out / "originals")
+    before = tree(out)
+    for source in (tmp_path / "images", out / "originals"):
+        with pytest.raises(
+            OutputExistsError, match="holds originals, which is no part of the dataset and would be lost"
+        ):
+            convert(ImageFolder(source), out, workers=1, seed=1, replace=True)
+        assert tree(out) == before
+    shutil.rmtree(out / "originals")
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(OutputExistsError, match=r"holds notes.txt"):
+        convert(ImageFolder(tmp_path / "images"), out, workers=1, seed=1, replace=True)
+    (out / "notes.txt").unlink()
+    content = (out / "manifest.json").read_bytes()
+    for damaged in (content[:-30], content.replace(b'"records": 12', b'"records": 13')):
+        (out / "manifest.json").write_bytes(damaged)
+        assert convert(ImageFolder(tmp_path / "images"), out, workers=1, replace=True).committed
+        assert (out / "manifest.json").read_bytes() == content
+    web = tmp_path / "web"
+    web.mkdir()
+    (web / "manifest.json").write_text('{"name": "an app of the web"}')
+    with pytest.raises(OutputExistsError, match=r"holds no manifest.json of ours"):
+        convert(ImageFolder(tmp_path / "images"), web, workers=1, replace=True)
+    assert [path.name for path in web.iterdir()] == ["manifest.json"]

@@ -1,0 +1,104 @@
+"""What a report lists, and what it only counts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import shardfeed
+from shardfeed.converters import ImageFolder, ImageOptions, convert
+from shardfeed.converters.images.store import PROGRESSIVE_KEPT
+from shardfeed.converters.report import asked_for, without_counted
+from shardfeed.converters.shards.write_shard import Noted
+from shardfeed.tools.cli import main
+
+
+@pytest.fixture
+def mixed(folder: Callable[..., Path]) -> Path:
+    """18 images, every third a progressive JPEG, and a bitmap."""
+    root = folder(6)
+    for number, path in enumerate(sorted(root.rglob("*.jpg"))):
+        if number % 3 == 0:
+            Image.open(path).save(path, progressive=True)
+    Image.open(root / "rose" / "0001.jpg").save(root / "rose" / "0001.bmp")
+    (root / "rose" / "0001.jpg").unlink()
+    return root
+
+
+def test_many_warnings_of_one_kind_become_one_sentence() -> None:
+    warnings = [Noted(b"%d" % i, "warning", PROGRESSIVE_KEPT) for i in range(1234)]
+    others = [Noted(b"b", "warning", "odd"), Noted(b"a", "warning", "odd")]
+    listed, notes = without_counted([*warnings[:7], *others, *warnings[7:]])
+    assert listed == others[::-1]
+    assert len(notes) == 1
+    assert notes[0].startswith("1,234 progressive JPEGs were kept")
+    assert "--baseline" in notes[0]
+    assert without_counted(others)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("what", "asked"),
+    [("raw", True), ("resized+raw", True), ("baseline", True), ("cmyk+raw", False), ("exif-rotated", False)],
+)
+def test_what_the_options_ask_for(what: str, asked: bool) -> None:
+    assert asked_for(what) is asked
+
+
+def test_progressive_files_are_counted_or_made_baseline(mixed: Path, tmp_path: Path) -> None:
+    kept = convert(ImageFolder(mixed), tmp_path / "kept", workers=1)
+    assert kept.notes[0].startswith("6 progressive")
+    assert kept.warnings == []
+    assert "turbojpeg" not in kept.manifest.made_by
+    pytest.importorskip("turbojpeg", reason="no wheel for this Python or machine")
+    made = convert(ImageFolder(mixed), tmp_path / "made", workers=1, image=ImageOptions(baseline=True))
+    assert made.notes == []
+    assert [noted.what for noted in made.normalised].count("baseline") == 6
+    assert made.manifest.made_by["turbojpeg"]
+    assert made.manifest.fingerprint != kept.manifest.fingerprint
+    lines = (tmp_path / "made" / "normalised.jsonl").read_text().splitlines()
+    assert [json.loads(line)["code"] for line in lines] == ["bmp"], "what was asked for needs no list"
+
+
+def test_what_convert_prints_about_pixels(mixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*arguments: object) -> str:
+        assert main(["convert", str(mixed), str(tmp_path / "out"), *map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    raw = ("--encode", "raw", "--size", "20x30", "--workers", "1")
+    assert "raw pixels: 32.4 kB, 20 * 30 * 3 = 1,800 bytes an image" in printed(*raw, "--dry-run")
+    assert json.loads(printed(*raw, "--dry-run", "--json"))["raw_bytes"] == 18 * 1800
+    assert "raw pixels: about" in printed("--encode", "raw", "--dry-run")
+    assert json.loads(printed("--dry-run", "--json"))["raw_bytes"] is None
+    out = printed(*raw)
+    assert "17 resized+raw, as asked" in out
+    assert "raw pixels: 20 * 30 * 3 = 1,800 bytes an image" in out
+    record = shardfeed.open(tmp_path / "out")["train"][0]
+    assert (record["image/format"], len(record["image/encoded"])) == (b"raw", 1800)  # type: ignore[arg-type]
+    assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0
+    assert main(["inspect", str(tmp_path / "out")]) == 0
+    assert "<1800 bytes, uint8 [20, 30, 3]>" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--encode", "raw", "--quality", "90"],
+        ["--encode", "raw", "--baseline"],
+        ["--size", "256", "--resize-shorter", "256"],
+        ["--size", "256x"],
+        ["--size", "-3"],
+        ["--size", "0"],
+        ["--size", "1x2x3"],
+        ["--size", "70000"],
+        ["--encode", "webp"],
+    ],
+)
+def test_options_that_cannot_be_meant(mixed: Path, tmp_path: Path, options: list[str]) -> None:
+    try:
+        code = main(["convert", str(mixed), str(tmp_path / "out"), *options])
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    assert code == 2
+    assert not (tmp_path / "out").exists()

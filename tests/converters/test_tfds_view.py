@@ -1,0 +1,174 @@
+"""One directory, every loader: the same counts and labels through readers that know nothing of us."""
+
+import collections
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from shardfeed.converters import ImageFolder, ImageOptions, convert
+from shardfeed.readers import Dataset
+from shardfeed.schema import ENCODED, FILENAME, HEIGHT, LABEL, WIDTH, Feature, Schema
+
+Counts = dict[bytes, int]  # image/filename -> label
+
+
+def ours(flowers: Dataset, name: str) -> Counts:
+    return {record[FILENAME]: record[LABEL] for record in flowers[name]}  # type: ignore[misc]  # both are scalars
+
+
+def shards(flowers: Dataset, name: str) -> list[str]:
+    return sorted(str(path) for path in Path(flowers.directory).glob(f"{name}-*.tfrecord"))
+
+
+@pytest.mark.parametrize("name", ["train", "validation"])
+def test_plain_tf_data(flowers: Dataset, name: str) -> None:
+    spec = {FILENAME: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
+    data = tf.data.TFRecordDataset(shards(flowers, name)).map(lambda x: tf.io.parse_single_example(x, spec))
+    found = [(row[FILENAME], int(row[LABEL])) for row in data.as_numpy_iterator()]
+    assert len(found) == len(flowers[name])
+    assert dict(found) == ours(flowers, name)
+
+
+def test_tfds_builder_from_directory(flowers: Dataset) -> None:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(flowers.directory)
+    label = builder.info.features[LABEL]
+    assert label.names == ["daisy", "rose", "tulip"]
+    assert [label.int2str(i) for i in range(3)] == list(flowers.class_names)
+    for name, split in flowers.items():
+        assert builder.info.splits[name].num_examples == len(split)
+        rows = list(tfds.as_numpy(builder.as_dataset(split=name)))
+        assert {row[FILENAME]: int(row[LABEL]) for row in rows} == ours(flowers, name)
+        assert all(row["image/encoded"].dtype == "uint8" and row["image/encoded"].shape[2] == 3 for row in rows)
+    assert len(list(builder.as_dataset(split="train[:50%]"))) == round(len(flowers["train"]) / 2)
+    image, target = next(iter(builder.as_dataset(split="train", as_supervised=True)))
+    assert image.dtype == tf.uint8
+    assert target.dtype == tf.int64
+
+
+@pytest.mark.parametrize("size", [(24, 30), None])
+def test_tfds_reads_raw_pixels(flowers_folder: Path, tmp_path: Path, size: tuple[int, int] | None) -> None:
+    """Of one size they are a uint8 tensor; of many, bytes beside the height and width that shape them."""
+    import tensorflow_datasets as tfds
+
+    options = ImageOptions(encode="raw", size=size)
+    convert(ImageFolder(flowers_folder), tmp_path / "raw", split={"train": 0.5, "test": 0.5}, image=options, workers=1)
+    data = shardfeed.open(tmp_path / "raw")
+    builder = tfds.builder_from_directory(data.directory)
+    shapes = set()
+    for name, split in data.items():
+        rows = list(tfds.as_numpy(builder.as_dataset(split=name)))
+        records = {record[FILENAME]: record for record in split}
+        assert len(rows) == len(records)
+        for row in rows:
+            record = records[row[FILENAME]]
+            shape = (record[HEIGHT], record[WIDTH], 3)
+            shapes.add(shape)
+            expected = np.frombuffer(record[ENCODED], np.uint8).reshape(shape)
+            found = row[ENCODED]
+            if size is None:
+                assert isinstance(found, bytes)
+                found = np.frombuffer(found, np.uint8).reshape(row[HEIGHT], row[WIDTH], 3)
+            assert found.dtype == np.uint8
+            assert np.array_equal(found, expected)
+    assert (len(shapes) == 1) == (size is not None)
+    image, label = next(iter(builder.as_dataset(split="train", as_supervised=True)))
+    assert image.dtype == (tf.string if size is None else tf.uint8)
+    assert label.dtype == tf.int64
+
+
+# In a process of its own: the package brings a second tensorflow.Example proto, which TensorFlow's refuses.
+TFRECORD = """
+import json, sys
+from tfrecord.reader import tfrecord_loader
+
+rows = []
+for path in json.loads(sys.argv[1]):
+    index = path.replace(".tfrecord", ".tfindex")
+    for half in (0, 1):
+        description = {"image/filename": "byte", "image/class/label": "int"}
+        for row in tfrecord_loader(path, index, description, shard=(half, 2)):
+            rows.append([bytes(row["image/filename"]).decode(), int(row["image/class/label"][0])])
+print(json.dumps(rows))
+"""
+
+
+def test_the_tfrecord_package_with_our_index(flowers: Dataset) -> None:
+    for name, split in flowers.items():
+        command = [sys.executable, "-c", TFRECORD, json.dumps(shards(flowers, name))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)
+        assert len(rows) == len(split), "the index splits each shard in two without loss"
+        assert {key.encode(): label for key, label in rows} == ours(flowers, name)
+
+
+DALI = """
+import json, sys
+from nvidia.dali import fn, pipeline_def, tfrecord as tfr, types
+
+@pipeline_def(batch_size=1, num_threads=1, device_id=None)
+def read(paths, indexes):
+    features = {
+        "image/encoded": tfr.FixedLenFeature((), tfr.string, ""),
+        "image/filename": tfr.FixedLenFeature((), tfr.string, ""),
+        "image/class/label": tfr.FixedLenFeature([1], tfr.int64, -1),
+    }
+    row = fn.readers.tfrecord(path=paths, index_path=indexes, features=features, name="reader")
+    image = fn.decoders.image(row["image/encoded"], device="cpu", output_type=types.RGB)
+    return image, row["image/filename"], row["image/class/label"]
+
+paths = json.loads(sys.argv[1])
+pipe = read(paths, [p.replace(".tfrecord", ".tfindex") for p in paths])
+pipe.build()
+count = pipe.epoch_size("reader")
+rows = []
+for _ in range(count):
+    image, name, label = pipe.run()
+    rows.append([bytes(name.at(0)).decode(), int(label.at(0)[0]), list(image.at(0).shape)])
+print(json.dumps(rows))
+"""
+
+
+@pytest.mark.peers_by_hand
+def test_dali_on_the_cpu(flowers: Dataset) -> None:
+    python = os.environ.get("SHARDFEED_PEERS_PYTHON")
+    assert python, "run this with `make peers`, which installs DALI in an environment of its own"
+    for name, split in flowers.items():
+        command = [python, "-c", DALI, json.dumps(shards(flowers, name))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows = json.loads(done.stdout.splitlines()[-1])
+        assert len(rows) == len(split)
+        assert {key.encode(): label for key, label, _ in rows} == ours(flowers, name)
+        shapes = collections.Counter(tuple(shape) for _, _, shape in rows)
+        expected = collections.Counter((r["image/height"], r["image/width"], 3) for r in split)
+        assert shapes == expected
+
+
+def test_features_whose_labels_files_would_be_one_have_none() -> None:
+    """Else the names of the one would be read as those of the other."""
+    from shardfeed.converters.commit.tfds_view import tfds_files
+
+    long = "image/" + "x" * 250 + "/label"
+    names = {"image/a.b": ("x", "y"), "image/a/b": ("z",), "image/c": ("u",), long: ("v",)}
+    schema = Schema({key: Feature("int64") for key in names}, names)
+    files = tfds_files("x", schema, {})
+    assert {name for name in files if name.endswith(".txt")} == {"image.c.labels.txt"}
+    found = json.loads(files["features.json"])["featuresDict"]["features"]
+    assert [found[key]["classLabel"]["numClasses"] for key in names] == ["2", "1", "1", "1"]
+
+
+def test_label_names_that_a_line_cannot_hold_have_no_labels_file() -> None:
+    from shardfeed.converters.commit.tfds_view import tfds_files
+
+    for names, written in ((("a", "b c"), True), (("a", ""), False), ((" a", "b"), False)):
+        schema = Schema({LABEL: Feature("int64")}, {LABEL: names})
+        assert ("image.class.label.labels.txt" in tfds_files("x", schema, {})) is written

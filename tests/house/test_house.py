@@ -1,0 +1,298 @@
+"""The rules that keep the house easy to live in: who imports whom, what starts fast, what is never called."""
+
+import ast
+import configparser
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repository import ROOT
+
+PACKAGES = ("shardfeed", "converters", "readers", "pipelines", "tools")
+FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+NAMES = [str(path.relative_to(ROOT)) for path in FILES]
+FOLDERS = sorted({path.parent for path in FILES})
+MOST_ROOMS = 14  # files and folders that one folder may show, its face aside
+
+# What each package may import besides itself.
+MAY_IMPORT = {
+    "shardfeed": {"readers"},  # shardfeed.open, lazily
+    "converters": {"shardfeed"},
+    "readers": {"shardfeed"},
+    "pipelines": {"shardfeed", "readers"},
+    "tools": {"shardfeed", "converters", "readers", "pipelines"},
+}
+
+
+def package(path: Path) -> str:
+    """The top-level folder that a file is in."""
+    return path.relative_to(ROOT).parts[0]
+
+
+def dotted_name(path: Path) -> str:
+    """The name that a file is imported by; a folder's face has the folder's."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    return ".".join(parts if parts[0] == "shardfeed" else ("shardfeed", *parts))
+
+
+MODULES = {dotted_name(path): path for path in FILES}
+
+
+def imports(path: Path) -> list[tuple[str, int, bool]]:
+    """(dotted name, line, at module level) of every import; `from package import module` names the module."""
+    tree = ast.parse(path.read_text())
+    top = set(map(id, tree.body))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found += [(name if name in MODULES else module, node.lineno, id(node) in top) for name in sorted(names)]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno, id(node) in top) for alias in node.names]
+    return found
+
+
+def package_of(dotted: str) -> str | None:
+    """The package of this project a dotted name belongs to."""
+    if dotted.split(".")[0] != "shardfeed":
+        return None
+    part = [*dotted.split("."), ""][1]
+    return part if part in PACKAGES else "shardfeed"
+
+
+def test_every_file_is_seen() -> None:
+    assert len(FILES) > 100
+    assert all((folder / "__init__.py") in FILES for folder in FOLDERS), "a folder without a face"
+
+
+def test_setup_cfg_lists_every_folder() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    listed = setup["options"]["packages"].split()
+    assert sorted(listed) == sorted(dotted_name(folder / "__init__.py") for folder in FOLDERS)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=[str(folder.relative_to(ROOT)) for folder in FOLDERS])
+def test_no_folder_shows_too_much(folder: Path) -> None:
+    rooms = [path.name for path in folder.iterdir() if path.suffix == ".py" or path in FOLDERS]
+    assert len(rooms) - 1 <= MOST_ROOMS, f"{sorted(rooms)}: make a folder of those that belong together"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_imports_run_one_way(path: Path) -> None:
+    ours = package(path)
+    for dotted, line, _ in imports(path):
+        assert dotted.split(".")[0] not in {"converters", "readers", "pipelines", "tools"}, (
+            f"{path}:{line}: a second copy"
+        )
+        to = package_of(dotted)
+        if to is not None and to != ours:
+            assert to in MAY_IMPORT[ours], f"{path}:{line}: {ours} must not import {to}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_frameworks_stay_in_their_rooms(path: Path) -> None:
+    """TensorFlow below folders of that name, PyTorch likewise, Ray in files named for it; else inside functions."""
+    name = path.relative_to(ROOT)
+    for dotted, line, top in imports(path):
+        if not top:
+            continue
+        root = dotted.split(".")[0]
+        where = f"{name}:{line}: import it in the function that needs it"
+        assert root not in {"tensorflow", "keras"} or "tensorflow" in name.parts[:-1], where
+        assert root not in {"torch", "torchvision", "torchdata"} or "torch" in name.parts[:-1], where
+        assert root != "ray" or path.name.startswith("ray_"), where
+
+
+def rooms_and_imports() -> dict[str, dict[str, set[str]]]:
+    """Folder -> room in it -> other rooms of that folder that something in it imports, inside functions too.
+
+    A folder's face offers names and is no room.
+    """
+    found: dict[str, dict[str, set[str]]] = {}
+    for path in FILES:
+        if path.name == "__init__.py":
+            continue
+        here = dotted_name(path).split(".")
+        for dotted, _, _ in imports(path):
+            there = dotted.split(".")
+            shared = 0
+            while shared < min(len(here), len(there)) and here[shared] == there[shared]:
+                shared += 1
+            if 0 < shared < min(len(here), len(there)):
+                of_folder = found.setdefault(".".join(here[:shared]), {})
+                of_folder.setdefault(here[shared], set()).add(there[shared])
+    return found
+
+
+@pytest.mark.parametrize("folder", sorted(rooms_and_imports()))
+def test_imports_inside_a_folder_run_one_way(folder: str) -> None:
+    """No room of a folder imports another that, by whatever way, imports it."""
+    edges = rooms_and_imports()[folder]
+    state: dict[str, int] = {}
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert state.get(name) != 1, f"{folder}: a circle: {' -> '.join((*trail, name))}"
+        if name not in state:
+            state[name] = 1
+            for other in sorted(edges.get(name, ())):
+                visit(other, (*trail, name))
+            state[name] = 2
+
+    for name in edges:
+        visit(name, ())
+
+
+FACES = [path for path in FILES if path.name == "__init__.py" and "lazy_names" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", FACES, ids=[str(path.relative_to(ROOT)) for path in FACES])
+def test_a_face_offers_what_type_checkers_see(path: Path) -> None:
+    face = importlib.import_module(dotted_name(path))
+    seen = {
+        alias.asname: node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
+        for alias in node.names
+        if alias.asname
+    }
+    assert sorted(seen) == face.__all__
+    for name, module in seen.items():
+        assert getattr(face, name) is getattr(importlib.import_module(str(module)), name)
+        assert f"{dotted_name(path)}.{name}" not in MODULES, "whoever imports that module first gets it for the name"
+
+
+# What runs code that someone else wrote, or writes files where an archive says. TensorFlow's names have a dot before.
+FORBIDDEN_CALLS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "system",
+    "popen",
+    "extractall",
+    "extract",
+    "unpack_archive",
+}
+FORBIDDEN_MODULES = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "yaml",
+    "code",
+}
+FORBIDDEN_MODULES |= {"tarfile", "xml", "html", "jinja2", "webbrowser"}
+MAY_BE_CALLED = {"re.compile", "model.compile"}
+
+
+def dangers(tree: ast.AST) -> list[tuple[int, str]]:
+    """(line, what) of each thing that no file of the packages may do (RELIABILITY.md E)."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found += [(node.lineno, name) for name in names if name.split(".")[0] in FORBIDDEN_MODULES]
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if name in FORBIDDEN_CALLS and ast.unparse(node.func) not in MAY_BE_CALLED:
+            found.append((node.lineno, name))
+        if name == "import_module" and node.args and isinstance(node.args[0], ast.Constant):
+            found += [(node.lineno, name)] if str(node.args[0].value).split(".")[0] in FORBIDDEN_MODULES else []
+        for keyword in node.keywords:
+            harmless = isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            if keyword.arg in {"shell", "allow_pickle"} and not harmless:
+                found.append((node.lineno, f"{keyword.arg}={ast.unparse(keyword.value)}"))
+    return found
+
+
+@pytest.mark.promise("E")
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_nothing_dangerous_is_called(path: Path) -> None:
+    assert dangers(ast.parse(path.read_text())) == []
+
+
+@pytest.mark.promise("E")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pickle",
+        "def f():\n    from pickle import loads",
+        "import os.path, marshal",
+        "from yaml import load",
+        "import xml.etree.ElementTree",
+        "eval('1')",
+        "builtins.exec(text)",
+        "compile(text, 'x', 'exec')",
+        "os.system('ls')",
+        "os.popen('ls')",
+        "tar.extractall(path)",
+        "shutil.unpack_archive(path)",
+        "subprocess.run('ls', shell=True)",
+        "subprocess.run('ls', shell=flag)",
+        "np.load(path, allow_pickle=True)",
+        "importlib.import_module('pickle')",
+    ],
+)
+def test_each_danger_is_seen(code: str) -> None:
+    """And its harmless sister is not."""
+    assert dangers(ast.parse(code))
+    assert not dangers(ast.parse("np.load(path, allow_pickle=False); re.compile('x'); subprocess.run(['ls'])"))
+
+
+@pytest.mark.promise("E")
+def test_no_page_is_made() -> None:
+    """No file of the packages writes HTML: the report of `preview` is a picture. So nothing of a page must be escaped.
+
+    If one is added, it needs a test that every value in it is escaped, no script and a strict Content-Security-Policy.
+    """
+    for path in FILES:
+        strings = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+        text = "".join(value for value in strings if isinstance(value, str)).lower()
+        assert not [tag for tag in ("<html", "<!doctype", "<script", "<body", "<div") if tag in text], path
+
+
+def modules_after(code: str, cwd: Path) -> set[str]:
+    """The modules a fresh Python has loaded after running `code`."""
+    script = f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=cwd, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import shardfeed; shardfeed.open",
+        "from shardfeed.converters import convert, ImageFolder, LabelFile, FileNames",
+        "from shardfeed.readers import Split, Dataset, verify",
+        "import shardfeed.pipelines",
+        "from shardfeed.tools.commands import convert_command, inspect_command, verify_command",
+        "from shardfeed.tools.commands import preview_command, demo_command",
+    ],
+)
+def test_starts_without_tensorflow(code: str, tmp_path: Path) -> None:
+    loaded = modules_after(code, tmp_path)
+    assert "shardfeed" in loaded
+    assert not {"tensorflow", "keras", "torch", "ray"} & loaded
+
+
+def test_the_source_tree_imports_as_installed() -> None:
+    loaded = modules_after("from shardfeed.converters import convert; from shardfeed.readers import Split", ROOT)
+    assert "shardfeed.converters.conversion" in loaded
+    assert not {"converters", "readers", "pipelines", "tools"} & loaded
+
+
+def test_no_second_copy_is_loaded() -> None:
+    assert not {"converters", "readers", "pipelines", "tools"} & set(sys.modules)

@@ -1,0 +1,131 @@
+"""Samples to batches: dtypes, shapes, padding, memory format."""
+
+import pickle
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from shardfeed.errors import StorageError, UsageError
+from shardfeed.pipelines.torch.collate import Collate, Undelivered
+from shardfeed.pipelines.torch.samples import Fetched
+
+
+class Pair(NamedTuple):
+    x: int
+    y: float
+
+
+def test_numbers_and_nests() -> None:
+    samples = [
+        {
+            "n": n,
+            "f": n / 2,
+            "b": n > 0,
+            "s": b"%d" % n,
+            "l": [b"a"] * n,
+            "t": (np.float64(n), [n, "x"]),
+            "p": Pair(n, 1),
+        }
+        for n in range(3)
+    ]
+    batch = Collate()(samples)
+    assert batch["n"].dtype == torch.int64
+    assert batch["f"].dtype == torch.float32
+    assert batch["f"].tolist() == [0, 0.5, 1]
+    assert batch["b"].dtype == torch.bool
+    assert batch["s"] == [b"0", b"1", b"2"]
+    assert batch["l"] == [[], [b"a"], [b"a", b"a"]]
+    assert batch["t"][0].dtype == torch.float64
+    assert batch["t"][1][0].tolist() == [0, 1, 2]
+    assert batch["t"][1][1] == ["x"] * 3
+    assert isinstance(batch["p"], Pair)
+    assert batch["p"].x.tolist() == [0, 1, 2]
+
+
+def test_images_become_channels_last_batches() -> None:
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (5, 7, 3), np.uint8) for _ in range(4)]
+    batch = Collate()([torch.from_numpy(image).permute(2, 0, 1) for image in images])
+    assert batch.shape == (4, 3, 5, 7)
+    assert batch.is_contiguous(memory_format=torch.channels_last)
+    assert (batch.permute(0, 2, 3, 1).numpy() == np.stack(images)).all()
+    other = Collate()([torch.zeros(3, 5, 7), torch.ones(3, 5, 7)])
+    assert other.is_contiguous()
+    assert Collate()(images).shape == (4, 5, 7, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.uint8, bool])
+def test_ragged_values_are_padded(dtype: type) -> None:
+    samples = [np.ones(n, dtype) for n in (2, 0, 3)]
+    batch = pickle.loads(pickle.dumps(Collate(pad=0)))(samples)
+    assert batch.tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
+    assert batch.dtype == torch.from_numpy(samples[0]).dtype
+    boxes = Collate(pad=-1)([np.ones((2, 4), np.float32), np.ones((1, 4), np.float32)])
+    assert boxes[1].tolist() == [[1] * 4, [-1] * 4]
+
+
+def test_read_only_and_foreign_arrays() -> None:
+    read_only = np.frombuffer(np.arange(3, dtype=">i4").tobytes(), ">i4")
+    assert Collate()([read_only, read_only]).tolist() == [[0, 1, 2]] * 2
+    mirrored = np.arange(6).reshape(2, 3)[:, ::-1]
+    assert Collate()([mirrored, mirrored]).tolist() == [[[2, 1, 0], [5, 4, 3]]] * 2
+    image = np.zeros((5, 7, 3), np.uint8)
+    image.flags.writeable = False
+    assert Collate()([image.transpose(2, 0, 1)] * 2).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_numpys_text() -> None:
+    batch = Collate()([{"text": np.str_("a"), "bytes": np.bytes_(b"b")}] * 2)
+    assert batch == {"text": ["a", "a"], "bytes": [b"b", b"b"]}
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([np.ones(2), np.ones(3)], "shapes vary"),
+        ([torch.ones(2), torch.ones(2, 2)], "shapes vary"),
+        ([{"a": np.ones(2)}, {"a": np.ones(3)}], r"sample\['a'\]: shapes vary"),
+        ([{"a": 1}, {"b": 1}], "different keys"),
+        ([(1,), (1, 2)], "different lengths"),
+        ([1, b"x"], "bytes, int"),
+        ([None, None], "NoneType"),
+        # In a worker PyTorch would take the first's, in which 70,000 is another number.
+        ([np.array([1], np.int16), np.array([70_000])], r"got torch\.int16, torch\.int64 in one batch"),
+        ([{"a": torch.ones(1)}, {"a": torch.ones(1, dtype=torch.float64)}], r"sample\['a'\]: .* expected one dtype"),
+        ([np.ones(2), np.ones(3, np.float32)], "expected one dtype"),
+    ],
+)
+def test_what_does_not_fit_together(samples: list[object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Collate()(samples)
+
+
+@pytest.mark.parametrize("pad", [0.5, -1, 256])
+def test_padding_that_the_dtype_cannot_hold(pad: float) -> None:
+    with pytest.raises(UsageError, match=r"pad: got .* cannot hold"):
+        Collate(pad=pad)([np.ones(2, np.uint8), np.ones(3, np.uint8)])
+
+
+@pytest.mark.parametrize("pad", [0.5, -1, 2])
+def test_padding_that_is_neither_true_nor_false(pad: float) -> None:
+    with pytest.raises(UsageError, match=r"pad: got .* torch\.bool of sample cannot hold"):
+        Collate(pad=pad)([np.ones(2, bool), np.ones(3, bool)])
+    assert Collate(pad=1)([np.zeros(1, bool), np.zeros(2, bool)]).tolist() == [[False, True], [False, False]]
+
+
+def test_room_is_looked_at_until_there_is_some() -> None:
+    asked = []
+
+    def check(size: int) -> None:
+        asked.append(size)
+        if len(asked) < 3:
+            raise StorageError("/dev/shm", "full")
+
+    collate = Collate()
+    collate.check_room = check
+    for number in range(4):
+        batch = collate(Fetched([(np.zeros(10), 1)] * 2))
+        assert isinstance(batch, Undelivered) == (number < 2)
+    assert asked == [160] * 3

@@ -1,0 +1,83 @@
+"""How many workers and batches ahead; what becomes of a run whose worker is killed."""
+
+import os
+import pickle
+import signal
+import time
+from collections import UserDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from shardfeed.errors import StorageError, UsageError
+from shardfeed.machine import free_space as room
+from shardfeed.pipelines.torch import torch_loader
+from shardfeed.pipelines.torch import workers as torch_workers
+from shardfeed.pipelines.torch.workers import Workers, batch_bytes, plan_workers, shared_memory_check
+from shardfeed.readers import Dataset
+
+
+def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_workers, "cpu_budget", lambda: 12)
+    monkeypatch.setattr(torch_workers, "memory_budget", lambda: 10**9)
+    assert plan_workers(None, None, 1000, 1) == Workers(12, 2)
+    assert plan_workers(None, None, 1000, 8) == Workers(1, 2)
+    assert plan_workers(None, None, 1000, 100) == Workers(1, 2)
+    assert plan_workers(4, None, 25_000_001, 1) == Workers(4, 1)  # 10 batches would be over a quarter
+    assert plan_workers(4, None, 25_000_000, 1) == Workers(4, 2)
+    assert plan_workers(4, None, 13_000_000, 2) == Workers(4, 1)
+    assert plan_workers(4, 5, 10**9, 1) == Workers(4, 5)
+    assert plan_workers(0, None, 10**9, 1).number == 0
+    with pytest.raises(UsageError, match="workers"):
+        plan_workers(-1, None, 0, 1)
+
+
+def test_room_in_shared_memory() -> None:
+    state = os.statvfs(torch_workers.SHARED)
+    whole = state.f_blocks * state.f_frsize
+    check = shared_memory_check(Workers(2, 2), 1)
+    assert check is not None
+    check(1000)
+    assert shared_memory_check(Workers(0, 2), 1) is None
+    for workers, size, ranks in [(Workers(2, 2), whole // 6 + 4096, 1), (Workers(1, 1), whole // 30 + 4096, 10)]:
+        check = shared_memory_check(workers, ranks)
+        assert check is not None
+        with pytest.raises(StorageError, match=r"/dev/shm: .*prefetch=1"):
+            check(size)
+
+
+def test_all_memory_that_is_free_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No quarter of it must be left, however little is needed; what batches take since is not counted twice."""
+    monkeypatch.setattr(room, "memory_budget", lambda: 10**9)
+    monkeypatch.setattr(room, "memory_free", lambda: 60_000)
+    made = shared_memory_check(Workers(2, 2), 1)
+    monkeypatch.setattr(room, "memory_free", lambda: 0)
+    check = pickle.loads(pickle.dumps(made))
+    check(10_000)  # 6 batches
+    with pytest.raises(StorageError, match=r"0\.1 MB are needed, 0\.1 MB are free of the memory granted; "):
+        check(10_001)
+
+
+def test_the_size_of_a_batch() -> None:
+    nest = {"a": torch.zeros(3, 2), "b": [torch.zeros(5, dtype=torch.uint8), ("text", 1)]}
+    assert batch_bytes(nest) == 29
+    assert batch_bytes([UserDict(x=np.zeros(3)), (np.zeros(2, np.int16),)]) == 28
+
+
+def slow(record: Mapping[str, Any], seed: int) -> int:
+    time.sleep(0.02)
+    return os.getpid()
+
+
+@pytest.mark.timeout(60)
+def test_a_killed_worker_ends_the_run(flowers: Dataset) -> None:
+    loader = torch_loader(flowers["train"], batch_size=8, transform=slow, workers=2)
+    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):
+        for pids in loader:
+            os.kill(int(pids[0]), signal.SIGKILL)
+    assert len(list(loader)) == len(loader)  # by workers of their own
+    assert not [name for name in Path("/dev/shm").iterdir() if name.name.startswith(f"torch_{os.getpid()}_")]

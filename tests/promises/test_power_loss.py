@@ -1,0 +1,211 @@
+"""RELIABILITY 3: the power is cut after any operation on storage; what was not fsynced is gone, torn or reordered."""
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardfeed.converters.shards.receipts import load_receipt
+from shardfeed.errors import OutputExistsError
+from shardfeed.storage.local import file_checksum
+
+import disk_model
+import storage_ops
+from in_process import convert_here
+from trees import tree
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory where there is one: the power is cut in the model, and no fsync needs a real disk."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    path = memory / f"shardfeed-test-{os.getpid()}-{tmp_path.name}"
+    path.mkdir()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def images(folder: Callable[..., Path]) -> Path:
+    """Twelve images of the same bytes under names of the same length: shards of any order have the same sizes."""
+    root = folder(4, classes=("aaa", "bbb", "ccc"))
+    for path in root.rglob("*.jpg"):
+        path.write_bytes((root / "aaa" / "0000.jpg").read_bytes())
+    return root
+
+
+def recorded(place: Path, action: Callable[[], object]) -> tuple[dict[str, bytes], list[Any]]:
+    """What lay in `place` before, and the operations of `action` on it."""
+    before, operations = tree(place), []
+    with storage_ops.watched(place, lambda operation: None, operations.append):
+        action()
+    disk = disk_model.Disk(str(place), before)
+    for operation in operations:
+        disk.apply(operation)
+    assert disk.after_power_cut("all kept", random.Random(0)) == tree(place), "the model lost track"
+    return before, operations
+
+
+def check_receipts(at: Path, expected: dict[str, bytes]) -> int:
+    """Every file of a receipt that counts is whole; the number of receipts."""
+    staging = at / ".out.staging"
+    paths = list((staging / "receipts").glob("*.json"))
+    if not (staging / "plan.json").exists() or b'"commit"' in (staging / "plan.json").read_bytes():
+        return 0  # a run that finds it so starts afresh, or finds the dataset committed
+    for path in paths:
+        receipt = load_receipt(str(path))
+        assert receipt is not None, f"{path.name} is torn"
+        for suffix, info in ((".tfrecord", receipt.info.data), (".tfindex", receipt.info.index)):
+            file = staging / "dataset" / (path.stem + suffix)
+            assert file_checksum(str(file)) == (info.size, info.crc32c), f"{file.name} has a receipt and is not whole"
+            assert file.read_bytes() == expected[file.name]
+    return len(paths)
+
+
+SCENARIOS = {
+    # name: what is there before, and what is recorded; each gets the place and the images
+    "convert": (lambda place, images: None, {}),
+    "convert, receipts late": (lambda place, images: None, {"workers": 2}),
+    "replace": (lambda place, images: convert_here(images, place / "out", seed=1), {"replace": True}),
+    "resume": (lambda place, images: leave_half(place, images), {}),
+}
+
+
+class PowerCut(BaseException):
+    """Stops a conversion where it is."""
+
+
+def leave_half(place: Path, images: Path) -> None:
+    """What a run that was stopped in its second shard leaves."""
+
+    def stop(operation: Any) -> None:
+        if operation.name == "fsync" and "train-00001" in operation.path:
+            raise PowerCut
+
+    with pytest.raises(PowerCut), storage_ops.watched(place, stop):
+        convert_here(images, place / "out")
+
+
+def states(count: int, lengths: dict[str, int], rng: random.Random) -> list[tuple[str, int, str]]:
+    """(scenario, operations done, loss): `count` of them at random, as many of each scenario, or all there are."""
+    of_each = []
+    for name, length in lengths.items():
+        all_of_it = [(name, done, loss) for done in range(length + 1) for loss in disk_model.LOSSES]
+        rng.shuffle(all_of_it)
+        of_each.append(all_of_it[: -(-count // len(lengths))])
+    return [state for one in of_each for state in one]
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize("count", [300, pytest.param(10**6, marks=pytest.mark.torture)])
+def test_power_loss_then_resume(
+    count: int, images: Path, place: Path, seed: int, torture_result: Callable[..., None]
+) -> None:
+    rng = random.Random(seed)
+    (place / "fresh").mkdir()
+    convert_here(images, place / "fresh" / "out")
+    new = tree(place / "fresh" / "out")
+    recordings, old = {}, {}
+    for name, (prepare, options) in SCENARIOS.items():
+        at = place / name
+        at.mkdir()
+        prepare(at, images)
+        old[name] = tree(at / "out")
+        recordings[name] = (
+            at,
+            *recorded(at, partial(convert_here, images, at / "out", **options)),
+        )
+    trials = receipts = 0
+    for name, done, loss in states(count, {name: len(r[2]) for name, r in recordings.items()}, rng):
+        at, before, operations = recordings[name]
+        disk = disk_model.Disk(str(at), before)
+        for operation in operations[:done]:
+            disk.apply(operation)
+        what = f"{name}, cut after {done} of {len(operations)} operations, {loss}"
+        again = place / "again"
+        disk_model.lay_out(disk.after_power_cut(loss, rng), again)
+        try:
+            found = tree(again / "out")
+            assert (again / "out").exists() or not old[name], "the old dataset is gone"
+            assert found in (old[name], new), "neither the old nor the new dataset"
+            receipts += check_receipts(again, new)
+            finished = found == new and not (again / ".out.staging").exists()
+            replace = name == "replace"
+            if finished and not replace:
+                with pytest.raises(OutputExistsError):
+                    convert_here(images, again / "out")
+            else:
+                convert_here(images, again / "out", replace=replace)
+            assert tree(again) == {"out/": b"", **{f"out/{file}": data for file, data in new.items()}}
+        except Exception as error:
+            raise AssertionError(f"{what}: {error}") from error
+        shutil.rmtree(again)
+        trials += 1
+    assert trials >= min(count, 500)
+    assert receipts > trials / 4, "few states had receipts to check"
+    torture_result("power cut after an operation, then resumed", trials=trials, failures=0, seed=seed)
+
+
+def test_the_model_loses_what_was_not_synced(tmp_path: Path) -> None:
+    """The corruptor corrupts: a writer that forgets either fsync is caught, one that does both is not."""
+
+    def disk(*names: str) -> Any:
+        found = disk_model.Disk("/d", {})
+        all_of_them = {
+            "create": ("create", "/d/a.partial", "", b""),
+            "write": ("write", "/d/a.partial", "", b"whole"),
+            "fsync": ("fsync", "/d/a.partial", "", b""),
+            "rename": ("rename", "/d/a.partial", "/d/a", b""),
+            "fsync directory": ("fsync directory", "/d", "", b""),
+        }
+        for name in names:
+            found.apply(all_of_them[name])
+        return found
+
+    def outcomes(model: Any) -> set[tuple[tuple[str, bytes], ...]]:
+        return {
+            tuple(sorted(model.after_power_cut(loss, random.Random(seed)).items()))
+            for loss in disk_model.LOSSES
+            for seed in range(20)
+        }
+
+    whole = (("a", b"whole"),)
+    assert outcomes(disk("create", "write", "fsync", "rename", "fsync directory")) == {whole}
+    without_data = outcomes(disk("create", "write", "rename", "fsync directory"))
+    assert {(("a", b""),), (("a", bytes(5)),), (("a", b"who"),), whole} <= without_data
+    assert outcomes(disk("create", "write", "fsync", "rename")) == {(), (("a.partial", b"whole"),), whole}
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize("forgotten", ["fsync", "fsync directory"])
+def test_an_fsync_less_is_found(forgotten: str, images: Path, place: Path) -> None:
+    """A product that leaves out fsyncs fails the check of the receipts in some state."""
+    place = place / "x"
+    place.mkdir()
+    before, operations = recorded(place, lambda: convert_here(images, place / "out"))
+    kept = [o for o in operations if o.name != forgotten or "dataset" not in o.path]
+    assert len(kept) < len(operations)
+    expected = {p.name: p.read_bytes() for p in (place / "out").iterdir()}
+    rng = random.Random(0)
+    failed = 0
+    for done in range(0, len(kept) + 1, 5):
+        disk = disk_model.Disk(str(place), before)
+        for operation in kept[:done]:
+            disk.apply(operation)
+        again = place.parent / "again"
+        for loss in disk_model.LOSSES:
+            disk_model.lay_out(disk.after_power_cut(loss, rng), again)
+            try:
+                check_receipts(again, expected)
+            except (AssertionError, FileNotFoundError):
+                failed += 1
+            shutil.rmtree(again)
+    assert failed

@@ -1,0 +1,93 @@
+"""Reading by position from TensorFlow's threads: errors that name the record, and a process that can end."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from shardfeed.errors import RecordError
+from shardfeed.readers import Dataset
+from shardfeed.readers.tensorflow.indexed import indexed_records
+
+
+def pairs(count: int) -> tf.data.Dataset:
+    return tf.data.Dataset.range(count).map(lambda n: (n // 3, n % 3))
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_sample_by_sample_in_order(parallelism: int) -> None:
+    def read(epoch: int, chunk: int) -> tuple[np.ndarray, list[bytes]]:
+        assert type(epoch) is type(chunk) is int
+        time.sleep(0.01 * ((epoch + chunk) % 2))
+        count = chunk  # the first chunk of each epoch is empty
+        return np.full((count, 2), epoch), [b"%d %d %d" % (epoch, chunk, i) for i in range(count)]
+
+    dataset = indexed_records(pairs(9), read, parallelism=parallelism)
+    assert dataset.element_spec == (tf.TensorSpec([2], tf.int64), tf.TensorSpec([], tf.string))
+    found = [(tuple(seed.tolist()), record) for seed, record in dataset.as_numpy_iterator()]
+    expected = [((e, e), b"%d %d %d" % (e, c, i)) for e in range(3) for c in range(3) for i in range(c)]
+    assert found == expected
+
+
+def test_an_error_keeps_its_words() -> None:
+    def read(epoch: int, chunk: int) -> tuple[np.ndarray, list[bytes]]:
+        if epoch == 1:
+            raise RecordError("shard-7, record 3, offset 99", "damaged")
+        return np.zeros((1, 2), np.int64), [b"good"]
+
+    iterator = indexed_records(pairs(9), read, parallelism=2).as_numpy_iterator()
+    assert [next(iterator)[1] for _ in range(3)] == [b"good"] * 3
+    with pytest.raises(tf.errors.OpError, match="RecordError: shard-7, record 3, offset 99: damaged"):
+        next(iterator)
+
+
+LEFT = """
+import sys
+import tensorflow as tf
+import shardfeed
+from shardfeed.pipelines import make_batches
+
+def busy(features, seed):
+    value = tf.random.stateless_uniform([150, 150], seed)
+    for _ in range(3):
+        value = value @ value / 150
+    return value[0, 0]
+
+train = shardfeed.open(sys.argv[1])["train"]
+options = dict(batch_size=16, order=sys.argv[2], repeat=True, keys=[], shuffle_buffer=16, parallelism=8)
+iterator = iter(make_batches(train, busy, **options))
+for _ in range(3):
+    next(iterator)
+if sys.argv[3] == "raises":
+    raise SystemExit(3)
+"""
+
+
+def test_a_process_ends_while_it_reads_ahead(flowers: Dataset) -> None:
+    """Promptly and in silence, with the iterator alive and reads under way: most such processes once hung."""
+    environment = os.environ | {"PYTHONPATH": ":".join(sys.path), "TF_CPP_MIN_LOG_LEVEL": "1"}
+    environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", LEFT, flowers.directory, order, how],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for order, how in (("global", "returns"), ("global", "raises"), ("global", "returns"), ("blocks", "returns"))
+    ]
+    try:
+        for child in children:
+            _, said = child.communicate(timeout=150)
+            assert child.returncode in (0, 3), said
+            lines = [line for line in said.splitlines() if "cuda" not in line.lower() and "absl" not in line]
+            assert lines == []
+        assert [child.returncode for child in children] == [0, 3, 0, 0]
+    finally:
+        for child in children:
+            child.kill()

@@ -1,0 +1,244 @@
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from shardfeed.converters import ImageFolder, convert
+from shardfeed.errors import UsageError
+from shardfeed.readers import Dataset, Split
+from shardfeed.readers.split import ShardSlice
+from shardfeed.readers.tensorflow import stream
+from shardfeed.readers.tensorflow.stream import INTERLEAVED_SHARDS, serialized_records
+
+
+@pytest.fixture(scope="module")
+def many_shards(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """More shards than are read at a time, of unequal length."""
+    out = tmp_path_factory.mktemp("many") / "flowers"
+    convert(ImageFolder(flowers_folder), out, split={"train": 1.0}, shards=INTERLEAVED_SHARDS + 5, workers=1)
+    return shardfeed.open(out)["train"]
+
+
+def numbers(split: Split, whole: Split | None = None, **options: int) -> list[int]:
+    """The places of a stream's records in the whole split; each is compared with the one random access gives."""
+    found = []
+    for index, record in serialized_records(split, **options).as_numpy_iterator():
+        assert record == (whole or split).payload(int(index))
+        found.append(int(index))
+    return found
+
+
+def test_stored_order(flowers: Dataset, many_shards: Split) -> None:
+    for split in (flowers["train"], flowers["validation"], many_shards):
+        assert numbers(split) == list(range(len(split)))
+
+
+@pytest.mark.parametrize("part", [slice(0, 1), slice(3, 150), slice(40, 45), slice(-5, None), slice(None, 42)])
+def test_a_slice_is_its_part_of_the_split(flowers: Dataset, part: slice) -> None:
+    split = flowers["train"]
+    expected = list(range(len(split)))[part]
+    assert numbers(split[part], split) == expected
+    assert sorted(numbers(split[part], split, seed=1, shuffle_buffer=7)) == expected
+
+
+def test_shuffled_is_a_permutation(flowers: Dataset, many_shards: Split) -> None:
+    for split in (flowers["train"], many_shards):
+        found = numbers(split, seed=5, shuffle_buffer=32)
+        assert sorted(found) == list(range(len(split)))
+        assert found != list(range(len(split)))
+
+
+def test_the_order_is_a_function_of_the_seed(many_shards: Split) -> None:
+    first = numbers(many_shards, seed=5, shuffle_buffer=32)
+    assert numbers(many_shards, seed=5, shuffle_buffer=32) == first
+    assert numbers(many_shards, seed=6, shuffle_buffer=32) != first
+    assert numbers(many_shards, seed=5, shuffle_buffer=33) != first
+    assert numbers(many_shards, seed=0, shuffle_buffer=32) != numbers(many_shards, seed=-1, shuffle_buffer=32)
+
+
+def test_the_order_does_not_depend_on_parallelism(many_shards: Split, flowers: Dataset) -> None:
+    for split in (many_shards, flowers["train"]):
+        first = numbers(split, seed=5, shuffle_buffer=16, parallelism=1)
+        for parallelism in (2, 8, 64):
+            assert numbers(split, seed=5, shuffle_buffer=16, parallelism=parallelism) == first
+
+
+@pytest.mark.parametrize("global_seed", [0, 1])
+def test_the_order_does_not_depend_on_the_global_seed(flowers: Dataset, global_seed: int) -> None:
+    split = flowers["train"]
+    expected = numbers(split, seed=5, shuffle_buffer=16)
+    tf.random.set_seed(global_seed)
+    before = tf.random.uniform([]).numpy()
+    tf.random.set_seed(global_seed)
+    assert numbers(split, seed=5, shuffle_buffer=16) == expected
+    assert tf.random.uniform([]).numpy() == before, "the caller's own randomness was changed"
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch starts with a small buffer as soon as the large one holds sixteen records."""
+    monkeypatch.setattr(stream, "START_BYTES", 1)
+
+
+@pytest.mark.usefixtures("early")
+@pytest.mark.parametrize("buffer", [16, 160, 1000])
+@pytest.mark.parametrize("part", [slice(None), slice(0, 1), slice(3, 150)])
+def test_an_epoch_that_starts_early_is_a_permutation(
+    flowers: Dataset, many_shards: Split, part: slice, buffer: int
+) -> None:
+    for split in (flowers["train"], many_shards):
+        expected = list(range(len(split)))[part]
+        first = numbers(split[part], split, seed=5, shuffle_buffer=buffer)
+        assert sorted(first) == expected
+        assert numbers(split[part], split, seed=5, shuffle_buffer=buffer, parallelism=8) == first
+
+
+@pytest.mark.usefixtures("early")
+def test_an_early_start_takes_few_shards(many_shards: Split) -> None:
+    """An eighth of the buffer's worth comes first, and only then what waited for the large buffer."""
+    slices = many_shards.shard_slices()
+    mean = len(many_shards) / len(slices)
+    shards = 3
+    found = numbers(many_shards, seed=5, shuffle_buffer=round(8 * shards * mean))
+    owners = [max(i for i, s in enumerate(slices) if s.first <= number) for number in found]
+    early = set(owners[: round(shards * (mean - 1))])
+    assert len(early) == shards
+    count = sum(slices[i].take for i in early)
+    assert set(owners[:count]) == early
+    assert not early & set(owners[count:])
+    # What follows went through the large buffer: it is not in runs of shards any more.
+    assert len(set(owners[count : count + 20])) > 5
+
+
+@pytest.mark.usefixtures("early")
+def test_a_large_shard_is_cut_for_an_early_start(flowers: Dataset) -> None:
+    split = flowers["train"]
+    largest = max(s.take for s in split.shard_slices())
+    buffer = 8 * (largest // 4)
+    found = numbers(split, seed=5, shuffle_buffer=buffer)
+    first = found[: buffer // 8]
+    assert max(first) - min(first) < buffer // 8, "not the first records of one shard"
+
+
+@pytest.mark.usefixtures("early")
+@pytest.mark.parametrize("sizes", [[500] * 20, [50] * 400 + [500] * 10], ids=["equal", "uneven"])
+def test_no_more_is_held_than_the_buffer(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted as they are read: the buffer, and what the interleaved shards have at hand."""
+    read: list[int] = []
+
+    def counted(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
+        def count(number: np.ndarray) -> np.ndarray:
+            read.append(int(number))
+            return number
+
+        first = shard["first"] + shard["skip"]
+        length = tf.where(shard["take"] < 0, shard["records"] - shard["skip"], shard["take"])
+        numbers = tf.data.Dataset.range(first, first + length)
+        return numbers.map(lambda n: (tf.ensure_shape(tf.numpy_function(count, [n], tf.int64), []), tf.as_string(n)))
+
+    class Part:
+        record_bytes = 1000 * sum(sizes)
+
+        def __len__(self) -> int:
+            return sum(sizes)
+
+        def shard_slices(self) -> list[ShardSlice]:
+            firsts = np.cumsum([0, *sizes]).tolist()
+            return [ShardSlice(f"{i}", firsts[i], 0, size, size) for i, size in enumerate(sizes)]
+
+    monkeypatch.setattr(stream, "_shard_records", counted)
+    monkeypatch.setattr(stream, "manifest_table", lambda split, slices: {})
+    split: Any = Part()
+    iterator = iter(serialized_records(split, seed=5, shuffle_buffer=2000, parallelism=2))
+    found = [int(next(iterator)[0]) for _ in range(4000)]
+    before = -1
+    while len(read) != before:
+        before = len(read)
+        time.sleep(0.3)
+    assert 2000 <= len(read) - len(found) < 3000
+    found += [int(number) for number, _ in iterator]
+    assert sorted(found) == list(range(sum(sizes)))
+
+
+def test_a_small_buffer_is_not_started_early(many_shards: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = numbers(many_shards, seed=5, shuffle_buffer=80)
+    monkeypatch.setattr(stream, "START_BYTES", many_shards.record_bytes)
+    assert numbers(many_shards, seed=5, shuffle_buffer=80) == usual
+    monkeypatch.setattr(stream, "START_BYTES", 1)
+    assert numbers(many_shards, seed=5, shuffle_buffer=80) != usual
+
+
+def test_shards_are_shuffled_and_interleaved_without_a_buffer(many_shards: Split) -> None:
+    starts = [s.first for s in many_shards.shard_slices()]
+    found = numbers(many_shards, seed=5, shuffle_buffer=1)
+    seen = [max(start for start in starts if start <= number) for number in found]
+    assert seen[0] != 0 or seen != sorted(seen)
+    first_round = list(dict.fromkeys(seen))[:INTERLEAVED_SHARDS]
+    assert first_round != sorted(first_round)
+    again = seen[len(seen) // 2 :]
+    assert set(again) & set(seen[: len(seen) // 2]), "shards are read one after the other"
+
+
+def test_reading_only_what_is_asked(flowers: Dataset) -> None:
+    assert len(numbers(flowers["train"][10:12], flowers["train"])) == 2
+
+
+def test_step_and_empty_are_refused(flowers: Dataset) -> None:
+    with pytest.raises(UsageError, match="do not follow each other"):
+        serialized_records(flowers["train"][::2])
+    with pytest.raises(UsageError, match=r"train.*no samples"):
+        serialized_records(flowers["train"][:0])
+
+
+@pytest.fixture
+def copy(flowers: Dataset, tmp_path: Path) -> Split:
+    """A split whose files a test may damage after it was opened."""
+    shutil.copytree(flowers.directory, tmp_path / "copy")
+    return shardfeed.open(tmp_path / "copy")["train"]
+
+
+def test_any_directory_name(flowers: Dataset, tmp_path: Path) -> None:
+    place = tmp_path / "W\u00f6rter, \udcff und *"
+    shutil.copytree(flowers.directory, place)
+    assert len(numbers(shardfeed.open(place)["train"])) == len(flowers["train"])
+
+
+def damage(split: Split, change: str) -> None:
+    """Change the second shard of `split`."""
+    path = Path(split.shard_slices()[1].path)
+    data = path.read_bytes()
+    start, size = (int(n) for n in path.with_suffix(".tfindex").read_text().splitlines()[-1].split())
+    if change == "cut":
+        changed = data[:start]  # between two records: TensorFlow alone takes it for a shorter shard
+    elif change == "doubled":
+        changed = data + data[start:]
+    elif change == "flipped":
+        middle = start + size // 2
+        changed = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    else:
+        path.unlink()
+        return
+    assert changed != data
+    path.write_bytes(changed)
+
+
+@pytest.mark.promise(19, 20, 23)
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ("cut", tf.errors.FailedPreconditionError),
+        ("doubled", tf.errors.FailedPreconditionError),
+        ("flipped", tf.errors.DataLossError),
+        ("missing", tf.errors.NotFoundError),
+    ],
+)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_damage_raises(copy: Split, change: str, error: type[Exception], seed: int | None) -> None:
+    damage(copy, change)
+    with pytest.raises(error):
+        list(serialized_records(copy, seed=seed, shuffle_buffer=4))

@@ -1,0 +1,36 @@
+"""Conversions without worker processes: thousands of states in a minute, each operation in a known order."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from shardfeed.converters import ImageFolder, conversion
+from shardfeed.converters.engines.local_engine import LocalEngine
+from shardfeed.converters.report import Report
+from shardfeed.converters.shards.write_shard import Receipt, ShardTask, write_shard
+
+
+class OwnEngine(LocalEngine):
+    """Writes shards in this process. As with workers, a shard is written while the receipt of the one before waits."""
+
+    def start(self, tasks: int) -> None:
+        pass
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
+        late: list[Receipt] = []
+        for task in tasks:
+            poll()
+            late.append(write_shard(task))
+            if len(late) == self._wanted:
+                yield late.pop(0)
+        yield from late
+
+
+def convert_here(root: Path, out: Path, *, workers: int = 1, **options: Any) -> Report:
+    """`convert` in this process, to three shards; `workers` only says for how long a receipt waits."""
+    whole = conversion.LocalEngine
+    conversion.LocalEngine = OwnEngine  # type: ignore[misc]
+    try:
+        return conversion.convert(ImageFolder(root), out, workers=workers, **{"shards": 3, **options})
+    finally:
+        conversion.LocalEngine = whole  # type: ignore[misc]

@@ -1,0 +1,136 @@
+"""Kills a conversion at chosen operations on storage, each time in a process of its own, and resumes it.
+
+    python kill_trials.py IMAGES PLACE convert|replace EVERY SEED
+
+A script, as it forks: the process that runs pytest may have threads. Every point before an operation, and the middle of
+every write, is a trial; with EVERY > 1 one of so many, but at least one of each kind. Prints one line of JSON.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from shardfeed.errors import OutputExistsError
+
+from in_process import convert_here
+from storage_ops import Operation, watched
+from trees import tree
+
+
+def in_child(action: Callable[[], None]) -> int:
+    """The exit status of a fork that runs `action`; negative for the signal that ended it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def run_until(root: Path, place: Path, replace: bool, stop: int, half: bool) -> None:
+    """Convert, and die at the operation of number `stop` from 0: before it, or with half of its bytes written."""
+    count = 0
+
+    def before(operation: Operation) -> None:
+        nonlocal count
+        if count == stop:
+            if half:
+                with open(operation.path, "ab") as file:
+                    file.write(operation.data[: len(operation.data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+
+    with watched(place, before):
+        convert_here(root, place / "out", replace=replace)
+
+
+def prepare(place: Path, old: Path | None) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    if old is not None:
+        shutil.copytree(old, place / "out")
+
+
+def finished_shards(place: Path, committed: bool) -> dict[str, int]:
+    """Inode of every shard that must not be made again, by name."""
+    staging = place / ".out.staging"
+    if committed:
+        names = [path.name for path in (place / "out").glob("*.tfrecord")] if staging.exists() else []
+        return {name: (place / "out" / name).stat().st_ino for name in names}
+    names = [path.name.replace(".json", ".tfrecord") for path in (staging / "receipts").glob("*.json")]
+    return {name: (staging / "dataset" / name).stat().st_ino for name in names}
+
+
+def wrong(root: Path, place: Path, old: dict[str, bytes] | None, new: dict[str, bytes]) -> str:
+    """What is not as promised after a kill and after running again; empty when all is."""
+    found = tree(place / "out") if (place / "out").exists() else None
+    if found not in (old, new):
+        return "the output is neither absent nor complete" if old is None else "the output is neither old nor new"
+    done = found == new and not (place / ".out.staging").exists()
+
+    finished = finished_shards(place, found == new)
+
+    def again() -> None:
+        try:
+            convert_here(root, place / "out", replace=old is not None)
+        except OutputExistsError:
+            assert done, "refused, though it was not finished"
+
+    if in_child(again):
+        return "running again failed"
+    redone = [name for name, inode in finished.items() if (place / "out" / name).stat().st_ino != inode]
+    if redone:
+        return f"made again: {redone}"
+    left = tree(place)
+    expected = {"out/": b"", **{f"out/{name}": data for name, data in new.items()}}
+    return "" if left == expected else f"other bytes or names: {sorted(left.items() ^ expected.items())}"[:300]
+
+
+def main(root: Path, place: Path, replace: bool, every: int, seed: int) -> None:
+    place.mkdir()
+    old = place / "old" if replace else None
+    if old is not None:
+        convert_here(root, old, shards=2)
+    whole = place / "whole"
+    prepare(whole, old)
+    operations: list[Operation] = []
+    with watched(whole, operations.append):
+        convert_here(root, whole / "out", replace=replace)
+    old_tree, new_tree = tree(old) if old is not None else None, tree(whole / "out")
+    points = [
+        (i, half) for i, operation in enumerate(operations) for half in ((False, True)[: 1 + bool(operation.data)])
+    ]
+    points.append((len(operations), False))  # after the last one
+    rng = random.Random(seed)
+    rng.shuffle(points)
+    kinds: set[tuple[str, bool]] = set()
+    failures, trials = [], 0
+    for n, (i, half) in enumerate(points):
+        kind = (operations[i].kind if i < len(operations) else "end", half)
+        if n % every and kind in kinds:
+            continue
+        kinds.add(kind)
+        trials += 1
+        at = place / "trial"
+        prepare(at, old)
+        status = in_child(partial(run_until, root, at, replace, i, half))
+        expected = 0 if i == len(operations) else -signal.SIGKILL
+        what = f"exit status {status}" if status != expected else wrong(root, at, old_tree, new_tree)
+        if what:
+            failures.append(f"operation {i} of {len(operations)}, {'half of' if half else 'before'} {kind[0]}: {what}")
+    counts = {"operations": len(operations), "trials": trials, "kinds": sorted({kind for kind, _ in kinds})}
+    print(json.dumps({**counts, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "replace", int(sys.argv[4]), int(sys.argv[5]))

@@ -1,0 +1,33 @@
+"""What a new process says of itself."""
+
+import numpy as np
+import pytest
+
+from shardfeed.errors import IntegrityError
+from shardfeed.readers import Dataset
+from shardfeed.tools.bench.fresh_process import measure_fresh, memory_bytes
+
+OPTIONS = {"batch_size": 8, "image_size": 32, "order": "stream", "parallelism": 2}
+
+
+def test_a_new_process_measures_itself(flowers: Dataset) -> None:
+    ballast = np.ones(200_000_000)  # 1.6 GB, which a peak inherited from this process would show
+    assert memory_bytes("VmHWM:") > ballast.nbytes
+    found = measure_fresh(flowers.directory, "train", **OPTIONS, seconds=60)
+    del ballast
+    assert found["epoch"] is True
+    assert found["batches"] == len(flowers["train"]) // 8
+    assert 0.01 < found["first_batch_s"] < found["process_s"]
+    assert 0.2 < found["import_s"] < found["process_s"]
+    assert 50e6 < found["imported_bytes"] < found["peak_bytes"] < 1.6e9
+
+
+def test_it_stops_when_its_time_is_up(flowers: Dataset) -> None:
+    found = measure_fresh(flowers.directory, "train", **OPTIONS, seconds=1e-9)
+    assert 1 <= found["batches"] < len(flowers["train"]) // 8
+    assert found["epoch"] is False
+
+
+def test_a_process_that_fails_is_named() -> None:
+    with pytest.raises(IntegrityError, match=r"ended with 1: .*not a dataset"):
+        measure_fresh("/nowhere", "train", **OPTIONS, seconds=1)

@@ -1,0 +1,117 @@
+"""Images stored otherwise: what is made of them, and that the cheaper one measures as cheaper."""
+
+import dataclasses
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardfeed
+from shardfeed.converters import ImageFolder, convert
+from shardfeed.tools.bench.stored_otherwise import (
+    StoredSample,
+    Variant,
+    measure_variants,
+    sample_images,
+    stored_side,
+    variants,
+)
+
+
+def jpeg(width: int, height: int, seed: int = 0, **options: object) -> StoredSample:
+    colors = np.random.default_rng(seed).integers(0, 256, (height // 4, width // 4, 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(colors).resize((width, height)).save(out, "JPEG", quality=90, **options)
+    return StoredSample(out.getvalue(), "jpeg", height, width, bool(options.get("progressive")))
+
+
+def test_the_usual_side_is_a_little_larger_than_the_crop() -> None:
+    assert stored_side(224) == 256
+    assert stored_side(112) == 128
+
+
+def test_samples_come_from_all_over_the_split(folder: Callable[..., Path], tmp_path: Path) -> None:
+    convert(ImageFolder(folder(60, png_every=2)), tmp_path / "out", workers=1)
+    split = shardfeed.open(tmp_path / "out")["train"]
+    samples = sample_images(split)
+    assert len(samples) == 128
+    places = {record["image/encoded"]: place for place, record in enumerate(split)}
+    found = sorted(places[sample.encoded] for sample in samples)
+    assert len(set(found)) == 128
+    assert found[0] == 0
+    assert found[-1] == 179
+    record = split[places[samples[0].encoded]]
+    assert (samples[0].height, samples[0].width) == (record["image/height"], record["image/width"])
+    assert {sample.form for sample in samples} == {"jpeg", "png"}
+
+
+def test_small_baseline_jpegs_could_only_be_pixels() -> None:
+    samples = [jpeg(64, 48, seed) for seed in range(3)]
+    found = variants(samples, 42)
+    assert set(found) == {"raw"}
+    for before, after in zip(samples, found["raw"], strict=True):
+        assert len(after.encoded) == 64 * 48 * 3
+        pixels = np.asarray(Image.open(io.BytesIO(before.encoded)))
+        np.testing.assert_array_equal(np.frombuffer(after.encoded, np.uint8).reshape(48, 64, 3), pixels)
+    assert variants(found["raw"], 42) == {}
+    assert variants(found["raw"], 4) == {}  # of pixels, no smaller ones are offered
+
+
+def test_large_ones_are_shrunk() -> None:
+    found = variants([jpeg(160, 120)], 42)
+    assert set(found) == {"resized", "resized_raw", "raw"}
+    (resized,) = found["resized"]
+    assert (resized.height, resized.width, resized.form) == (48, 64, "jpeg")
+    assert Image.open(io.BytesIO(resized.encoded)).size == (64, 48)
+    assert len(found["resized_raw"][0].encoded) == 64 * 48 * 3
+
+
+def test_progressive_ones_become_baseline() -> None:
+    samples = [jpeg(64, 48, 1, progressive=True), jpeg(64, 48, 2)]
+    (changed, kept) = variants(samples, 42)["baseline"]
+    assert Image.open(io.BytesIO(samples[0].encoded)).info.get("progressive")
+    image = Image.open(io.BytesIO(changed.encoded))
+    assert not image.info.get("progressive")
+    assert image.size == (64, 48)
+    assert kept is samples[1]
+
+
+def test_pngs_become_jpegs() -> None:
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), (10, 200, 30)).save(out, "PNG")
+    (changed,) = variants([StoredSample(out.getvalue(), "png", 30, 40)], 28)["jpeg"]
+    image = Image.open(io.BytesIO(changed.encoded))
+    assert image.format == "JPEG"
+    assert abs(np.asarray(image, int) - [10, 200, 30]).max() < 4
+
+
+def measured(name: str) -> Variant:
+    samples = [jpeg(960, 720, seed, progressive=name == "baseline") for seed in range(8)]
+    others = {key: images for key, images in variants(samples, 64).items() if key == name}
+    (found,) = measure_variants(samples, others, 64, 2, rounds=2)
+    return found
+
+
+@pytest.mark.parametrize("name", ["resized", "baseline", "raw"])
+def test_what_is_less_work_measures_as_less(name: str) -> None:
+    """In a process of its own, as in `shardfeed bench`: after many tests a heap makes large buffers dear."""
+    environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, __file__, name], env=environment, capture_output=True, text=True, check=True, timeout=300
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["name"] == name
+    samples = [jpeg(960, 720, seed, progressive=name == "baseline") for seed in range(8)]
+    assert found["original_bytes"] == pytest.approx(np.mean([len(sample.encoded) for sample in samples]))
+    assert 0 < found["cpu_us"] < 0.9 * found["original_us"]
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(measured(sys.argv[1]))))

@@ -1,0 +1,1 @@
+"""`shardfeed bench`: where the time of an input pipeline goes."""

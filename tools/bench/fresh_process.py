@@ -1,0 +1,87 @@
+"""What a process pays that has just been started: `python -m shardfeed.tools.bench.fresh_process JSON` measures itself.
+
+It imports, opens, makes batches, and goes through an epoch or through as much of it as it is given time for; one line
+of JSON says how long the first batch took and how much memory was held. The peak is VmHWM of /proc: `ru_maxrss` starts
+with that of the process that started this one.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+from shardfeed.errors import IntegrityError, escape
+
+_PEAK, _NOW = "VmHWM:", "VmRSS:"
+
+
+def measure_fresh(
+    directory: str, split: str, *, batch_size: int, image_size: int, order: str, parallelism: int, seconds: float
+) -> dict[str, Any]:
+    """Start a process that takes batches for an epoch, or for `seconds` after the first one; what it found.
+
+    `import_s`: to import shardfeed and TensorFlow. `first_batch_s`: from there to the first batch. `epoch`: whether the
+    epoch was gone through whole; `batches`: how many there were. Memory in bytes: `imported_bytes` held after the
+    import, `peak_bytes` at most.
+
+    Raises IntegrityError with what it said when it fails.
+    """
+    asked = {
+        "directory": directory,
+        "split": split,
+        "batch_size": batch_size,
+        "image_size": image_size,
+        "order": order,
+        "parallelism": parallelism,
+        "seconds": seconds,
+    }
+    command = [sys.executable, "-m", "shardfeed.tools.bench.fresh_process", json.dumps(asked)]
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        problem = f"a process that reads it ended with {done.returncode}: {escape(said)}"
+        raise IntegrityError(directory, problem, f"shardfeed verify {escape(directory)} --deep")
+    return {**json.loads(done.stdout.splitlines()[-1]), "process_s": time.monotonic() - started}
+
+
+def memory_bytes(field: str) -> int:
+    """A line of /proc/self/status: `VmHWM:` is the peak of resident memory, `VmRSS:` what is resident now."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(field))
+
+
+def _run(asked: dict[str, Any]) -> dict[str, Any]:
+    started = time.perf_counter()
+    import tensorflow as tf
+
+    import shardfeed
+    from shardfeed.tools.bench.stages import Workload
+
+    tf.config.set_visible_devices([], "GPU")
+    imported, imported_bytes = time.perf_counter(), memory_bytes(_NOW)
+    split = shardfeed.open(asked["directory"])[asked["split"]]
+    names = ("batch_size", "image_size", "order", "parallelism")
+    batches = Workload(split, **{name: asked[name] for name in names}).batches()
+    count, first = 0, 0.0
+    epoch = True
+    for _ in batches:
+        now = time.perf_counter()
+        first = first or now
+        count += 1
+        if now - first > asked["seconds"]:
+            epoch = count * asked["batch_size"] + asked["batch_size"] > len(split)
+            break
+    return {
+        "import_s": imported - started,
+        "first_batch_s": first - imported,
+        "batches": count,
+        "epoch": epoch,
+        "imported_bytes": imported_bytes,
+        "peak_bytes": memory_bytes(_PEAK),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(_run(json.loads(sys.argv[1]))))

@@ -1,0 +1,233 @@
+"""What other bytes for the same images would cost: a sample of them is really stored otherwise, and trained on.
+
+Each variant is written to a file of records, read back, parsed, and cut by the real transform, with the same draws, in
+alternating rounds beside the originals.
+"""
+
+import io
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.converters.images.baseline import PROGRESSIVE
+from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.pixels import encode_jpeg
+from shardfeed.converters.images.store import store_image
+from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.formats.tfrecord.example import encode
+from shardfeed.formats.tfrecord.framing import frame
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Value, image_features
+from shardfeed.storage.local import storage_error
+from shardfeed.tools.bench.rounds import Contender, handed_over, measure_rounds
+
+_SAMPLED = 128  # images, fewer where they are large
+_LEAST = 8
+_SAMPLED_PIXELS = 40_000_000
+_FEWEST_DRAWS = 2  # windows of each image
+_SMALLER = 1.15  # the shorter side must be larger by this before a smaller copy is worth a try
+_USUAL = 256 / 224  # images stored a little larger than they are used, as everybody does
+_QUALITY = 92
+_BATCH = 16
+_AS_IT_IS = "as_it_is"
+_FEATURES = {key: image_features(sha256=False)[key] for key in (ENCODED, FORMAT, HEIGHT, WIDTH)}
+
+
+@dataclass(frozen=True)
+class StoredSample:
+    """One image as a record may hold it: `form` is "jpeg", "png" or "raw"; height and width in pixels."""
+
+    encoded: bytes
+    form: str
+    height: int
+    width: int
+    progressive: bool = False
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The same images stored otherwise. `cpu_us`: of one, read to handed over; `original_us`: as they are.
+
+    `bytes_per_image`: encoded; `original_bytes`: as they are.
+    """
+
+    name: str
+    cpu_us: float
+    original_us: float
+    bytes_per_image: float
+    original_bytes: float
+
+
+def sample_images(split: Split) -> list[StoredSample]:
+    """Up to 128 images from all over the split; fewer, at least 8, where they have more than 40 million pixels."""
+    count = min(len(split), _SAMPLED)
+    places = np.unique(np.linspace(0, len(split) - 1, count).astype(np.int64))
+    np.random.default_rng(0).shuffle(places)
+    found: list[StoredSample] = []
+    pixels = 0
+    for place in places.tolist():
+        found.append(_sample(split[place]))
+        pixels += found[-1].height * found[-1].width
+        if pixels > _SAMPLED_PIXELS and len(found) >= _LEAST:
+            break
+    return found
+
+
+def _sample(record: Any) -> StoredSample:
+    data = record[ENCODED]
+    if record.get(FORMAT) == b"raw":
+        return StoredSample(data, "raw", record[HEIGHT], record[WIDTH])
+    if data.startswith(b"\xff\xd8"):
+        header = read_jpeg_header(data, MAX_PIXELS)
+        return StoredSample(data, "jpeg", header.height, header.width, header.process == PROGRESSIVE)
+    with Image.open(io.BytesIO(data)) as image:
+        return StoredSample(data, "png", image.height, image.width)
+
+
+def stored_side(image_size: int) -> int:
+    """The shorter side, in pixels, at which images for crops of `image_size` are usually stored: 256 for 224."""
+    return round(image_size * _USUAL)
+
+
+def variants(samples: Sequence[StoredSample], image_size: int) -> dict[str, list[StoredSample]]:
+    """The ways to store `samples` that could help, by name; only those that change something.
+
+    "resized": shrunk to `stored_side`. "baseline": progressive JPEGs made baseline, with their own tables. "jpeg": PNGs
+    as JPEGs of quality 92. "raw": pixels. "resized_raw": both.
+    """
+    found: dict[str, list[StoredSample]] = {}
+    side = stored_side(image_size)
+    compressed = [sample for sample in samples if sample.form != "raw"]
+    if statistics.median(min(s.height, s.width) for s in samples) > _SMALLER * side and compressed:
+        found["resized"] = [_resized(sample, side) for sample in samples]
+        found["resized_raw"] = [_raw(sample) for sample in found["resized"]]
+    if any(sample.progressive for sample in samples):
+        found["baseline"] = [_baseline(sample) if sample.progressive else sample for sample in samples]
+    if any(sample.form == "png" for sample in samples):
+        found["jpeg"] = [_jpeg(sample) if sample.form == "png" else sample for sample in samples]
+    if compressed:
+        found["raw"] = [_raw(sample) for sample in samples]
+    return found
+
+
+def _resized(sample: StoredSample, side: int) -> StoredSample:
+    if sample.form == "raw":
+        return sample
+    stored = store_image(sample.encoded, ImageOptions(check="none", resize_shorter=side))
+    return StoredSample(stored.encoded, stored.format.decode(), stored.height, stored.width)
+
+
+def _pixels(sample: StoredSample) -> Image.Image:
+    with Image.open(io.BytesIO(sample.encoded)) as image:
+        return image.convert("RGB")
+
+
+def _baseline(sample: StoredSample) -> StoredSample:
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(sample.encoded)) as image:
+        image.save(out, "JPEG", quality="keep", progressive=False)
+    return StoredSample(out.getvalue(), "jpeg", sample.height, sample.width)
+
+
+def _jpeg(sample: StoredSample) -> StoredSample:
+    encoded = encode_jpeg(_pixels(sample), _QUALITY, half_chroma=True)
+    return StoredSample(encoded, "jpeg", sample.height, sample.width)
+
+
+def _raw(sample: StoredSample) -> StoredSample:
+    if sample.form == "raw":
+        return sample
+    return StoredSample(_pixels(sample).tobytes(), "raw", sample.height, sample.width)
+
+
+def measure_variants(
+    samples: Sequence[StoredSample],
+    others: dict[str, list[StoredSample]],
+    image_size: int,
+    parallelism: int,
+    rounds: int = 3,
+) -> list[Variant]:
+    """What each of `others` costs from reading to handing over, beside `samples`, which are the same images.
+
+    Raises StorageError where the directory for temporary files has no room for them.
+    """
+    pixels = sum(sample.height * sample.width for sample in samples)
+    draws = max(_FEWEST_DRAWS, min(-(-_SAMPLED // len(samples)), _SAMPLED_PIXELS // pixels))
+    with tempfile.TemporaryDirectory() as directory:
+        contenders = {}
+        for name, images in {_AS_IT_IS: samples, **others}.items():
+            path = os.path.join(directory, name)
+            _write(path, images)
+            contenders[name] = _contender(path, images, image_size, parallelism, draws)
+        measure_rounds(contenders, 1)  # warm
+        found = measure_rounds(contenders, rounds)
+    original = statistics.median(cost.cpu_us for cost in found[_AS_IT_IS])
+    size = statistics.mean(len(sample.encoded) for sample in samples)
+    made = []
+    for name, images in others.items():
+        # The median of ratios, each of one round: the machine's speed drifts from round to round.
+        ratio = statistics.median(c.cpu_us / base.cpu_us for c, base in zip(found[name], found[_AS_IT_IS], strict=True))
+        mean = statistics.mean(len(sample.encoded) for sample in images)
+        made.append(Variant(name, original * ratio, original, mean, size))
+    return made
+
+
+def _write(path: str, images: Sequence[StoredSample]) -> None:
+    try:
+        with open(path, "wb") as file:
+            for image in images:
+                values: dict[str, Value] = {
+                    ENCODED: image.encoded,
+                    FORMAT: image.form.encode(),
+                    HEIGHT: image.height,
+                    WIDTH: image.width,
+                }
+                file.write(frame(encode(_FEATURES, values)))
+    except OSError as error:
+        raise storage_error(path, "write", error) from error
+
+
+def _contender(path: str, images: Sequence[StoredSample], image_size: int, parallelism: int, draws: int) -> Contender:
+    forms = {image.form for image in images}
+    form = forms.pop() if len(forms) == 1 else None
+    whole = _cut(path, form, image_size, parallelism).repeat(draws)
+    few = max(1, len(images) // 8)
+    first = _cut(path, form, image_size, parallelism, few)
+    return Contender(lambda: whole, len(images) * draws, first, few, handed_over)
+
+
+def _cut(path: str, form: str | None, image_size: int, parallelism: int, count: int = -1) -> Any:
+    """Batches of a crop of each image in a file, or of the first `count`; `form`: of all of them, if they have one."""
+    import tensorflow as tf
+
+    from shardfeed.pipelines import random_resized_crop
+    from shardfeed.pipelines.tensorflow.options import data_options
+
+    crop = random_resized_crop(image_size)
+    spec = {
+        ENCODED: tf.io.FixedLenFeature([], tf.string),
+        FORMAT: tf.io.FixedLenFeature([], tf.string),
+        HEIGHT: tf.io.FixedLenFeature([], tf.int64),
+        WIDTH: tf.io.FixedLenFeature([], tf.int64),
+    }
+
+    def cut(number: Any, record: Any) -> Any:
+        features = tf.io.parse_single_example(record, spec)
+        if form:
+            features[FORMAT] = tf.constant(form)
+        return crop(features, tf.stack([tf.constant(0, tf.int64), number]))
+
+    records = tf.data.TFRecordDataset(path, buffer_size=1 << 20).take(count).enumerate()
+    return (
+        records.map(cut, num_parallel_calls=parallelism)
+        .batch(_BATCH)
+        .prefetch(2)
+        .with_options(data_options(parallelism))
+    )

@@ -1,0 +1,146 @@
+"""`shardfeed bench DIR`: where the time goes in an input pipeline, and whether it is fast enough."""
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+import shardfeed
+from shardfeed.errors import IntegrityError, UsageError, escape
+from shardfeed.machine.budget import cpu_budget
+from shardfeed.text import in_usual_order
+from shardfeed.tools.bench.report import report_text
+
+_ORDERS = ("stream", "global", "blocks", "stored")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `bench`."""
+    parser.add_argument("dataset", help="dataset directory")
+    parser.add_argument("--split", metavar="NAME", help="split to read (default: train, or the first there is)")
+    parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="images in a batch (default 64)")
+    parser.add_argument("--image-size", metavar="PX", type=int, default=224, help="side of the crops (default 224)")
+    parser.add_argument("--order", choices=_ORDERS, default="stream", help="as of train_batches (default stream)")
+    parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="measured rounds (default 5)")
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=30.0, help="about what the rounds take together (default 30)"
+    )
+    parser.add_argument("--model-ms", metavar="X", type=float, help="would a training step of X ms wait?")
+    parser.add_argument("--json", action="store_true", help="print all rounds and figures as JSON")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw it; needs shardfeed[bench]")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print."""
+    _check(args)
+    data = shardfeed.open(args.dataset)
+    name = args.split or (in_usual_order(data) or ["train"])[0]
+    split = data[name]
+    with _quiet_stderr() as terminal:
+        from shardfeed.tools.bench.measure import measure
+        from shardfeed.tools.bench.stages import Workload
+
+        work = Workload(split, args.batch_size, args.image_size, args.order, args.parallelism or cpu_budget())
+        bar = tqdm(unit="run", file=terminal, disable=True if args.json else None)
+        with bar, _named_damage(args.dataset):
+            report = measure(
+                data,
+                work,
+                rounds=args.rounds,
+                seconds=args.seconds,
+                model_ms=args.model_ms,
+                progress=lambda what: (bar.set_postfix_str(what), bar.update()),
+            )
+        report = {"dataset": args.dataset, **report, "made_by": _versions()}
+        if args.plot:
+            from shardfeed.tools.bench.plot import draw
+
+            draw(report, args.plot)
+    if args.json:
+        print(json.dumps(report))
+    else:
+        print(report_text(report))
+        if args.plot:
+            print(f"\ndrawn: {escape(args.plot)}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises UsageError for options that cannot be meant, before anything is opened."""
+    for option, value, least in (
+        ("--batch-size", args.batch_size, 1),
+        ("--image-size", args.image_size, 1),
+        ("--rounds", args.rounds, 1),
+        ("--parallelism", args.parallelism, 1),
+    ):
+        if value is not None and value < least:
+            raise UsageError(option, f"got {value}, expected at least {least}")
+    for option, number in (("--seconds", args.seconds), ("--model-ms", args.model_ms)):
+        if number is not None and not 0 < number < 1e6:
+            raise UsageError(option, f"got {number:g}, expected more than 0 and less than a million")
+    if args.plot:
+        if not args.plot.lower().endswith(".png"):
+            raise UsageError("--plot", f"got {escape(args.plot)!r}, expected a name that ends in .png")
+        if not os.path.isdir(os.path.dirname(args.plot) or "."):
+            raise UsageError("--plot", f"no directory {escape(os.path.dirname(args.plot))!r}", "create it first")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise UsageError("--plot", "matplotlib is not installed", "pip install 'shardfeed[bench]'")
+
+
+@contextmanager
+def _quiet_stderr() -> Iterator[TextIO]:
+    """File descriptor 2 goes to a file inside, as TensorFlow's start-up lines heed no setting; gives the terminal.
+
+    What an unexpected error left in that file is printed after all.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as log, os.fdopen(terminal, "w") as text:
+        os.dup2(log.fileno(), 2)
+        failed = True
+        try:
+            yield text
+            failed = False
+        except shardfeed.errors.ShardfeedError:
+            failed = False
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal, 2)
+            if failed:
+                log.seek(0)
+                os.write(2, log.read())
+
+
+@contextmanager
+def _named_damage(dataset: str) -> Iterator[None]:
+    """What stops TensorFlow inside, a record that is damaged or does not decode, as an error of ours."""
+    import tensorflow as tf
+
+    tf.config.set_visible_devices([], "GPU")  # batches stay on the host: what is measured is the pipeline
+    try:
+        yield
+    except tf.errors.OpError as error:
+        problem = f"the pipeline stopped: {escape(error.message)[:400]}"
+        raise IntegrityError(dataset, problem, f"shardfeed verify {escape(dataset)} --deep") from None
+
+
+def _versions() -> dict[str, Any]:
+    import tensorflow as tf
+
+    return {
+        "shardfeed": shardfeed.__version__,
+        "tensorflow": tf.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }

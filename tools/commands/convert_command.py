@@ -1,0 +1,288 @@
+"""`shardfeed convert SOURCE OUT`: choose the source, convert with a progress bar, say what happened."""
+
+import argparse
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from shardfeed.converters.conversion import convert
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
+from shardfeed.converters.sources.classes import read_class_list
+from shardfeed.converters.sources.file_names import FileNames
+from shardfeed.converters.sources.image_folder import ImageFolder
+from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.source import Source
+from shardfeed.errors import TooManyRejectedError, UsageError, escape
+from shardfeed.text import size_text
+from shardfeed.tools.commands.convert_report import print_plan, print_report
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `convert`."""
+    parser.add_argument("source", help="image folder (root/class/image, or root/train/class/image), or a label file")
+    parser.add_argument("out", help="dataset directory to create")
+    source = parser.add_argument_group("where labels come from")
+    source.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="label file for the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
+    )
+    source.add_argument("--path-column", metavar="NAME|N", help="column of the image path, by name or number from 1")
+    source.add_argument(
+        "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
+    )
+    source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
+    source.add_argument(
+        "--format", choices=("csv", "tsv", "jsonl", "text"), help="of the label file (default: by its name)"
+    )
+    source.add_argument("--delimiter", metavar="C", help="between the columns of a CSV file")
+    header = source.add_mutually_exclusive_group()
+    header.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
+    header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
+    source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
+    source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
+    bytes_ = parser.add_argument_group("what changes the bytes of the dataset")
+    bytes_.add_argument(
+        "--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,validation=0.1 (default: all in train)"
+    )
+    bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
+    bytes_.add_argument(
+        "--shard-size", metavar="SIZE", default=DEFAULT_SHARD_SIZE, type=_size, help="e.g. 256MB (default)"
+    )
+    bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
+    bytes_.add_argument(
+        "--check",
+        choices=("decode", "header", "none"),
+        default="decode",
+        help="how far images are checked (default decode)",
+    )
+    bytes_.add_argument("--no-hash", action="store_true", help="do not store the sha256 of every source file")
+    bytes_.add_argument(
+        "--resize-shorter", metavar="PX", type=int, help="shrink so that the shorter side is PX, re-encode"
+    )
+    bytes_.add_argument(
+        "--size",
+        metavar="HxW|PX",
+        type=_shape,
+        help="scale every image to cover HxW pixels and cut out the middle, re-encode",
+    )
+    bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
+    bytes_.add_argument(
+        "--encode",
+        choices=("keep", "raw"),
+        default="keep",
+        help="store image files (keep, default) or decoded pixels, height*width*3 bytes each (raw)",
+    )
+    bytes_.add_argument(
+        "--baseline",
+        action="store_true",
+        help="make progressive JPEGs baseline, without loss; needs shardfeed[baseline]",
+    )
+    run = parser.add_argument_group("how it runs")
+    run.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="processes (default: one for each core, of the cluster with --engine ray)",
+    )
+    run.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="processes of this machine (local, default) or of a Ray cluster (ray); needs shardfeed[ray]",
+    )
+    run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
+    run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
+    run.add_argument(
+        "--max-bad", metavar="N|P%%", default="0", help="rejected inputs that still let it commit (default 0)"
+    )
+    run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
+    run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
+    run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
+    run.add_argument("--json", action="store_true", help="print the report as JSON")
+    run.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert, print the outcome; the exit code is 0 or that of the error raised."""
+    source = _source(args)
+    _check_place(source, args.out)
+    image = ImageOptions(
+        check=args.check,
+        encode=args.encode,
+        resize_shorter=args.resize_shorter,
+        size=args.size,
+        quality=args.quality,
+        baseline=args.baseline,
+    )
+    split = _assignments("--split", args.split, float) if args.split else None
+    shards = _shards(args.shards)
+    if args.dry_run:
+        options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image)
+        print_plan(make_plan(source, options), source, args)
+        return 0
+    bar = _Bar(quiet=args.quiet or args.json)
+    before = warnings.showwarning
+    warnings.showwarning = _say
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints there what it has to say of its nodes
+            report = convert(
+                source,
+                args.out,
+                split=split,
+                shards=shards,
+                shard_size=args.shard_size,
+                seed=args.seed,
+                sha256=not args.no_hash,
+                image=image,
+                max_bad=args.max_bad,
+                replace=args.replace,
+                verify=args.verify,
+                workers=args.workers,
+                start_method=args.start_method,
+                engine=args.engine,
+                address=args.address,
+                progress=bar.update,
+            )
+    except TooManyRejectedError as error:
+        bar.close()
+        print_report(error.report, args)
+        raise
+    finally:
+        bar.close()
+        warnings.showwarning = before
+    print_report(report, args)
+    return 0
+
+
+def _say(message: Warning | str, *where: object) -> None:
+    """A warning in this command's own form, without the line of code that it comes from."""
+    print(f"shardfeed: warning: {message}", file=sys.stderr)
+
+
+def _source(args: argparse.Namespace) -> Source:
+    classes = read_class_list(args.classes) if args.classes else None
+    is_file = os.path.isfile(args.source)
+    columns = (args.path_column, args.label_column, args.split_column, args.header, args.format, args.delimiter)
+    if args.labels or is_file:
+        if args.pattern:
+            raise UsageError("--pattern", "labels come either from a file or from file names", "leave one out")
+        if args.labels and is_file:
+            raise UsageError(args.source, "is a file, and so is --labels", "give the folder of the images")
+        return LabelFile(
+            args.labels or args.source,
+            root=args.source if args.labels else None,
+            format=args.format,
+            delimiter=args.delimiter,
+            path_column=_column(args.path_column),
+            label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
+            split_column=_column(args.split_column),
+            header=args.header,
+            class_names=classes,
+        )
+    if any(value is not None for value in columns):
+        raise UsageError(args.source, "is a folder, and columns are named", "give the label file with --labels")
+    if args.pattern:
+        return FileNames(args.source, pattern=args.pattern, class_names=classes)
+    if _is_flat(args.source):
+        return FileNames(args.source, class_names=classes)
+    return ImageFolder(args.source, class_names=classes)
+
+
+def _check_place(source: Source, out: str) -> None:
+    """Refuse an output inside the listed folder: the next run would take the dataset for images."""
+    if isinstance(source, ImageFolder | FileNames):
+        root, place = os.path.realpath(os.fsdecode(source.root)), os.path.realpath(out)
+        if os.path.commonpath([root, place]) == root:
+            raise UsageError(out, f"lies inside the source {escape(source.root)}", "choose a place outside of it")
+
+
+def _is_flat(root: str) -> bool:
+    """Whether a folder has visible files and no visible folder: then only file names can carry labels."""
+    try:
+        with os.scandir(root) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+            return bool(visible) and not any(entry.is_dir() for entry in visible)
+    except OSError:
+        return False  # the source says what is wrong
+
+
+def _column(text: str | None) -> Any:
+    """A column's name, or its number from 1 as the source counts from 0."""
+    if text is not None and text.isdecimal():
+        if int(text) < 1:
+            raise UsageError("column", f"got {text}, expected a number from 1", "the first column is 1")
+        return int(text) - 1
+    return text
+
+
+def _assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        try:
+            values[name.strip()] = kind(value)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise UsageError(option, f"got {text!r}, expected NAME=VALUE,NAME=VALUE")
+    return values
+
+
+def _shards(text: str | None) -> int | Mapping[str, int] | None:
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    return _assignments("--shards", text, int)
+
+
+def _size(text: str) -> int:
+    number, unit = text.upper().strip(), "B"
+    for candidate in _UNITS:
+        if number.endswith(candidate):
+            number, unit = number.removesuffix(candidate), candidate
+            break
+    try:
+        return int(float(number) * _UNITS[unit])
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a size like 256MB") from None
+
+
+def _shape(text: str) -> int | tuple[int, int]:
+    sides = text.lower().split("x")
+    if len(sides) > 2 or not all(side.isdecimal() for side in sides):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected HEIGHTxWIDTH like 224x320, or one number")
+    return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
+
+
+class _Bar:
+    """A tqdm bar on stderr: images, MB/s, time left. Silent when asked or when stderr is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar: Any = None
+
+    def update(self, state: Progress) -> None:
+        if self._quiet:
+            return
+        if self._bar is None:
+            self._bar = tqdm(
+                total=state.images_planned, initial=state.images, unit=" images", disable=None, dynamic_ncols=True
+            )
+        elapsed = self._bar.format_dict["elapsed"] or 1e-9
+        rate = f"{size_text(state.source_bytes / elapsed)}/s, {state.shards}/{state.shards_planned} shards"
+        self._bar.set_postfix_str(rate, refresh=False)
+        # A shard that is tried again reads its images twice: the bar must not run past its end.
+        self._bar.update(min(state.images, state.images_planned) - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,124 @@
+"""`shardfeed index DIR [OUT] [--rebuild]`: what is made of shards, made again, or made for the first time."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tqdm import tqdm
+
+from shardfeed.converters.commit.finish import check_new_output
+from shardfeed.converters.existing.adopt import Survey, adopt, survey
+from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
+from shardfeed.converters.sources.classes import read_class_list
+from shardfeed.errors import IntegrityError, UsageError, escape
+from shardfeed.manifest import has_manifest
+from shardfeed.naming import MANIFEST
+from shardfeed.schema import LABEL
+from shardfeed.text import in_usual_order, listing, size_text, table
+
+_NAMES_SHOWN = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `index`."""
+    parser.add_argument("dataset", help="dataset directory, or a folder of TFRecord files that someone else wrote")
+    parser.add_argument("out", nargs="?", help="dataset directory to create, with links to those TFRecord files")
+    parser.add_argument("--rebuild", action="store_true", help="write into DIR; without it DIR is only looked at")
+    foreign = parser.add_argument_group("for TFRecord files that someone else wrote")
+    foreign.add_argument("--split-name", metavar="NAME", help="all files are one split (default: splits by file names)")
+    foreign.add_argument("--class-names", metavar="FILE", help=f"names of {LABEL}, one a line, the first is label 0's")
+    foreign.add_argument("--partial", action="store_true", help="take a split of which shards are missing")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rebuild, adopt or only look; exit code 4 when a file is damaged that is not made of the shards."""
+    is_dataset = has_manifest(args.dataset)
+    if args.out is not None and args.rebuild:
+        raise UsageError("--rebuild", "writes into DIR, and OUT is given too", "leave one out")
+    if is_dataset and (args.out or args.split_name or args.class_names or args.partial):
+        raise UsageError(
+            args.dataset, f"holds a {MANIFEST}: a dataset already", "leave OUT and the options for other folders out"
+        )
+    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+        told, code = (_rebuild if is_dataset else _adopt)(args, bar.update)
+    if args.json:
+        print(json.dumps(told))
+    return code
+
+
+def _rebuild(args: argparse.Namespace, progress: Callable[[int], object]) -> tuple[dict[str, Any], int]:
+    done = rebuild(args.dataset, write=args.rebuild, progress=progress)
+    if not (args.quiet or args.json):
+        _print_rebuilt(done, args.dataset)
+    told = {"files": dict(done.files), "lost": dict(done.lost), "written": done.written}
+    return told, IntegrityError.exit_code if done.lost else 0
+
+
+def _print_rebuilt(done: Rebuilt, directory: str) -> None:
+    what = "made again, byte for byte" if done.written else "can be made again"
+    for name, problem in done.files.items():
+        print(f"{escape(name)}: {problem}: {what}")
+    for name, problem in done.lost.items():
+        print(f"{escape(name)}: {problem}: not made of the shards; restore it from a copy, or `shardfeed salvage`")
+    if not done.files and not done.lost:
+        print(f"{escape(directory)}: indexes, label columns and TFDS's files are as written; nothing to do")
+    elif done.files and not done.written:
+        print(f"\nnothing was written; next: shardfeed index {escape(directory)} --rebuild")
+
+
+def _adopt(args: argparse.Namespace, progress: Callable[[int], object]) -> tuple[dict[str, Any], int]:
+    started = time.monotonic()
+    names = None if args.class_names is None else read_class_list(args.class_names)
+    if args.out is not None:
+        check_new_output(os.path.abspath(args.out))  # before hours of reading
+    found = survey(args.dataset, split_name=args.split_name, class_names=names, partial=args.partial, progress=progress)
+    manifest = adopt(found, args.out) if args.out is not None or args.rebuild else None
+    seconds = time.monotonic() - started
+    if not (args.quiet or args.json):
+        _print_adopted(found, args, seconds, written=manifest is not None)
+    splits = {
+        split.name: {"records": sum(len(t.sizes) for t in found.tallies[split.name]), "shards": len(split.files)}
+        for split in found.splits
+    }
+    told = {
+        "out": (args.out or args.dataset) if manifest else None,
+        "splits": splits,
+        "features": found.schema.to_json(),
+        "left_aside": list(found.left_aside),
+        "records": found.records,
+        "bytes": found.size,
+        "seconds": round(seconds, 3),
+    }
+    return told, 0
+
+
+def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, written: bool) -> None:
+    rows: list[list[object]] = [["split", "records", "shards", "size", "first file"]]
+    by_name = {split.name: split for split in found.splits}
+    for name in in_usual_order(by_name):
+        records = sum(len(tally.sizes) for tally in found.tallies[name])
+        size = sum(info.size for info in found.data[name])
+        rows.append([name, records, len(by_name[name].files), size_text(size), escape(by_name[name].files[0])])
+    print(table(rows))
+    print("features:")
+    features = sorted(found.schema.features.items())
+    print(table([[escape(key), feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
+    for key, names in found.schema.class_names.items():
+        print(f"{len(names):,} classes of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
+    if found.left_aside:
+        print(f"no TFRecord files, by their names: {listing([escape(name) for name in found.left_aside])}")
+    rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"
+    print(f"{escape(args.dataset)}: {found.records:,} records, all whole ({seconds:.1f} s, {rate})")
+    if written:
+        print(f"\nnext: shardfeed verify {escape(args.out or args.dataset)}")
+    elif found.fits_beside:
+        print(
+            f"\nnothing was written; next: shardfeed index {escape(args.dataset)} --rebuild, which makes it a dataset"
+        )
+    else:
+        print(f"\nnothing was written; next: shardfeed index {escape(args.dataset)} OUT, which links to these files")

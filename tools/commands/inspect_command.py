@@ -1,0 +1,106 @@
+"""`shardfeed inspect DIR`: what is in a dataset, from its manifest and its first records."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import shardfeed
+from shardfeed.errors import escape
+from shardfeed.naming import REJECTED
+from shardfeed.readers.dataset import Dataset
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
+from shardfeed.text import in_usual_order, listing, size_text, table
+
+_BYTES_SHOWN = 40  # of a bytes feature
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `inspect`."""
+    parser.add_argument("dataset", help="dataset directory")
+    parser.add_argument("--records", metavar="N", type=int, default=1, help="records printed of each split (default 1)")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the dataset's description."""
+    data = shardfeed.open(args.dataset)
+    if args.json:
+        print(json.dumps(description(data, args.records)))
+    else:
+        _print(data, args.records)
+    return 0
+
+
+def description(data: Dataset, records: int) -> dict[str, Any]:
+    """Everything `inspect` knows as a JSON value; bytes features as their length and first characters."""
+    manifest = data.manifest
+    splits: dict[str, Any] = {}
+    for name, info in manifest.splits.items():
+        split = data[name]
+        splits[name] = {
+            "records": info.records,
+            "bytes": info.size,
+            "shards": len(info.shards),
+            "class_counts": {key: list(counts) for key, counts in info.class_counts.items()},
+            "formats": dict(info.formats),
+            "first": [_shown(split[i]) for i in range(min(records, len(split)))],
+        }
+    return {
+        "name": manifest.name,
+        "features": manifest.schema.to_json(),
+        "splits": splits,
+        "options": dict(manifest.options),
+        "rejected": dict(manifest.rejected),
+        "made_by": dict(manifest.made_by),
+        "fingerprint": manifest.fingerprint,
+    }
+
+
+def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {key: _shown_value(value) for key, value in record.items()}
+    if record.get(FORMAT) == b"raw":
+        shown[ENCODED] = f"<{len(record[ENCODED])} bytes, uint8 [{record[HEIGHT]}, {record[WIDTH]}, 3]>"
+    return shown
+
+
+def _shown_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        if len(value) > _BYTES_SHOWN or b"\0" in value:
+            return f"<{len(value)} bytes>"
+        return escape(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_shown_value(item) for item in value] if isinstance(value, list) else value
+
+
+def _print(data: Dataset, records: int) -> None:
+    manifest = data.manifest
+    print(f"{escape(data.directory)}: {manifest.name}, made by shardfeed {manifest.made_by.get('shardfeed', '?')}")
+    rows: list[list[object]] = [["split", "images", "shards", "size", "formats"]]
+    names = in_usual_order(manifest.splits)
+    for name in names:
+        info = manifest.splits[name]
+        formats = ", ".join(f"{kind} {count:,}" for kind, count in sorted(info.formats.items()))
+        rows.append([name, info.records, len(info.shards), size_text(info.size), formats])
+    print(table(rows))
+    classes = data.class_names
+    if classes:
+        print(f"{len(classes)} classes of {LABEL}:")
+        counts = [manifest.splits[name].class_counts[LABEL] for name in names]
+        rows = [["label", "class", *names]]
+        rows += [[label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(classes)]
+        print(table(rows))
+    print("features:")
+    features = sorted(manifest.schema.features.items())
+    print(table([[key, feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
+    if manifest.rejected:
+        codes = [f"{count} {code}" for code, count in manifest.rejected.items()]
+        print(f"rejected when it was made: {listing(codes)} (see {escape(data.directory)}/{REJECTED})")
+    for name in names:
+        split = data[name]
+        for i in range(min(records, len(split))):
+            print(f"{name}[{i}]:")
+            print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))

@@ -1,0 +1,142 @@
+"""`shardfeed preview DIR -o sheet.png`: a row of pictures for each class, to see that labels fit."""
+
+import argparse
+import io
+import os
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import shardfeed
+from shardfeed.errors import UsageError, escape
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH
+from shardfeed.storage.local import write_file
+from shardfeed.text import listing
+from shardfeed.tools.commands.contact_sheet import Row, Tile, draw_sheet
+
+ROWS = 50  # classes shown unless asked for by name: more and the sheet is no longer looked at
+RECORDS_READ = 20_000  # at most, whatever the split's size: some seconds from a local disk
+_GRID_ROWS = 8  # of a split without classes
+_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `preview`."""
+    parser.add_argument("dataset", help="dataset directory")
+    parser.add_argument("-o", "--output", metavar="FILE", default="sheet.png", help="picture to write (sheet.png)")
+    parser.add_argument("--split", metavar="NAME", help="split to show (default: train, else the first)")
+    parser.add_argument("--columns", metavar="N", type=int, default=10, help="pictures of each class (default 10)")
+    parser.add_argument("--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS})")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="draws which pictures are shown (default 0)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the sheet and print what is on it."""
+    kind = _FORMATS.get(os.path.splitext(args.output)[1].lower())
+    if kind is None:
+        raise UsageError("--output", f"got {escape(args.output)!r}, expected a name that ends in {', '.join(_FORMATS)}")
+    data = shardfeed.open(args.dataset)
+    split = data[args.split or ("train" if "train" in data else next(iter(data)))]
+    chosen = _labels_of(split, args.classes.split(",")) if args.classes else None
+    title = f"{os.path.basename(data.directory)} / {split.name}"
+    sheet = contact_sheet(split, title=title, columns=args.columns, labels=chosen, seed=args.seed)
+    encoded = io.BytesIO()
+    sheet.save(encoded, kind)
+    write_file(args.output, encoded.getvalue())
+    shown = " ".join(_extent(split, _shown_labels(split, chosen)))
+    print(f"{escape(args.output)}: {sheet.width}x{sheet.height} pixels, split {split.name}: {shown}")
+    return 0
+
+
+def contact_sheet(
+    split: Split, *, title: str = "", columns: int = 10, labels: Sequence[int] | None = None, seed: int = 0
+) -> Image.Image:
+    """An RGB image with a row for each class of `image/class/label`: its number, name, count and some pictures.
+
+    `labels`: classes to show, default the first 50. `columns`: pictures a class. A split without classes gives a grid.
+    Records are read in a random order decided by `seed` until every row is full, and at most RECORDS_READ of them:
+    each picture of a class is as likely as any other, and a huge split costs no more than a large one; a class too rare
+    to be met by then has fewer pictures. Raises UsageError for `columns` below 1, RecordError at a damaged record.
+    """
+    if columns < 1:
+        raise UsageError("columns", f"got {columns}, expected at least 1")
+    order = random.Random(seed).sample(range(len(split)), min(len(split), RECORDS_READ))
+    shown = _shown_labels(split, labels)
+    rows = _class_rows(split, shown, columns, order) if shown else _grid_rows(split, columns, order)
+    return draw_sheet(title or split.name, _extent(split, shown), rows, columns)
+
+
+def _shown_labels(split: Split, labels: Sequence[int] | None) -> Sequence[int]:
+    return range(min(ROWS, len(split.class_names))) if labels is None else labels
+
+
+def _extent(split: Split, shown: Sequence[int]) -> list[str]:
+    """What is shown, and what is not."""
+    classes = len(split.class_names)
+    if not classes:
+        return [f"{len(split):,} images, without classes"]
+    notes = [f"{len(split):,} images, {classes:,} classes"]
+    if len(shown) < classes:
+        which = f"the first {len(shown)}" if list(shown) == list(range(ROWS)) else f"{len(shown)}"
+        notes.append(f"({which} of {classes:,} classes shown; choose with --classes NAME,NAME)")
+    return notes
+
+
+def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequence[int]) -> list[Row]:
+    counts = split.class_counts[LABEL]
+    # A slice may hold fewer than the whole split's counts say: then all of it is read.
+    lacking = {label: min(columns, counts[label]) for label in shown if counts[label]}
+    tiles: dict[int, list[Tile]] = {label: [] for label in shown}
+    read = 0
+    for index in order:
+        if not lacking:
+            break
+        record = split[index]
+        read += 1
+        for label in set(_labels_in(record)) & lacking.keys():
+            tiles[label].append(_tile(record))
+            lacking[label] -= 1
+            if not lacking[label]:
+                del lacking[label]
+    rows = []
+    for label in shown:
+        remark = f"{counts[label]:,} image{'s' if counts[label] != 1 else ''}"
+        if counts[label] and not tiles[label]:
+            remark += f", none in {read:,} read"
+        rows.append(Row(str(label), split.class_names[label], remark, tiles[label]))
+    return rows
+
+
+def _grid_rows(split: Split, columns: int, order: Sequence[int]) -> list[Row]:
+    tiles = [_tile(split[index]) for index in order[: columns * _GRID_ROWS]]
+    return [Row("", "", "", tiles[start : start + columns]) for start in range(0, len(tiles), columns)]
+
+
+def _labels_in(record: dict[str, Any]) -> Iterator[int]:
+    value = record[LABEL]
+    yield from value.tolist() if isinstance(value, np.ndarray) else (value,)
+
+
+def _tile(record: dict[str, Any]) -> Tile:
+    name: bytes = record[FILENAME]
+    raw = (record[HEIGHT], record[WIDTH]) if record[FORMAT] == b"raw" else None
+    return Tile.of(record[ENCODED], os.fsdecode(name.rpartition(b"/")[2]), raw)
+
+
+def _labels_of(split: Split, names: Sequence[str]) -> list[int]:
+    """The labels that names mean; a number that is no name is the label itself."""
+    known = {name: label for label, name in enumerate(split.class_names)}
+    labels = []
+    for name in names:
+        if name in known:
+            labels.append(known[name])
+        elif name.isdecimal() and int(name) < len(known):
+            labels.append(int(name))
+        else:
+            has = listing([escape(known_name) for known_name in known]) or "no classes"
+            raise UsageError("--classes", f"got {escape(name)!r}, expected names or labels of classes", f"it has {has}")
+    return labels
