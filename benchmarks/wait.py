@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from shardfeed.pipelines import as_dataset
 from shardfeed.pipelines.prefetch import (
     Prefetcher,
     Worker,
-    as_dataset,
     prefetch_processes,
     prefetch_ray,
     prefetch_threads,

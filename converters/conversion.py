@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from typing import Literal
 
-from shardfeed.converters.commit.finish import check_parent, owner, split_info, stage_manifest
+from shardfeed.converters.commit.finish import split_info, stage_manifest
+from shardfeed.converters.commit.output import check_output, owner
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.commit.tfds_view import tfds_files
-from shardfeed.converters.engines.local_engine import Engine, LocalEngine
+from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, write_shards
 from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, inputs_listing, make_plan
@@ -25,22 +26,18 @@ from shardfeed.converters.report import (
     unasked,
     without_counted,
 )
-from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.source import Skipped, Source
 from shardfeed.errors import (
-    IntegrityError,
     OutputExistsError,
     SpaceWarning,
     StorageError,
     TooManyRejectedError,
-    UsageError,
     escape,
-    needing_extra,
 )
-from shardfeed.machine.budget import cpu_budget
-from shardfeed.manifest import Manifest, SplitInfo, has_manifest, read_manifest
-from shardfeed.naming import MANIFEST, NORMALISED, REJECTED, dataset_name, is_dataset_file
-from shardfeed.storage.local import TEMPORARY, Lock, exchange, fsync_directory, publish
+from shardfeed.manifest import Manifest, SplitInfo, read_manifest
+from shardfeed.naming import NORMALISED, REJECTED, dataset_name
+from shardfeed.storage.local import Lock, exchange, fsync_directory, publish
 
 
 def convert(
@@ -97,10 +94,10 @@ def convert(
     out = os.path.abspath(os.fspath(out))
     options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions())
     staging = Staging(out)
-    writers = _engine(engine, address, workers, start_method, staging.tries)
+    writers = choose_engine(engine, address, workers, start_method, staging.tries)
     skipped: Sequence[Skipped] = getattr(source, "rejected", ())
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))
-    _check_output(out, replace=replace)
+    check_output(out, replace=replace)
     lock = Lock(staging.lock, owner())
     try:
         committed = staging.committed(out)
@@ -148,50 +145,12 @@ def convert(
             raise _too_many(report, allowed)
         if os.path.lexists(out) and not replace:  # it came while this ran
             raise taken
-        _check_output(out, replace=replace)
+        check_output(out, replace=replace)
         _commit(staging, out, replace=os.path.lexists(out))
         return replace_fields(report, notes=[*report.notes, *_clear(staging)])
     finally:
         writers.stop()
         lock.release()
-
-
-def _engine(name: str, address: str | None, workers: int | None, start_method: str, tries: str) -> Engine:
-    if name == "local":
-        if address is not None:
-            raise UsageError("address", f"got {address!r}, which says where Ray is", "choose the engine ray, too")
-        return LocalEngine(cpu_budget() if workers is None else workers, start_method)
-    if name != "ray":
-        raise UsageError("engine", f"got {name!r}, expected local or ray")
-    with needing_extra("ray", "engine"):
-        from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
-    return RayEngine(tries, address, workers, start_method)
-
-
-def _check_output(out: str, *, replace: bool) -> None:
-    """Refuse before any image is read what could not be written in the end."""
-    if os.path.lexists(out) and not os.path.isdir(out):
-        raise OutputExistsError(out, "exists and is no directory", "choose another name")
-    if replace and os.path.isdir(out):
-        _check_replaceable(out)
-    check_parent(out)
-
-
-def _check_replaceable(out: str) -> None:
-    """Raises OutputExistsError unless the directory holds a dataset and nothing else: all of it is about to go."""
-    if not has_manifest(out):
-        raise OutputExistsError(
-            out, f"holds no {MANIFEST} of ours: not a dataset, so not replaced", "choose another name"
-        )
-    names = sorted(os.listdir(out))
-    try:
-        ours = read_manifest(out).files().keys() | {MANIFEST}
-    except IntegrityError:  # a damaged dataset may be replaced
-        ours = {name for name in names if is_dataset_file(name)}
-    for name in names:
-        if name.removesuffix(TEMPORARY) not in ours or not os.path.isfile(os.path.join(out, name)):
-            problem = f"holds {escape(name)}, which is no part of the dataset and would be lost"
-            raise OutputExistsError(out, problem, "move it away, or choose another name")
 
 
 def _plan_json(plan: Plan) -> dict[str, object]:

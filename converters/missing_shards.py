@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.engines.local_engine import Engine
+from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan, PlannedShard
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.receipts import load_receipt, receipt_path, save_receipt, still_whole
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import IntegrityError
 from shardfeed.manifest import FileInfo

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.images.store import ASKED, PROGRESSIVE_KEPT
-from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, name_text
 from shardfeed.manifest import Manifest

@@ -1,10 +1,10 @@
 """What arguments of training pipelines must be, for TensorFlow and for PyTorch."""
 
+import operator
 from collections.abc import Callable
-from typing import TypeVar
+from typing import SupportsIndex, TypeVar
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.orders.choose_order import at_least
 from shardfeed.schema import ENCODED, FORMAT, Schema
 
 Size = int | tuple[int, int]
@@ -60,3 +60,10 @@ def image_and_label_keys(schema: Schema, label: str) -> list[str]:
             f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}",
         )
     return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
+
+
+def at_least(place: str, value: int, least: int) -> int:
+    """`value` as an int. Raises UsageError unless it is an integer of at least `least`."""
+    if not isinstance(value, SupportsIndex) or operator.index(value) < least:
+        raise UsageError(place, f"got {value!r}, expected an integer of at least {least}")
+    return operator.index(value)

@@ -14,10 +14,11 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, escape
 from shardfeed.formats.tfrecord.example import Decoded, decode
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, crc32c
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES
 from shardfeed.label_column import column_name, parse_column
 from shardfeed.readers.shards import Shards
 from shardfeed.schema import Dtype, Feature, Schema
+from shardfeed.storage.checksum import crc32c
 
 _WHOLE_BYTES = 8192  # framed records up to this long are read whole, and their CRC is checked
 _WINDOW_BYTES = 1024  # of a longer one, read at once: as a rule all that stands on one side of its image

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, crc32c, frame_parts, unframe
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
+from shardfeed.storage.checksum import crc32c
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"

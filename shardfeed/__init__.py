@@ -7,7 +7,8 @@
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from shardfeed.version import __version__
+
 __all__ = ["__version__", "open"]
 
 # The repository keeps converters/, readers/, pipelines/ and tools/ beside this folder, and setup.cfg maps

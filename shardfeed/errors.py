@@ -138,3 +138,7 @@ class BusyError(ShardfeedError):
     """Another run is writing this output (exit 6). Nothing was touched."""
 
     exit_code = 6
+
+
+class OrderMismatchError(UsageError):
+    """A position that was counted in another order: other data, seed or batch size (exit 2). Nothing was touched."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, crc32c
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES
 from shardfeed.label_column import column_name
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
 from shardfeed.schema import Schema
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import file_checksum, storage_error
 
 FORMAT_VERSION = 1

@@ -10,6 +10,10 @@ from typing import Any, Literal
 
 from shardfeed.errors import UsageError, escape
 
+# Control characters, line separators (a name is one line of the labels file), halves of surrogate pairs (bytes that
+# are not UTF-8). Not everything unprintable: joiners belong to the spelling of Indic, Persian and Arabic words.
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 ENCODED = "image/encoded"  # bytes: the JPEG or PNG file, or raw pixels: uint8 RGB, row-major [height, width, 3]
 FORMAT = "image/format"  # b"jpeg", b"png" or b"raw"
 HEIGHT = "image/height"  # int64, pixels, of the stored image
@@ -114,3 +118,8 @@ def image_features(*, sha256: bool) -> dict[str, Feature]:
         SOURCE_ID: Feature("bytes"),
     }
     return features | ({SHA256: Feature("bytes")} if sha256 else {})
+
+
+def is_plain(text: str) -> bool:
+    """Whether `text` is not empty and has no control character, line separator or byte that is not UTF-8."""
+    return bool(text) and not _UNFIT.search(text)

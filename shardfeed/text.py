@@ -1,6 +1,9 @@
 """Numbers and tables as people read them."""
 
+import itertools
 from collections.abc import Iterable, Sequence
+
+from shardfeed.errors import escape
 
 
 def size_text(size: float) -> str:
@@ -36,3 +39,14 @@ def listing(names: Sequence[str], shown: int = 12) -> str:
     """`a, b, c and 7 more`."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def some(names: Iterable[bytes | str]) -> str:
+    """`a, b, c, ...`: the first three names, escaped."""
+    first = list(itertools.islice(names, 4))
+    return ", ".join([*map(escape, first[:3]), *(["..."] if len(first) > 3 else [])])
+
+
+def counted(what: str, names: Iterable[bytes | str], count: int) -> str:
+    """A note: `what: 7 (a, b, c, ...)`."""
+    return f"{what}: {count} ({some(names)})"

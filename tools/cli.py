@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType, ModuleType
 
-import shardfeed
 from shardfeed.errors import ShardfeedError, StorageError
 from shardfeed.storage.local import storage_error
+from shardfeed.version import __version__
 
 COMMANDS = {
     "convert": "image folder or label file -> sharded TFRecords",
@@ -42,7 +42,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         description="Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out.",
         epilog="`shardfeed COMMAND --help` says more.",
     )
-    parser.add_argument("--version", action="version", version=f"shardfeed {shardfeed.__version__}")
+    parser.add_argument("--version", action="version", version=f"shardfeed {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, what in COMMANDS.items():
         sub = commands.add_parser(name, help=what, description=what)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.shards.write_shard import ShardTask
+from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape

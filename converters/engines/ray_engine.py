@@ -21,11 +21,11 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from shardfeed.converters.engines.local_engine import IMAGE_TIMEOUT, LOSSES, POLL, check_workers
+from shardfeed.converters.engines.engine import IMAGE_TIMEOUT, LOSSES, POLL, check_workers
 from shardfeed.converters.engines.node_probe import Node, Probe
 from shardfeed.converters.engines.ray_writer import ShardWriter, Written
 from shardfeed.converters.engines.worker import IMPORTABLE
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.machine.ray_cluster import Cluster, check_address
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.node_probe import Node, Question, look
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask
 
 
 class Written(NamedTuple):

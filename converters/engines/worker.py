@@ -6,7 +6,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from shardfeed.converters.engines.memory_limit import limit_memory
-from shardfeed.converters.shards.write_shard import ShardTask, write_shard
+from shardfeed.converters.shards.task import ShardTask
+from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.errors import UsageError
 from shardfeed.machine.malloc import keep_heap
 

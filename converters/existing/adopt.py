@@ -13,23 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import shardfeed
-from shardfeed.converters.commit.finish import (
-    new_dataset,
-    owner,
-    shards_fingerprint,
-    split_info,
-    stage_manifest,
-    tfds_view,
-)
+from shardfeed.converters.commit.finish import split_info, stage_manifest
+from shardfeed.converters.commit.output import new_dataset, owner
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.existing.record_schema import Features, SchemaInference
 from shardfeed.converters.existing.shard_names import FoundSplit, find_splits
-from shardfeed.converters.existing.tally import ShardTally, image_options
-from shardfeed.converters.shards.write_shard import Receipt
+from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
+from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
 from shardfeed.formats.tfrecord.example import decode, is_sequence_example
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, extend_crc32c
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.label_column import column_name
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo
@@ -44,7 +37,9 @@ from shardfeed.naming import (
     shard_stem,
 )
 from shardfeed.schema import LABEL, Schema
+from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import TEMPORARY, Lock, remove_file, storage_error, write_file
+from shardfeed.version import __version__
 
 _SHOWN = 5
 _ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
@@ -196,7 +191,7 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
             "size": list(size) if size else None,
         },
         rejected={},
-        made_by={"shardfeed": shardfeed.__version__},
+        made_by={"shardfeed": __version__},
         kept=kept if beside else None,
     )
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.commit.finish import owner
+from shardfeed.converters.commit.output import owner
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.existing.record_schema import nonconformity

@@ -6,10 +6,9 @@ A feature is a scalar when every record has exactly one value of it, else ragged
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.classes import is_plain
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.tfrecord.example import Decoded
-from shardfeed.schema import LABEL, TEXT, Dtype, Feature, Schema
+from shardfeed.schema import LABEL, TEXT, Dtype, Feature, Schema, is_plain
 
 Features = Mapping[str, tuple[Dtype, Decoded]]
 

@@ -1,19 +1,22 @@
 """What a manifest says of a shard, gathered while its records pass by: sizes, labels, formats."""
 
+import hashlib
+import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.existing.record_schema import Features
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.shards.write_shard import Receipt
+from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import UsageError
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.label_column import column_keys, label_bytes
-from shardfeed.manifest import FileInfo, ShardInfo
-from shardfeed.schema import FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.manifest import FileInfo, ShardInfo, SplitInfo
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 _FORMATS_KEPT = 16  # image/format with more values than that is no format
 
@@ -89,3 +92,26 @@ def image_options(tallies: Iterable[ShardTally]) -> ImageOptions:
 def _only(features: Features, key: str) -> int:
     dtype, values = features.get(key, ("int64", ()))
     return int(values[0]) if dtype == "int64" and len(values) == 1 else -1
+
+
+def shards_fingerprint(how: bytes, shards: Mapping[str, Sequence[FileInfo]]) -> str:
+    """The manifest's fingerprint of a dataset that no plan made: of `how`, and of each split's shards in order."""
+    digest = hashlib.blake2b(how, digest_size=16)
+    for split, of_split in sorted(shards.items()):
+        digest.update(split.encode())
+        for info in of_split:
+            digest.update(struct.pack("<QI", info.size, info.crc32c))
+    return digest.hexdigest()
+
+
+def tfds_view(
+    name: str, schema: Schema, splits: Mapping[str, SplitInfo], tallies: Iterable[ShardTally]
+) -> dict[str, bytes]:
+    """TFDS's files by the records that were met; none where a record may have no image, or several.
+
+    TFDS has no feature for those.
+    """
+    encoded = schema.features.get(ENCODED)
+    if encoded is not None and (encoded.ragged or encoded.dtype != "bytes"):
+        return {}
+    return tfds_files(name, schema, splits, image_options(tallies))

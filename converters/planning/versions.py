@@ -4,9 +4,9 @@ import PIL
 import simplejpeg
 from PIL import features
 
-import shardfeed
 from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.version import __version__
 
 
 def made_by(image: ImageOptions) -> dict[str, str]:
@@ -18,4 +18,4 @@ def made_by(image: ImageOptions) -> dict[str, str]:
     if image.baseline:
         codecs[transcode.PACKAGE] = transcode.tool_version()
     checker = {"simplejpeg": simplejpeg.__version__}
-    return {"shardfeed": shardfeed.__version__, "pillow": PIL.__version__, **checker, **codecs}
+    return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs}

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.errors import name_bytes, name_text
-from shardfeed.formats.tfrecord.framing import crc32c
 from shardfeed.label_column import read_labels
 from shardfeed.manifest import FileInfo, ShardInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import write_file
 
 _CHECKSUM_BYTES = 9  # "89abcdef\n"

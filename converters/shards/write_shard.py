@@ -6,13 +6,12 @@ The result is a pure function of the task. Engines only decide where and when.
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.places import box_warning, placed_features
 from shardfeed.converters.images.store import StoredImage, store_image
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
@@ -21,7 +20,7 @@ from shardfeed.formats.tfrecord.framing import frame_parts
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.label_column import column_keys, label_bytes
 from shardfeed.manifest import FileInfo, ShardInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
 from shardfeed.schema import (
     ENCODED,
     FILENAME,
@@ -30,65 +29,9 @@ from shardfeed.schema import (
     SHA256,
     SOURCE_ID,
     WIDTH,
-    Schema,
     Value,
 )
 from shardfeed.storage.local import NewFile, write_file
-
-
-@dataclass(frozen=True)
-class ShardTask:
-    """All that is needed to write one shard: picklable, no larger than its list of samples.
-
-    `first` is the place in the split of the first sample; record numbers (`image/source_id`) count planned
-    samples from there, so that a rejected one leaves a gap and changes no other record.
-    `condemned`: places in the shard that must not be tried again, with the code they get.
-    """
-
-    directory: str
-    split: str
-    number: int
-    count: int
-    first: int
-    samples: tuple[Sample, ...]
-    schema: Schema
-    image: ImageOptions
-    condemned: Mapping[int, RejectCode] = field(default_factory=dict)
-
-    @property
-    def stem(self) -> str:
-        """The shard's file name without suffix."""
-        return shard_stem(self.split, self.number, self.count)
-
-
-@dataclass(frozen=True)
-class Noted:
-    """Something to report about one sample: its key, a code or a kind of change, and why."""
-
-    key: bytes
-    what: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What was written for one shard, and what was not.
-
-    `class_counts[key][v]` and `formats` as in the manifest. `columns`: label feature -> the labels of the records that
-    were written, in stored order, as `label_bytes` gives them. `rejected`: left out. `normalised`: stored with other
-    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
-    """
-
-    split: str
-    number: int
-    info: ShardInfo
-    class_counts: Mapping[str, tuple[int, ...]]
-    formats: Mapping[str, int]
-    columns: Mapping[str, bytes]
-    rejected: tuple[Noted, ...]
-    normalised: tuple[Noted, ...]
-    warnings: tuple[Noted, ...]
-
 
 Progress = Callable[
     [int, int], None

@@ -11,15 +11,13 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.files.listing import counted, some
 from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.schema import is_plain
+from shardfeed.text import counted, some
 
 ClassList = Sequence[str] | str | os.PathLike[str]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}\Z")  # int() refuses more digits
-# Control characters, line separators (a name is one line of the labels file), halves of surrogate pairs (bytes that
-# are not UTF-8). Not everything unprintable: joiners belong to the spelling of Indic, Persian and Arabic words.
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class BadLabelError(Exception):
@@ -42,11 +40,6 @@ class Numbering:
 def is_integer(text: str) -> bool:
     """Whether `text` is decimal digits with or without a sign."""
     return _INTEGER.match(text) is not None
-
-
-def is_plain(text: str) -> bool:
-    """Whether `text` is not empty and has no control character, line separator or byte that is not UTF-8."""
-    return bool(text) and not _UNFIT.search(text)
 
 
 def class_text(name: bytes) -> str:

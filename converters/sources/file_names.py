@@ -10,11 +10,12 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
-from shardfeed.converters.sources.files.listing import Listing, counted, names_image, some
+from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import folder_splits, split_named
 from shardfeed.errors import UsageError
+from shardfeed.text import counted, some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
 # part has a letter: of `cat_2020_01.jpg` nobody can say whether 2020 belongs to the class.

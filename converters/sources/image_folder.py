@@ -17,11 +17,12 @@ from shardfeed.converters.sources.classes import (
     number_classes,
 )
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
-from shardfeed.converters.sources.files.listing import Listing, counted, names_image, some
+from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
 from shardfeed.errors import UsageError, escape
+from shardfeed.text import counted, some
 
 
 class ImageFolder(ListedSource):

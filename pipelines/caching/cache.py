@@ -23,7 +23,7 @@ import numpy as np
 from tqdm import tqdm
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape
-from shardfeed.machine.free_space import check_room, size_text
+from shardfeed.machine.free_space import check_room
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
@@ -32,6 +32,7 @@ from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.storage.local import Lock, make_directory, publish, remove_tree
+from shardfeed.text import size_text
 
 CACHE_VERSION = 1  # part of a cache's name: a release that writes other bytes counts up
 

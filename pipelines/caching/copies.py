@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import numpy as np
 
-import shardfeed
 from shardfeed.errors import IntegrityError, RecordError, UsageError
 from shardfeed.formats.tfrecord.example import encode_parts
 from shardfeed.formats.tfrecord.framing import frame_parts
@@ -27,6 +26,7 @@ from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import Schema
 from shardfeed.storage.local import NewFile, make_directory, storage_error, write_file
+from shardfeed.version import __version__
 
 # From a record to the one that takes its place, of the same schema. Called from several threads. An IntegrityError
 # that it raises is given the record's place.
@@ -156,7 +156,7 @@ def write_copy(
         fingerprint=plan.key,
         options=plan.options,
         rejected={},
-        made_by={"shardfeed": shardfeed.__version__, **plan.made_by},
+        made_by={"shardfeed": __version__, **plan.made_by},
     )
     write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
 

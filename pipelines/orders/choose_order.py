@@ -1,13 +1,13 @@
 """From what a user asks for to an order: `order_samples` looks at the samples and describes it, once and whole."""
 
-import operator
 from collections.abc import Mapping, Sequence
-from typing import Literal, SupportsIndex
+from typing import Literal
 
 import numpy as np
 
 from shardfeed.errors import UsageError, escape
 from shardfeed.machine.budget import memory_budget
+from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
     GlobalOrder,
@@ -19,9 +19,11 @@ from shardfeed.pipelines.orders.order import (
 from shardfeed.pipelines.orders.permutation import MAX_SIZE
 from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
-from shardfeed.pipelines.tensorflow.options import shuffle_buffer_records
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
+
+SHUFFLE_RECORDS = 16_384  # buffer where memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
+SHUFFLE_SHARE = 1 / 4  # of the memory granted, at most: the model's host memory and decoded batches need the rest
 
 OrderName = Literal["stream", "global", "blocks", "stored"]
 Weights = Mapping[str, float] | Sequence[float]
@@ -77,13 +79,6 @@ def order_samples(
         block = max(1, min(-(-_BLOCK_BYTES * len(samples) // max(1, samples.record_bytes)), buffer // 4))
         return samples, BlockOrder(*common, block, max(1, buffer // block) * block)
     return samples, (GlobalOrder if order == "global" else StoredOrder)(*common)
-
-
-def at_least(place: str, value: int, least: int) -> int:
-    """`value` as an int. Raises UsageError unless it is an integer of at least `least`."""
-    if not isinstance(value, SupportsIndex) or operator.index(value) < least:
-        raise UsageError(place, f"got {value!r}, expected an integer of at least {least}")
-    return operator.index(value)
 
 
 def _streamable(samples: Samples) -> bool:
@@ -192,3 +187,17 @@ def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(escape(name) for name in names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def shuffle_buffer_records(records: int, record_bytes: int, memory: int) -> int:
+    """How many records the shuffle buffer holds unless the caller says: at least 1, at most `records`.
+
+    `record_bytes`: of all records together; `memory`: the budget in bytes. It is 16,384, halved until it takes at most
+    a quarter of the memory: a step function, because the order of samples depends on it, and two machines with about
+    the same memory should give the same order.
+    """
+    mean = record_bytes / records
+    buffer = SHUFFLE_RECORDS
+    while buffer > 1 and min(buffer, records) * mean > memory * SHUFFLE_SHARE:
+        buffer //= 2
+    return min(buffer, records)

@@ -9,17 +9,13 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.formats.tfrecord.framing import crc32c
+from shardfeed.errors import IntegrityError, OrderMismatchError
 from shardfeed.pipelines.orders.order import Order, order_from_json
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import write_file
 
 _FORMAT = 1
 _LONG = 60  # characters of a value shown in an error
-
-
-class OrderMismatchError(UsageError):
-    """A position that was counted in another order: other data, seed or batch size (exit 2). Nothing was touched."""
 
 
 @dataclass(frozen=True)

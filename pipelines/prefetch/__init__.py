@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.prefetch.producers import Producer as Producer
     from shardfeed.pipelines.prefetch.producers import Worker as Worker
     from shardfeed.pipelines.prefetch.waits import Statistics as Statistics
-    from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
 
 __all__, __getattr__ = lazy_names(
     __name__,
@@ -22,6 +21,5 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.pipelines.prefetch.prefetcher": ("Batches", "Prefetcher"),
         "shardfeed.pipelines.prefetch.producers": ("Producer", "Worker"),
         "shardfeed.pipelines.prefetch.waits": ("Statistics",),
-        "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
     },
 )

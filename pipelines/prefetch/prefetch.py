@@ -23,7 +23,6 @@ from shardfeed.pipelines.prefetch.process_workers import ProcessWorkers, pickled
 from shardfeed.pipelines.prefetch.producers import Producer, Worker, check_producers
 from shardfeed.pipelines.prefetch.thread_workers import ThreadWorkers
 from shardfeed.pipelines.prefetch.waits import Statistics
-from shardfeed.pipelines.tensorflow.prefetched import as_dataset
 
 __all__ = [
     "Batches",
@@ -31,7 +30,6 @@ __all__ = [
     "Producer",
     "Statistics",
     "Worker",
-    "as_dataset",
     "prefetch_processes",
     "prefetch_ray",
     "prefetch_threads",

@@ -24,8 +24,8 @@ import numpy as np
 
 from shardfeed.errors import StorageError
 from shardfeed.machine.budget import memory_free
-from shardfeed.machine.free_space import size_text
 from shardfeed.pipelines.nests import put_together
+from shardfeed.text import size_text
 
 ALIGNMENT = 64  # of each array, in bytes: what TensorFlow and SIMD code want
 _BEYOND_AHEAD = 2  # slots beside those that are ready: one in the consumer's hands, one on its way back

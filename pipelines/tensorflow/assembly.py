@@ -13,9 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
+from shardfeed.machine.malloc import limit_arenas
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.options import data_options, limit_arenas
+from shardfeed.pipelines.tensorflow.options import data_options
 from shardfeed.readers.skip import Skip, fill_gaps
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import indexed_records

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.pipelines.arguments import Size, image_and_label_keys
+from shardfeed.pipelines.arguments import Size, at_least, image_and_label_keys
 from shardfeed.pipelines.caching.cache import CacheLike, cached
-from shardfeed.pipelines.orders.choose_order import OrderName, Weights, at_least, order_samples
+from shardfeed.pipelines.orders.choose_order import OrderName, Weights, order_samples
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.assembly import Damaged, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, random_resized_crop

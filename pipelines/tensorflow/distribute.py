@@ -7,9 +7,9 @@ from functools import cached_property
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform
+from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_or_transform
 from shardfeed.pipelines.caching.cache import CacheLike, cached
-from shardfeed.pipelines.orders.choose_order import OrderName, Weights, at_least, order_samples
+from shardfeed.pipelines.orders.choose_order import OrderName, Weights, order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import Samples

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys, image_or_transform
+from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_and_label_keys, image_or_transform
 from shardfeed.pipelines.caching.cache import CacheLike, cached
-from shardfeed.pipelines.orders.choose_order import at_least, order_samples
+from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.tensorflow.assembly import Damaged, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop

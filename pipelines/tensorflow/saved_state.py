@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import IntegrityError
-from shardfeed.formats.tfrecord.framing import crc32c
 from shardfeed.pipelines.orders.position import Position
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import TEMPORARY, NewFile, file_checksum, remove_file, write_file
 
 RECORD = "backup.json"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.choose_order import at_least
+from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.torch.collate import writable
 from shardfeed.pipelines.torch.loading import TorchLoader
 

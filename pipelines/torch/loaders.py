@@ -5,9 +5,9 @@ decodes it in a worker, and its state is one integer. Nothing here imports Tenso
 """
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_or_transform, image_size
+from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_or_transform, image_size
 from shardfeed.pipelines.caching.cache import CacheLike, cached
-from shardfeed.pipelines.orders.choose_order import OrderName, Weights, at_least, order_samples
+from shardfeed.pipelines.orders.choose_order import OrderName, Weights, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.torch.collate import Collate

@@ -10,7 +10,7 @@ import torch
 
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.machine.free_space import Room, room_in
-from shardfeed.pipelines.orders.choose_order import at_least
+from shardfeed.pipelines.arguments import at_least
 
 SHARED = "/dev/shm"
 _AHEAD = 2  # batches for each worker: one is made where another waits to be taken

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from shardfeed.errors import StorageError
 from shardfeed.machine.budget import memory_budget, memory_free
+from shardfeed.text import size_text
 
 KEPT_SHARE = 1 / 4  # of the memory granted, left for what uses the files: about what a shuffle buffer may take
 _IN_MEMORY = ("tmpfs", "ramfs")
@@ -64,8 +65,3 @@ def is_in_memory(directory: str) -> bool:
     except OSError:  # not Linux
         return False
     return any(words[2] == wanted and words[words.index("-", 6) + 1] in _IN_MEMORY for words in mounts)
-
-
-def size_text(size: int) -> str:
-    """Bytes for a reader: "64 MB", "2.25 GB"; in powers of 1000."""
-    return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

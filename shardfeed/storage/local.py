@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from shardfeed.errors import BusyError, StorageError, escape
-from shardfeed.formats.tfrecord.framing import extend_crc32c
+from shardfeed.storage.checksum import extend_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

@@ -10,13 +10,13 @@ from shardfeed.errors import RecordError
 from shardfeed.formats.tfrecord.framing import (
     FRAME_BYTES,
     HEADER_BYTES,
-    crc32c,
     frame,
     frame_parts,
     mask,
     payload_length,
     unframe,
 )
+from shardfeed.storage.checksum import crc32c
 
 from repository import GOLDEN
 

@@ -9,7 +9,8 @@ import pytest
 
 from shardfeed.errors import StorageError
 from shardfeed.machine import free_space as room
-from shardfeed.machine.free_space import check_room, is_in_memory, room_in, size_text
+from shardfeed.machine.free_space import check_room, is_in_memory, room_in
+from shardfeed.text import size_text
 
 
 def test_a_disk(tmp_path: Path) -> None:
@@ -45,4 +46,4 @@ def test_memory_is_kept_for_others(monkeypatch: pytest.MonkeyPatch, blocks: int,
 
 def test_sizes() -> None:
     assert size_text(64_000_000) == "64.0 MB"
-    assert size_text(2_251_400_000) == "2.25 GB"
+    assert size_text(2_251_400_000) == "2.3 GB"

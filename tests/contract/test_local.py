@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import BusyError, StorageError
-from shardfeed.formats.tfrecord.framing import crc32c
+from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import (
     Lock,
     NewFile,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.formats.tfrecord.framing import crc32c
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_manifest, read_manifest
 from shardfeed.naming import check_split_name, dataset_name, shard_stem
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
+from shardfeed.storage.checksum import crc32c
 
 
 def example(columns: Mapping[str, FileInfo] | None = None) -> Manifest:

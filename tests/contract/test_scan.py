@@ -10,8 +10,9 @@ import pytest
 
 from shardfeed.errors import RecordError
 from shardfeed.formats.tfrecord import scan
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, crc32c, frame, mask
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, frame, mask
 from shardfeed.formats.tfrecord.scan import header_offsets, pieces, walk_records, whole_records
+from shardfeed.storage.checksum import crc32c
 
 from damages import damage
 

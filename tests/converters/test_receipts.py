@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
-from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.label_column import label_bytes
 from shardfeed.manifest import FileInfo, ShardInfo
 from shardfeed.schema import LABEL

@@ -11,7 +11,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.converters.images.store import PROGRESSIVE_KEPT
 from shardfeed.converters.report import asked_for, without_counted
-from shardfeed.converters.shards.write_shard import Noted
+from shardfeed.converters.shards.task import Noted
 from shardfeed.tools.cli import main
 
 

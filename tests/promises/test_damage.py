@@ -21,13 +21,14 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.tfrecord.example import encode
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, crc32c, frame, mask
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame, mask
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo
 from shardfeed.naming import shard_stem
 from shardfeed.readers import Split, verify
 from shardfeed.readers.tensorflow.stream import serialized_records
 from shardfeed.schema import Feature, Schema
+from shardfeed.storage.checksum import crc32c
 from shardfeed.tools.cli import main
 
 SHARD_BYTES = 64 << 10

@@ -23,11 +23,11 @@ import pytest
 
 import shardfeed
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
-from shardfeed.converters.shards.write_shard import Noted, Receipt
+from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.tfrecord.example import decode, encode
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, crc32c, frame, mask, unframe
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, frame, mask, unframe
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import pieces
 from shardfeed.label_column import column_header, label_bytes, parse_column
@@ -35,6 +35,7 @@ from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_m
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, Value
+from shardfeed.storage.checksum import crc32c
 
 from repository import SUPPORT
 

@@ -234,7 +234,7 @@ def test_a_source_that_fails_at_each_sample(
 def test_an_error_in_a_worker(k: int, folder: Callable[..., Path], tmp_path: Path) -> None:
     """A label without a class name is found while its record is made, in a process of its own."""
     from shardfeed.converters.images.options import ImageOptions
-    from shardfeed.converters.shards.write_shard import ShardTask
+    from shardfeed.converters.shards.task import ShardTask
     from shardfeed.errors import UsageError
     from shardfeed.schema import LABEL, Feature, Schema, image_features
 

@@ -7,7 +7,8 @@ from typing import Any
 from shardfeed.converters import ImageFolder, conversion
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.report import Report
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask, write_shard
+from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.converters.shards.write_shard import write_shard
 
 
 class OwnEngine(LocalEngine):

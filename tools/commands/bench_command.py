@@ -18,6 +18,7 @@ from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.text import in_usual_order
 from shardfeed.tools.bench.report import report_text
+from shardfeed.version import __version__
 
 _ORDERS = ("stream", "global", "blocks", "stored")
 
@@ -139,7 +140,7 @@ def _versions() -> dict[str, Any]:
     import tensorflow as tf
 
     return {
-        "shardfeed": shardfeed.__version__,
+        "shardfeed": __version__,
         "tensorflow": tf.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),

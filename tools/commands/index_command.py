@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from shardfeed.converters.commit.finish import check_new_output
+from shardfeed.converters.commit.output import check_new_output
 from shardfeed.converters.existing.adopt import Survey, adopt, survey
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
 from shardfeed.converters.sources.classes import read_class_list

@@ -11,22 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import shardfeed
-from shardfeed.converters.commit.finish import (
-    check_new_output,
-    new_dataset,
-    shards_fingerprint,
-    split_info,
-    stage_manifest,
-    tfds_view,
-)
+from shardfeed.converters.commit.finish import split_info, stage_manifest
+from shardfeed.converters.commit.output import check_new_output, new_dataset
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.salvage.placing import Found
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard, told_json
 from shardfeed.converters.existing.salvage.search import Search, Searched
 from shardfeed.converters.existing.salvage.survivors import Remnant, Remnants, look_for_remnants
-from shardfeed.converters.existing.tally import ShardTally
-from shardfeed.converters.shards.write_shard import Receipt
+from shardfeed.converters.existing.tally import ShardTally, shards_fingerprint, tfds_view
+from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.tfrecord.example import decode
 from shardfeed.formats.tfrecord.framing import unframe
@@ -35,6 +28,7 @@ from shardfeed.manifest import FileInfo
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, REJECTED, SALVAGED, dataset_name, shard_stem
 from shardfeed.schema import Schema
 from shardfeed.storage.local import NewFile, storage_error, write_file
+from shardfeed.version import __version__
 
 Progress = Callable[[int], object]
 
@@ -100,7 +94,7 @@ def salvage(
             fingerprint=_fingerprint(remnants, receipts),
             options=_options(remnants, expected, recovered),
             rejected=old.rejected if old and REJECTED in remnants.kept else {},
-            made_by=old.made_by if old else {"shardfeed": shardfeed.__version__},
+            made_by=old.made_by if old else {"shardfeed": __version__},
         )
     size = sum(split.size for split in splits.values())
     seconds = time.monotonic() - started

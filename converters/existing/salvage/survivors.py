@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.existing.shard_names import find_splits
-from shardfeed.converters.sources.classes import is_plain
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.label_column import column_name, parse_column
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, parse_manifest
 from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, TFDS_FILES, label_names_file
-from shardfeed.schema import LABEL
+from shardfeed.schema import LABEL, is_plain
 from shardfeed.storage.local import storage_error
 
 _MOST_RECORDS = 1 << 20  # of a shard, by a file that no checksum vouches for

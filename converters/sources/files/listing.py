@@ -1,14 +1,12 @@
 """Files by number, sorted by the bytes of their relative path, in about 24 bytes and a path's length each."""
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.errors import escape
 
 # Left behind by file managers, archivers and notebooks; compared in lower case. Names that start with "." too.
 _HIDDEN = frozenset(
@@ -28,17 +26,6 @@ def is_hidden(name: bytes) -> bool:
 def names_image(key: bytes) -> bool:
     """Whether the extension is an image's. Only for what to say of a file without label: images are told by content."""
     return os.path.splitext(key)[1][1:].lower() in _IMAGE_EXTENSIONS
-
-
-def some(names: Iterable[bytes | str]) -> str:
-    """`a, b, c, ...`: the first three names, escaped."""
-    first = list(itertools.islice(names, 4))
-    return ", ".join([*map(escape, first[:3]), *(["..."] if len(first) > 3 else [])])
-
-
-def counted(what: str, names: Iterable[bytes | str], count: int) -> str:
-    """A note: `what: 7 (a, b, c, ...)`."""
-    return f"{what}: {count} ({some(names)})"
 
 
 @dataclass(frozen=True, eq=False)

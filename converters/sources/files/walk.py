@@ -12,9 +12,10 @@ from array import array
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, counted, is_hidden
+from shardfeed.converters.sources.files.listing import Listing, is_hidden
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, escape
+from shardfeed.text import counted
 
 # The machine's trouble, not the input's: rejecting the file would hide it.
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.files.listing import names_image, some
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.table import Column, LabelTable, Record
 from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.text import some
 
 # In order of preference, compared without case. A dataset that says it otherwise names its columns.
 _PATH_WORDS = ("path", "filepath", "file_path", "image_path", "filename", "file_name", "file", "image", "image_name")

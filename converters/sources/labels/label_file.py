@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from shardfeed.converters.sources.classes import ClassList, class_list, is_plain
+from shardfeed.converters.sources.classes import ClassList, class_list
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, NumberColumn, Splits
-from shardfeed.converters.sources.files.listing import Listing, counted, names_image, some
+from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.columns import Columns, choose_columns
 from shardfeed.converters.sources.labels.paths import PathLookup
@@ -16,7 +16,8 @@ from shardfeed.converters.sources.labels.table import Column, Format, LabelTable
 from shardfeed.converters.sources.labels.values import BadCellError, label_column
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import LabelFileError, UsageError, escape
-from shardfeed.schema import image_features
+from shardfeed.schema import image_features, is_plain
+from shardfeed.text import counted, some
 
 
 class LabelFile(ListedSource):

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from shardfeed.converters.sources.files.listing import Listing, counted
+from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.labels.columns import Columns
 from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
 from shardfeed.converters.sources.labels.values import Cells
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, escape
+from shardfeed.text import counted
 
 
 class LabelRows:

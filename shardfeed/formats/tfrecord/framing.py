@@ -12,9 +12,8 @@ checksummed from cancelling out (tensorflow/core/lib/hash/crc32c.h).
 import struct
 from collections.abc import Sequence
 
-import google_crc32c
-
 from shardfeed.errors import RecordError
+from shardfeed.storage.checksum import crc32c, extend_crc32c
 
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
@@ -23,9 +22,6 @@ FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES  # what framing adds to a payload
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _HEADER = struct.Struct("<QI")
-
-crc32c = google_crc32c.value  # crc32c(b"123456789") == 0xE3069283
-extend_crc32c = google_crc32c.extend  # extend_crc32c(crc32c(a), b) == crc32c(a + b)
 
 
 def mask(crc: int) -> int:

@@ -13,16 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shardfeed.errors import RecordError
-from shardfeed.formats.tfrecord.framing import (
-    FOOTER_BYTES,
-    FRAME_BYTES,
-    HEADER_BYTES,
-    crc32c,
-    extend_crc32c,
-    mask,
-    payload_length,
-    unframe,
-)
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, mask, payload_length, unframe
+from shardfeed.storage.checksum import crc32c, extend_crc32c
 
 _WINDOW = 1 << 20  # bytes read at once
 _SEARCHED = 1 << 18  # bytes searched at once: where all are zero, each offset takes 50 bytes of memory

@@ -16,7 +16,7 @@ from shardfeed.converters.conversion import convert
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import StorageError, UsageError, WorkerLostError
 from shardfeed.schema import LABEL, Feature, Schema, image_features

@@ -14,7 +14,7 @@ from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.engines.memory_limit import ALLOWANCE
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.schema import Schema, image_features
 

@@ -12,7 +12,7 @@ from shardfeed.converters.engines import node_probe
 from shardfeed.converters.engines.node_probe import Probe, look
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.versions import made_by
-from shardfeed.converters.shards.write_shard import ShardTask
+from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.schema import Schema, image_features

@@ -21,7 +21,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import ImageFolder, conversion, convert
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.shards.write_shard import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError
 from shardfeed.schema import Schema, image_features

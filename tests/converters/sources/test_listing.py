@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from shardfeed.converters.sources.files.listing import Listing, counted, is_hidden, names_image, some
+from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
 from shardfeed.converters.sources.source import SourceFile
+from shardfeed.text import counted, some
 
 
 def listing(*keys: bytes) -> Listing:

@@ -10,6 +10,7 @@ import pytest
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines import mix, order_samples
+from shardfeed.pipelines.orders.choose_order import shuffle_buffer_records
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
     GlobalOrder,
@@ -18,7 +19,6 @@ from shardfeed.pipelines.orders.order import (
     StratifiedOrder,
     StreamOrder,
 )
-from shardfeed.pipelines.tensorflow.options import shuffle_buffer_records
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import FILENAME, LABEL
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
 from shardfeed.pipelines import Position, order_samples
 from shardfeed.pipelines.orders.order import GlobalOrder, StratifiedOrder, StreamOrder
-from shardfeed.pipelines.orders.position import OrderMismatchError
 from shardfeed.readers import Dataset
 
 ORDER = GlobalOrder("ab" * 16, 1000, 8, 1000, 3)

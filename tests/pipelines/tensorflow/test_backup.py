@@ -265,8 +265,8 @@ def test_the_backup_before_a_failed_one_is_whole(cases: dict[str, Any]) -> None:
 def test_another_order_is_refused(flowers: Dataset, started: dict[str, Future[Any]], tmp_path: Path) -> None:
     import tensorflow as tf
 
+    from shardfeed.errors import OrderMismatchError
     from shardfeed.pipelines import distribute
-    from shardfeed.pipelines.orders.position import OrderMismatchError
     from shardfeed.pipelines.tensorflow.backup import Backup
 
     started["global"].result()

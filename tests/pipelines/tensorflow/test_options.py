@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from shardfeed.pipelines.tensorflow.options import data_options, shuffle_buffer_records
+from shardfeed.pipelines.orders.choose_order import shuffle_buffer_records
+from shardfeed.pipelines.tensorflow.options import data_options
 
 GIB = 1 << 30
 

@@ -12,7 +12,8 @@ import pytest
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.prefetch import Prefetcher, as_dataset, prefetch_processes, prefetch_threads
+from shardfeed.pipelines import as_dataset, prefetch_processes, prefetch_threads
+from shardfeed.pipelines.prefetch import Prefetcher
 
 import prefetch_producers as producers
 

@@ -13,9 +13,8 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.errors import UsageError
+from shardfeed.errors import OrderMismatchError, UsageError
 from shardfeed.pipelines import make_batches, mix, order_samples, random_resized_crop, train_batches
-from shardfeed.pipelines.orders.position import OrderMismatchError
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.assembly import assemble_batches
 from shardfeed.readers import Dataset, Split

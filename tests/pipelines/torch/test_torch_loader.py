@@ -17,10 +17,9 @@ import torch
 from torch.utils.data import DataLoader
 
 import shardfeed
-from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError
+from shardfeed.errors import IntegrityError, OrderMismatchError, RecordError, StorageError, UsageError
 from shardfeed.pipelines import make_batches, mix, order_samples
 from shardfeed.pipelines.orders.choose_order import OrderName
-from shardfeed.pipelines.orders.position import OrderMismatchError
 from shardfeed.pipelines.torch import random_resized_crop, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset, Skip, Split
 

@@ -1,0 +1,67 @@
+"""What one shard is made of, and the receipt that says what was written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.source import Sample
+from shardfeed.manifest import ShardInfo
+from shardfeed.naming import shard_stem
+from shardfeed.schema import (
+    Schema,
+)
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """All that is needed to write one shard: picklable, no larger than its list of samples.
+
+    `first` is the place in the split of the first sample; record numbers (`image/source_id`) count planned
+    samples from there, so that a rejected one leaves a gap and changes no other record.
+    `condemned`: places in the shard that must not be tried again, with the code they get.
+    """
+
+    directory: str
+    split: str
+    number: int
+    count: int
+    first: int
+    samples: tuple[Sample, ...]
+    schema: Schema
+    image: ImageOptions
+    condemned: Mapping[int, RejectCode] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """The shard's file name without suffix."""
+        return shard_stem(self.split, self.number, self.count)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something to report about one sample: its key, a code or a kind of change, and why."""
+
+    key: bytes
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was written for one shard, and what was not.
+
+    `class_counts[key][v]` and `formats` as in the manifest. `columns`: label feature -> the labels of the records that
+    were written, in stored order, as `label_bytes` gives them. `rejected`: left out. `normalised`: stored with other
+    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
+    """
+
+    split: str
+    number: int
+    info: ShardInfo
+    class_counts: Mapping[str, tuple[int, ...]]
+    formats: Mapping[str, int]
+    columns: Mapping[str, bytes]
+    rejected: tuple[Noted, ...]
+    normalised: tuple[Noted, ...]
+    warnings: tuple[Noted, ...]
