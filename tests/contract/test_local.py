@@ -64,7 +64,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_record(tmp_path: Path) -> None:
     code = f"""
 import resource
 from shardfeed.errors import StorageError
-from shardfeed.files import NewFile
+from shardfeed.storage.local import NewFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
     with NewFile({str(tmp_path / "a")!r}) as file:

@@ -153,7 +153,7 @@ def test_killed_from_outside(in_processes: Callable[..., Prefetcher]) -> None:
 
 def test_too_little_memory(nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Known before the first slot is made: the workers are told, from outside, that 10 MB are free."""
-    patch = "import shardfeed.machine.budget\nshardfeed.budget.memory_free = lambda root='/': 10_000_000\n"
+    patch = "import shardfeed.machine.budget\nshardfeed.machine.budget.memory_free = lambda root='/': 10_000_000\n"
     (tmp_path / "sitecustomize.py").write_text(patch)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     small, large = partial(producers.endless, shape=(50_000,)), partial(producers.endless, shape=(200_000,))

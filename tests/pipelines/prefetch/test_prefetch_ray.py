@@ -104,7 +104,7 @@ def test_a_signals_handler_stays_when_a_cluster_is_joined(cluster: Any) -> None:
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(sys.modules):
-        if name == "ray" or name.startswith(("ray.", "shardfeed.ray_", "shardfeed.pipelines.ray_")):
+        if name == "ray" or name.startswith(("ray.", "shardfeed.machine.ray_", "shardfeed.pipelines.prefetch.ray_")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"Ray is not installed; pip install 'shardfeed\[ray\]'"):

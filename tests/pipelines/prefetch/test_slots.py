@@ -154,7 +154,7 @@ import os, resource, signal
 import numpy as np
 from multiprocessing import Pipe
 from shardfeed.errors import StorageError
-from shardfeed.pipelines.slots import SlotWriter
+from shardfeed.pipelines.prefetch.slots import SlotWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ours, theirs = Pipe()
 writer = SlotWriter(theirs, 2, 1)

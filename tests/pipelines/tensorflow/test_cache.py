@@ -558,7 +558,7 @@ CHILD = """
 import sys, os, json, warnings, signal, threading
 import shardfeed
 from shardfeed.pipelines import Cache, cached
-from shardfeed.pipelines import cache as cache_module
+from shardfeed.pipelines.caching import cache as cache_module
 data, directory, decoded = sys.argv[1], sys.argv[2], sys.argv[3] == "decoded"
 train = shardfeed.open(data)["train"]
 """
