@@ -134,7 +134,7 @@ def test_empty_arrays_first(pair: Any) -> None:
 def test_no_memory_for_a_slot(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     both = Both(2, *pair)
     monkeypatch.setattr(slots, "memory_free", lambda: 16_383)
-    with pytest.raises(StorageError, match=r"0\.0 MB are needed.*smaller buffer=") as caught:
+    with pytest.raises(StorageError, match=r"16\.4 kB are needed.*smaller buffer=") as caught:
         both.send(np.zeros(100))
     assert caught.value.errno == errno.ENOMEM
     monkeypatch.setattr(slots, "memory_free", lambda: 16_384)  # four pages for four slots
