@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
@@ -30,9 +31,8 @@ def test_losses_are_printed(damaged: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["salvage", str(damaged), str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert f"{SHARD}: damaged, " in printed
-    assert "  lost: record 2, image/filename " in printed
+    assert "  lost: 1 records, " in printed
     assert "train-00002-of-00004.tfrecord: missing, 0 of " in printed
-    assert "  lost, by number from 0: 0 to " in printed
     assert "LOST " in printed
     assert " of 201 records" in printed
     assert main(["verify", str(tmp_path / "out")]) == 0
@@ -43,11 +43,30 @@ def test_json_and_quiet(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFix
     told = json.loads(capsys.readouterr().out)
     assert (told["expected"], told["lost"]) == (201, 201 - told["recovered"])
     assert [shard["problem"] for shard in told["shards"]] == ["damaged", "missing"]
-    assert told["shards"][0]["lost_records"][0]["number"] == 2
+    assert told["shards"][0]["lost"] == 1
     kept = json.loads((tmp_path / "out" / "salvaged.json").read_text())
     assert kept.items() <= told.items()
     assert main(["salvage", str(damaged), str(tmp_path / "again"), "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_what_is_left_out_is_printed(flowers: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = Path(shutil.copytree(flowers.directory, tmp_path / "damaged"))
+    first = (copy / SHARD.replace("00001", "00000")).read_bytes()
+    with (copy / SHARD).open("ab") as file:
+        file.write(first + frame(b"no example") + b"x")
+    (copy / SHARD.replace("record", "index")).unlink()
+    assert main(["salvage", str(copy), str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "  left out, as they are there already: " in printed
+    assert "  left out, as they are not of the schema: 1 records\n    offset " in printed
+    assert "lost 0 of 201 records" in printed
+    (copy / "manifest.json").unlink()
+    (copy / "dataset_info.json").unlink()
+    assert main(["salvage", str(copy), str(tmp_path / "again")]) == 0
+    printed = capsys.readouterr().out
+    assert "  lost: records that nothing counted, 1 bytes" in printed
+    assert "LOST: nothing tells how many records there were" in printed
 
 
 def test_exit_codes(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,16 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tqdm import tqdm
 
-from shardfeed.converters.existing.salvage.report import LostRecord, Salvaged, SalvagedShard
+from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard
 from shardfeed.converters.existing.salvage.salvage import salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
-from shardfeed.text import listing, size_text
+from shardfeed.text import size_text
 
-_SHOWN = 10  # lost records, and records left out, that are named for one shard
 _SHARDS_SHOWN = 20
 
 
@@ -47,7 +46,7 @@ def _print(result: Salvaged, out: str) -> None:
     if result.lost is None:
         print("LOST: nothing tells how many records there were")
     elif result.lost:
-        print(f"LOST {result.lost:,} of {result.expected:,} records; {escape(out)}/{SALVAGED} lists them")
+        print(f"LOST {result.lost:,} of {result.expected:,} records; {escape(out)}/{SALVAGED} counts them by shard")
     else:
         print(f"lost 0 of {result.expected:,} records")
     print(f"\nnext: shardfeed verify {escape(out)}")
@@ -56,30 +55,13 @@ def _print(result: Salvaged, out: str) -> None:
 def _shard_lines(shard: SalvagedShard) -> Iterator[str]:
     of = f" of {shard.expected:,}" if shard.expected is not None else ""
     yield f"{shard.name}: {shard.problem}, {shard.recovered:,}{of} records recovered"
-    named = [lost for lost in shard.lost if lost.filename is not None]
-    if len(named) < len(shard.lost):
-        yield f"  lost, by number from 0: {_ranges([lost.number for lost in shard.lost if lost.filename is None])}"
-    for lost in named[:_SHOWN]:
-        yield f"  lost: {_record(lost)}"
-    if len(named) > _SHOWN:
-        yield f"  and {len(named) - _SHOWN} more"
-    if not shard.lost and shard.expected is not None and shard.recovered < shard.expected:
-        yield f"  lost: {shard.expected - shard.recovered:,}, nothing tells which"
-    if shard.left_out:
-        yield f"  whole records that were left out: {listing([escape(why) for why in shard.left_out], _SHOWN)}"
-
-
-def _record(lost: LostRecord) -> str:
-    names = f", image/filename {escape(lost.filename)}" if lost.filename is not None else ""
-    return f"record {lost.number}{names}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """`3, 7 to 12 and 5 more`: runs of ascending numbers."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number])
-    return listing([" to ".join(map(str, run)) for run in runs], _SHOWN)
+    if shard.lost or (shard.lost is None and shard.lost_bytes):
+        records = "records that nothing counted" if shard.lost is None else f"{shard.lost:,} records"
+        yield f"  lost: {records}, {shard.lost_bytes:,} bytes"
+    if shard.expected is not None and shard.recovered > shard.expected:
+        yield f"  {shard.recovered - shard.expected:,} more than were written: some are from elsewhere"
+    if shard.doubled:
+        yield f"  left out, as they are there already: {shard.doubled:,} records"
+    if shard.refused:
+        yield f"  left out, as they are not of the schema: {shard.refused:,} records"
+        yield from (f"    {escape(reason)}" for reason in shard.reasons)

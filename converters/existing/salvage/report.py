@@ -8,35 +8,28 @@ from shardfeed.manifest import Manifest
 
 
 @dataclass(frozen=True)
-class LostRecord:
-    """A record that was not recovered: its `number` in the shard as it was written, and what names it, if known.
-
-    `filename` is what its damaged bytes say.
-    """
-
-    number: int
-    source_id: str | None = None
-    filename: str | None = None
-
-
-@dataclass(frozen=True)
 class SalvagedShard:
     """What became of a shard that was not whole. `expected`: records it was written with, None if nothing tells.
 
-    `lost`: which are gone, as far as that can be told. `left_out`: where whole records lie that are not taken, and why.
+    `doubled`: whole records left out because they are in the new dataset already. `refused`: whole records left out
+    because they are none of the schema, the first of them in `reasons`, each with its offset. `lost_bytes`: of those
+    written, how many did not come back; where nothing tells how many there were, those of the file that are part of no
+    whole record.
     """
 
     name: str
     problem: str
     expected: int | None
     recovered: int
-    lost: tuple[LostRecord, ...]
-    left_out: tuple[str, ...]
+    doubled: int
+    refused: int
+    reasons: tuple[str, ...]
+    lost_bytes: int
 
     @property
-    def complete(self) -> bool:
-        """Whether no record is gone and none was left out."""
-        return self.recovered == self.expected and not self.left_out
+    def lost(self) -> int | None:
+        """By how many records the shard is short; None if nothing tells how many there were."""
+        return None if self.expected is None else max(0, self.expected - self.recovered)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable."""
@@ -45,11 +38,11 @@ class SalvagedShard:
             "problem": self.problem,
             "expected": self.expected,
             "recovered": self.recovered,
-            "lost": None if self.expected is None else self.expected - self.recovered,
-            "lost_records": [
-                {"number": lost.number, "source_id": lost.source_id, "filename": lost.filename} for lost in self.lost
-            ],
-            "left_out": list(self.left_out),
+            "lost": self.lost,
+            "lost_bytes": self.lost_bytes,
+            "doubled": self.doubled,
+            "refused": self.refused,
+            "reasons": list(self.reasons),
         }
 
 
@@ -71,23 +64,27 @@ class Salvaged:
 
     @property
     def lost(self) -> int | None:
-        """Records that are gone; None if nothing tells how many there were."""
-        return None if self.expected is None else self.expected - self.recovered
+        """Records that shards are short of, together; None if nothing tells how many there were."""
+        return _lost(self.expected, self.shards)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable."""
-        told = told_json(self.expected, self.recovered, self.shards, self.notes)
-        return {"out": self.out, **told, "bytes": self.size, "seconds": round(self.seconds, 3)}
+        kept = kept_json(self.expected, self.recovered, self.shards, self.notes)
+        return {"out": self.out, **kept, "bytes": self.size, "seconds": round(self.seconds, 3)}
 
 
-def told_json(
+def kept_json(
     expected: int | None, recovered: int, shards: Sequence[SalvagedShard], notes: Sequence[str]
 ) -> dict[str, Any]:
     """What is kept with the new dataset, as `salvaged.json`: neither time nor place."""
     return {
         "expected": expected,
         "recovered": recovered,
-        "lost": None if expected is None else expected - recovered,
+        "lost": _lost(expected, shards),
         "shards": [shard.to_json() for shard in shards],
         "notes": list(notes),
     }
+
+
+def _lost(expected: int | None, shards: Sequence[SalvagedShard]) -> int | None:
+    return None if expected is None else sum(shard.lost or 0 for shard in shards)
