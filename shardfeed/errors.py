@@ -73,7 +73,11 @@ class UsageError(ShardfeedError, ValueError):
 
 
 class LabelFileError(UsageError):
-    """A label file that does not say what its rows mean (exit 2); `place` is `file:line:column`, both from 1."""
+    """A label file that does not say what its rows mean (exit 2).
+
+    `place` is the file, its line from 1, and where it is about one cell the column, by its name, or by its number from
+    0 where there is no header: `labels.csv:812, column 'label'`.
+    """
 
 
 class OutputExistsError(UsageError, FileExistsError):

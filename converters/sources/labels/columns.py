@@ -19,15 +19,25 @@ _SPLIT_WORD = "split"
 class Columns:
     """`path`, `labels` with their names in order, and `split` where there is one.
 
-    `width`: cells of every row; None for JSON, where an object may have more. `unused`: names of other columns.
+    `names`: of all columns, as the header has them; None where there is none. `width`: cells of every row; None for
+    JSON, where an object may have more. `unused`: names of other columns.
     """
 
     path: Column
     labels: tuple[tuple[Column, str], ...]
     split: Column | None
-    header: bool
+    names: tuple[str, ...] | None
     width: int | None
     unused: tuple[str, ...]
+
+    @property
+    def header(self) -> bool:
+        """Whether the first row names the columns."""
+        return self.names is not None
+
+    def shown(self, column: Column) -> Column:
+        """What people call a column: by its name where it has one, else by its number."""
+        return self.names[column] if self.names is not None and isinstance(column, int) else column
 
 
 def choose_columns(
@@ -72,7 +82,7 @@ def choose_columns(
         path_column,
         tuple((column, choice.name(column)) for column in label_columns),
         split_column,
-        bool(header),
+        tuple(names) if header else None,
         width,
         tuple(choice.name(column) for column in choice.columns if column not in used),
     )
@@ -86,13 +96,13 @@ def _is_header(table: LabelTable, first: Record, cells: list[str], is_file: Call
     if any(names_image(cell.encode("utf-8", "surrogateescape")) for cell in cells):
         return False
     problem = f"the first row ({some(cells)}) names no file, and no column that is known to hold paths"
-    raise LabelFileError(table.place(first, 0), problem, "give header=True or header=False")
+    raise LabelFileError(table.place(first.line), problem, "give header=True or header=False")
 
 
 def _check_header(table: LabelTable, first: Record, names: list[str]) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise LabelFileError(table.place(first, i), f"two columns are named '{escape(name)}'", "rename one")
+            raise LabelFileError(table.place(first.line), f"two columns are named '{escape(name)}'", "rename one")
 
 
 @dataclass(frozen=True)
@@ -139,5 +149,5 @@ class _Choice:
         raise self._error(f"{len(known) or 'none'} of them is known to be the label", "give label_columns")
 
     def _error(self, problem: str, remedy: str) -> LabelFileError:
-        place = self.table.place(self.first, self.columns[0] if self.names else 0)
-        return LabelFileError(place, f"got the columns {', '.join(map(escape, self.names))}: {problem}", remedy)
+        got = f"got the columns {', '.join(map(escape, self.names))}"
+        return LabelFileError(self.table.place(self.first.line), f"{got}: {problem}", remedy)

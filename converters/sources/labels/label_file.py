@@ -35,7 +35,7 @@ class LabelFile(ListedSource):
     `image/C/text`, or `image/C` where it holds numbers (see label_values.py); JSON lists give any number of values.
     Paths are relative to `root`, or absolute and inside it; they match exactly, or the only file that differs in
     Unicode form. Rows without a file are in `rejected`, files without a row are counted in `notes`.
-    Raises LabelFileError with `file:line:column` where a row is not clear or contradicts another.
+    Raises LabelFileError where a row is not clear or contradicts another, with its line and, of a cell, the column.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LabelFile(ListedSource):
         lookup = PathLookup(listing)
         first = next(iter(table), None)
         if first is None:
-            raise LabelFileError(f"{table.path}:1:1", "no row in it", "write one row for each image")
+            raise LabelFileError(table.path, "no row in it", "write one row for each image")
         columns = choose_columns(
             table,
             first,
@@ -125,7 +125,7 @@ def _label_columns(
             place = rows.place(int(np.argmax(cells.codes == error.code)), column)
             raise LabelFileError(place, error.problem, error.remedy) from None
         if not is_plain(name) or not taken.isdisjoint(labels.features):
-            place = rows.table.place(next(iter(rows.table)), column)
+            place = rows.table.place(next(iter(rows.table)).line)
             problem = f"the column '{escape(name)}' cannot be stored as '{escape(next(iter(labels.features)))}'"
             raise LabelFileError(place, problem, "rename it: the name is taken, empty or not plain text")
         taken.update(labels.features)

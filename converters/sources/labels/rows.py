@@ -32,9 +32,8 @@ class LabelRows:
             next(records)
         for record in records:
             if columns.width is not None and len(record.cells) != columns.width:
-                cell = min(len(record.cells), columns.width)
                 problem = f"got {len(record.cells)} cells, expected {columns.width} as in the first row"
-                raise LabelFileError(table.place(record, cell), problem, "quote cells that contain the delimiter")
+                raise LabelFileError(table.place(record.line), problem, "quote cells that contain the delimiter")
             lines.append(record.line)
             files.append(self._find(record, lookup))
             for column, (values, of_rows) in codes.items():
@@ -52,7 +51,7 @@ class LabelRows:
             found = lookup.find(cell)
         except ValueError as error:
             problem = "the path is not Unicode" if isinstance(error, UnicodeError) else str(error)
-            place = self.table.place(record, self.columns.path)
+            place = self.table.place(record.line, self.columns.shown(self.columns.path))
             raise LabelFileError(place, f"{problem}, expected the path of an image", "correct the row") from None
         if isinstance(found, int):
             return found
@@ -60,9 +59,8 @@ class LabelRows:
         return self.missing.setdefault(found.key, (number, found, record.line))[0]
 
     def place(self, row: int, column: Column) -> str:
-        """`file:line:column` of a cell."""
-        line = int(self.lines[row])
-        return self.table.places([line], column)[line]
+        """The line of a row and the name of a column, as errors say them."""
+        return self.table.place(int(self.lines[row]), self.columns.shown(column))
 
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
         """int64 [m]: the first row of each file, in order of files; the rows that say the same again.
@@ -88,23 +86,21 @@ class LabelRows:
 
     def rejected(self) -> list[Skipped]:
         """The inputs that rows name and that are not there; the reason says where the first such row is."""
-        places = self.table.places([line for *_, line in self.missing.values()], self.columns.path)
         name = escape(self.table.name)  # not its path: where the label file lies is no business of the dataset
         missing = [
-            Skipped(key, why.code, f"{name}{places[line].removeprefix(self.table.path)}: {why.reason}")
-            for key, (_, why, line) in self.missing.items()
+            Skipped(key, why.code, f"{name}:{line}: {why.reason}") for key, (_, why, line) in self.missing.items()
         ]
         return sorted(missing, key=lambda skipped: skipped.key)
 
     def nothing_found(self, listing: Listing) -> LabelFileError:
         """The error to raise when no row names a file."""
         if not self.missing:
-            return LabelFileError(f"{self.table.path}:1:1", "no row but the header", "write one row for each image")
+            return LabelFileError(self.table.path, "no row but the header", "write one row for each image")
         key, (_, why, line) = next(iter(self.missing.items()))
         problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
         remedy = "write '/' instead of '\\\\'" if b"\\" in key else "give the root that paths are relative to"
-        return LabelFileError(self.table.places([line], self.columns.path)[line], problem, remedy)
+        return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 
     def notes(self, doubled: np.ndarray) -> Iterator[str]:
         """What the report says of the rows."""

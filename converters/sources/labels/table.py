@@ -1,7 +1,6 @@
-"""The rows of a label file, with the line and column of every cell: CSV, TSV, JSON Lines, or `path label` lines.
+"""The rows of a label file, with the line on which each begins: CSV, TSV, JSON Lines, or `path label` lines.
 
-Lines and columns count from 1, as editors do. A column is a character's place in its line, not a cell's number; a
-byte order mark is no character. A cell that begins after an embedded line break has the line on which it begins.
+Lines count from 1, as editors do; a row whose cells hold line breaks has the first of its lines.
 """
 
 import codecs
@@ -9,20 +8,12 @@ import csv
 import io
 import json
 import os
-import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from shardfeed.converters.sources.labels.cell_starts import (
-    JsonObject,
-    csv_starts,
-    csv_stray,
-    json_decoder,
-    json_starts,
-    text_starts,
-)
 from shardfeed.errors import LabelFileError, UsageError, escape
 
 Format = Literal["csv", "tsv", "jsonl", "text"]
@@ -48,22 +39,20 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _MAX_LINE = 1 << 20  # characters; a longer line is no label but another kind of file, not to be read into memory
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: `line` from 1 where it begins, its cells by column, and its `text` with line ends."""
+    """One row: `line` from 1 where it begins, and its cells by column."""
 
     line: int
     cells: Sequence[str] | Mapping[str, Cell]
-    text: str
 
 
 class LabelTable:
     """A label file's records, read anew at each iteration; blank lines are passed over.
 
-    Raises LabelFileError with line and column for what cannot be read.
+    Raises LabelFileError with the line for what cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], format: Format | None, delimiter: str | None) -> None:
@@ -92,35 +81,16 @@ class LabelTable:
         """The cell of `record` in `column`. Raises LabelFileError for a key that a JSON object lacks."""
         if isinstance(record.cells, Mapping):
             if column not in record.cells:
-                place = f"{self.path}:{record.line}:1"
+                place = self.place(record.line)
                 raise LabelFileError(place, f"the object has no key '{escape(column)}'", "add it, or leave the row out")
             return record.cells[str(column)]
         return record.cells[int(column)]
 
-    def place(self, record: Record, column: Column) -> str:
-        """`file:line:column` of a cell, or, where the record has no such cell, of the record's end."""
-        starts = self._starts(record.text)
-        if isinstance(starts, dict):
-            offset = starts.get(str(column), 0)
-        else:
-            number = column if isinstance(column, int) else 0
-            offset = starts[number] if number < len(starts) else len(record.text.rstrip("\r\n"))
-        return self._at(record, offset)
-
-    def places(self, lines: Iterable[int], column: Column) -> dict[int, str]:
-        """The place of the cell in `column` for each record that begins on one of `lines`; reads the file again."""
-        wanted = set(lines)
-        records = self if wanted else ()
-        return {record.line: self.place(record, column) for record in records if record.line in wanted}
-
-    def _at(self, record: Record, offset: int) -> str:
-        ends = [end.end() for end in _LINE_END.finditer(record.text, 0, offset)]
-        return f"{self.path}:{record.line + len(ends)}:{offset - (ends[-1] if ends else 0) + 1}"
-
-    def _starts(self, text: str) -> Sequence[int] | dict[str, int]:
-        if self.format == "jsonl":
-            return json_starts(text)
-        return text_starts(text) if self.format == "text" else csv_starts(text, self.delimiter)
+    def place(self, line: int, column: Column | None = None) -> str:
+        """`file:line`, with `column` by its name or number: `labels.csv:812, column 'label'`."""
+        if column is None:
+            return f"{self.path}:{line}"
+        return f"{self.path}:{line}, column " + (f"'{column}'" if isinstance(column, str) else str(column))
 
     def _usual_format(self, delimiter: str | None) -> Format:
         if delimiter is not None:
@@ -135,8 +105,9 @@ class LabelTable:
         if self.format == "csv":
             first = next((line for line in self._lines() if line.strip()), "")
             for delimiter in ",;\t":
-                if len(csv_starts(first, delimiter)) > 1:
-                    return delimiter
+                with suppress(csv.Error):  # said when the rows are read
+                    if len(next(csv.reader([first], delimiter=delimiter), [])) > 1:
+                        return delimiter
         return ","
 
     def _lines(self) -> Iterator[str]:
@@ -152,80 +123,76 @@ class LabelTable:
                 while line := text.readline(_MAX_LINE + 1):
                     if len(line) > _MAX_LINE:
                         problem = f"more than {_MAX_LINE} characters in one line"
-                        raise LabelFileError(f"{self.path}:{number}:1", problem, "see that this is the label file")
+                        raise LabelFileError(self.place(number), problem, "see that this is the label file")
                     if "\0" in line:
-                        place = f"{self.path}:{number}:{line.index(chr(0)) + 1}"
-                        raise LabelFileError(place, "got a NUL character, expected text", "save the file as UTF-8")
+                        problem = "got a NUL character, expected text"
+                        raise LabelFileError(self.place(number), problem, "save the file as UTF-8")
                     yield line
                     number += 1
             except UnicodeDecodeError as error:
-                place = f"{self.path}:{number}:1"
                 problem = f"cannot be decoded as {encoding}: {error.reason}"
-                raise LabelFileError(place, problem, "save the file as UTF-8") from None
+                raise LabelFileError(self.place(number), problem, "save the file as UTF-8") from None
 
     def _rows(self) -> Iterator[Record]:
-        taken: list[str] = []
-
-        def lines() -> Iterator[str]:
-            for line in self._lines():
-                taken.append(line)
-                yield line
-
-        reader = csv.reader(lines(), delimiter=self.delimiter, strict=True)
-        number = 1
+        reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         while True:
+            line = reader.line_num + 1
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                record = Record(number, [], "".join(taken))
-                stray = csv_stray(record.text, self.delimiter)
-                last = csv_starts(record.text, self.delimiter)[-1]
-                problem = f"cannot be read as CSV: {escape(error)}"
-                if stray is None and record.text.startswith('"', last):
-                    problem = "the quote that opens here is not closed"
-                remedy = 'quote the whole cell, and write a quote inside it twice ("")'
-                place = self._at(record, last if stray is None else stray)
-                raise LabelFileError(place, problem, remedy) from None
+                remedy = 'quote whole cells, close every quote, and write a quote inside a cell twice ("")'
+                raise LabelFileError(self.place(line), f"cannot be read as CSV: {escape(error)}", remedy) from None
             if cells is None:
                 return
             if any(cell.strip() for cell in cells):
-                yield Record(number, cells, taken[0] if len(taken) == 1 else "".join(taken))
-            number += len(taken)
-            taken.clear()
+                yield Record(line, cells)
 
     def _pairs(self) -> Iterator[Record]:
         for number, line in enumerate(self._lines(), 1):
-            text = line.rstrip("\r\n")
+            text = line.rstrip("\r\n").rstrip(" \t")
             if not text.strip():
                 continue
-            starts = text_starts(text)
-            if len(starts) < 2:
+            start = max(text.rfind(" "), text.rfind("\t")) + 1  # of the label
+            path = text[:start].rstrip(" \t")
+            if not path:
                 remedy = "write 'path label', or give format='csv' where cells are separated by commas"
-                raise LabelFileError(f"{self.path}:{number}:1", "no blank between path and label", remedy)
-            yield Record(number, [text[: starts[1]].rstrip(" \t"), text[starts[1] :].rstrip(" \t")], line)
+                raise LabelFileError(self.place(number), "no blank between path and label", remedy)
+            yield Record(number, [path, text[start:]])
 
     def _objects(self) -> Iterator[Record]:
-        decode = json_decoder().decode
+        # Numbers stay as they are written: the whole column decides their dtype.
+        decode = json.JSONDecoder(
+            object_pairs_hook=_JsonObject, parse_int=str, parse_float=str, parse_constant=_refuse_constant
+        ).decode
         for number, line in enumerate(self._lines(), 1):
             if not line.strip():
                 continue
-            place = f"{self.path}:{number}"
+            place = self.place(number)
             try:
                 found = decode(line)
             except json.JSONDecodeError as error:
                 remedy = "write one JSON object on each line"
-                raise LabelFileError(f"{place}:{error.pos + 1}", f"not JSON: {escape(error.msg)}", remedy) from None
+                problem = f"not JSON: {escape(error.msg)}, at character {error.pos + 1}"
+                raise LabelFileError(place, problem, remedy) from None
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {str(error) if isinstance(error, ValueError) else 'nested too deep'}"
-                raise LabelFileError(f"{place}:1", problem, "write plain numbers, texts and lists") from None
-            if not isinstance(found, JsonObject):
+                raise LabelFileError(place, problem, "write plain numbers, texts and lists") from None
+            if not isinstance(found, _JsonObject):
                 problem = "got no JSON object, expected one on each line"
-                raise LabelFileError(f"{place}:1", problem, 'write {"path": ..., "label": ...}')
+                raise LabelFileError(place, problem, 'write {"path": ..., "label": ...}')
             cells = {key: _cell(value) for key, value in found}
             if len(cells) < len(found):
                 twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
-                raise LabelFileError(f"{place}:1", f"the key '{escape(twice)}' is there twice", "leave one out")
-            yield Record(number, cells, line)
+                raise LabelFileError(place, f"the key '{escape(twice)}' is there twice", "leave one out")
+            yield Record(number, cells)
+
+
+class _JsonObject(list[tuple[str, Any]]):
+    """A JSON object as its (key, value) pairs, doubled keys included."""
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")
 
 
 def _cell(value: Any) -> Cell:
@@ -235,7 +202,7 @@ def _cell(value: Any) -> Cell:
         return "true" if value else "false"
     if value is None:
         return ""
-    if isinstance(value, list) and not isinstance(value, JsonObject):
+    if isinstance(value, list) and not isinstance(value, _JsonObject):
         texts = [text for text in map(_cell, value) if isinstance(text, str)]
         return tuple(texts) if len(texts) == len(value) else None
     return None
