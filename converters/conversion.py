@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from typing import Literal
@@ -15,7 +14,7 @@ from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, write_shards
 from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, inputs_listing, make_plan
-from shardfeed.converters.planning.space import check_space, output_forecast, saying_what_is_needed
+from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.report import (
     Report,
@@ -30,7 +29,6 @@ from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.source import Skipped, Source
 from shardfeed.errors import (
     OutputExistsError,
-    SpaceWarning,
     StorageError,
     TooManyRejectedError,
     escape,
@@ -116,16 +114,12 @@ def convert(
                 return report
             if not replace:
                 raise taken
-        forecast = output_forecast(source, plan)
-        short_of = check_space(forecast, plan, out, staging.dataset)
-        if short_of:
-            warnings.warn(short_of, SpaceWarning, stacklevel=2)
-        with saying_what_is_needed(forecast, plan, out, staging.dataset):
-            staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
-            receipts = write_shards(plan, source, staging, writers, progress)
-            rejected = all_rejected(skipped, receipts)
-            normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
-            manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
+        check_space(plan.forecast, out, staging.dataset)
+        staging.begin(_plan_json(plan), lambda: inputs_listing(source, plan))
+        receipts = write_shards(plan, source, staging, writers, progress)
+        rejected = all_rejected(skipped, receipts)
+        normalised = _sorted(noted for receipt in receipts for noted in receipt.normalised)
+        manifest = _stage_manifest(out, plan, receipts, rejected, normalised, staging.dataset)
         check_shards(receipts, plan, staging.dataset, every_byte=verify)
         odd, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
         images, size = writers.done()

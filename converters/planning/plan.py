@@ -18,6 +18,7 @@ import numpy as np
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.places import check_boxes
+from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.sources.source import Sample, Source, SourceFile
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.naming import check_split_name
@@ -96,6 +97,7 @@ class Plan:
     `source_bytes`: what the images take on disk, in bytes, as far as the source knows.
     `drawn`: whether the split of any sample was drawn, not named by the source.
     `states`: uint64 [len(source), 3], for each sample what tells whether it is still the one that was planned.
+    `forecast`: what the dataset will take on disk.
     """
 
     schema: Schema
@@ -105,6 +107,7 @@ class Plan:
     source_bytes: int
     drawn: bool
     states: np.ndarray
+    forecast: Forecast
 
     def __len__(self) -> int:
         return sum(len(shard.samples) for shard in self.shards)
@@ -193,7 +196,9 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(states[by_key, :2].tobytes(), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
-    return Plan(schema, options, shards, content.hexdigest(), int(sizes.sum()), drawn, states)
+    size = int(sizes.sum())
+    forecast = make_forecast(source, len(shards), size, schema, options.image)
+    return Plan(schema, options, shards, content.hexdigest(), size, drawn, states, forecast)
 
 
 def _size(sample: Sample) -> int:

@@ -1,6 +1,7 @@
 """How much disk a dataset takes is known before any of it is written."""
 
 import os
+import warnings
 from collections.abc import Callable
 from errno import EDQUOT, EIO, ENOSPC
 from pathlib import Path
@@ -12,13 +13,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.converters.planning.plan import Plan, PlanOptions, make_plan
-from shardfeed.converters.planning.space import (
-    Forecast,
-    check_space,
-    output_forecast,
-    raw_forecast,
-    saying_what_is_needed,
-)
+from shardfeed.converters.planning.space import check_space
 from shardfeed.errors import SpaceWarning, StorageError
 from shardfeed.schema import ENCODED
 from shardfeed.storage.local import storage_error
@@ -33,12 +28,12 @@ def test_the_forecast_is_what_is_stored(folder: Callable[..., Path], tmp_path: P
     for number, (options, exact) in enumerate(
         [({"size": (10, 20)}, True), ({"size": 16}, True), ({}, False), ({"resize_shorter": 20}, False)]
     ):
-        forecast = raw_forecast(source, planned(source, encode="raw", **options))
+        forecast = planned(source, encode="raw", **options).forecast
         out = tmp_path / f"out{number}"
         convert(source, out, image=ImageOptions(encode="raw", **options), workers=1)  # type: ignore[arg-type]
         stored = sum(len(record[ENCODED]) for record in shardfeed.open(out)["train"])  # type: ignore[arg-type]
-        assert forecast == Forecast(stored, exact)
-    assert raw_forecast(source, planned(source, size=16)) is None
+        assert (forecast.pixels, forecast.exact) == (stored, exact)
+    assert planned(source, size=16).forecast.pixels is None
 
 
 def test_shards_are_cut_by_the_pixels_they_will_hold(folder: Callable[..., Path]) -> None:
@@ -57,14 +52,14 @@ def test_shards_are_cut_by_the_pixels_they_will_hold(folder: Callable[..., Path]
 def test_an_estimate_from_some_images(folder: Callable[..., Path]) -> None:
     root = folder(140, classes=("a", "b"))
     source = ImageFolder(root)
-    forecast = raw_forecast(source, planned(source, encode="raw"))
-    assert forecast is not None
+    pixels = planned(source, encode="raw").forecast.pixels
+    assert pixels is not None
     exact = sum(32 * (36 + i % 9) * 3 for i in range(140)) * 2
-    assert forecast.size != exact
-    assert abs(forecast.size / exact - 1) < 0.05
+    assert pixels != exact
+    assert abs(pixels / exact - 1) < 0.05
     for path in list(root.rglob("*.jpg"))[:20]:
         path.write_text("no image")
-    assert raw_forecast(source, planned(source, encode="raw")) is not None
+    assert planned(source, encode="raw").forecast.pixels is not None
 
 
 @pytest.mark.promise(15)
@@ -76,9 +71,8 @@ def test_the_forecast_of_shards_and_indexes(
     flowers_folder: Path, tmp_path: Path, options: dict[str, Any], within: float
 ) -> None:
     source = ImageFolder(flowers_folder)
-    plan = planned(source, **options)
-    forecast = output_forecast(source, plan)
-    assert forecast is not None
+    forecast = planned(source, **options).forecast
+    assert forecast.size is not None
     convert(source, tmp_path / "out", image=ImageOptions(**options), workers=2)
     stored = sum(path.stat().st_size for path in (tmp_path / "out").glob("train-*"))
     assert abs(forecast.size / stored - 1) < within
@@ -89,9 +83,11 @@ def test_the_forecast_of_shards_and_indexes(
 def test_what_is_encoded_again_has_no_forecast(folder: Callable[..., Path]) -> None:
     source = ImageFolder(folder(2))
     for options in ({"quality": 50}, {"size": 20}, {"resize_shorter": 20}):
-        plan = planned(source, **options)
-        assert output_forecast(source, plan) is None
-        assert check_space(None, plan, "/proc/out", "/proc/none") is None
+        forecast = planned(source, **options).forecast
+        assert forecast.size is None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_space(forecast, "/proc/out", "/proc/none")
 
 
 def disk(monkeypatch: pytest.MonkeyPatch, free: int, files: int | None = None) -> None:
@@ -130,42 +126,30 @@ def test_what_an_earlier_run_wrote_is_there_already(
     folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = ImageFolder(folder(2))
-    plan = planned(source, encode="raw", size=10)
-    forecast = output_forecast(source, plan)
-    assert forecast is not None
+    forecast = planned(source, encode="raw", size=10).forecast
+    assert forecast.size is not None
     out, begun = str(tmp_path / "out"), tmp_path / "begun"
     disk(monkeypatch, 1000)
     with pytest.raises(StorageError):
-        check_space(forecast, plan, out, str(begun))
+        check_space(forecast, out, str(begun))
     begun.mkdir()
     shard = begun / "train-00000-of-00002.tfrecord"
     for path, size in ((begun / "train-00000-of-00002.tfrecord.partial", 900), (shard, forecast.size - 1001)):
         path.write_bytes(bytes(size))
     with pytest.raises(StorageError):
-        check_space(forecast, plan, out, str(begun))
+        check_space(forecast, out, str(begun))
     shard.write_bytes(bytes(forecast.size - 1000))
-    assert check_space(forecast, plan, out, str(begun)) is None
+    check_space(forecast, out, str(begun))
 
 
 @pytest.mark.promise(15)
-def test_a_full_disk_says_what_is_needed(
-    folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = ImageFolder(folder(4))
-    plan = make_plan(source, PlanOptions(shards=4))
-    forecast = output_forecast(source, plan)
-    (tmp_path / "train-00001-of-00004.tfrecord").write_bytes(bytes(2000))
+def test_a_full_disk_says_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk(monkeypatch, 123, 7)
-
-    def message(forecast: Forecast | None, number: int, directory: Path = tmp_path) -> str:
-        with pytest.raises(StorageError) as caught, saying_what_is_needed(forecast, plan, "/proc/out", str(directory)):
-            raise storage_error("shard", "write", OSError(number, ""))
-        assert caught.value.errno == number
-        return str(caught.value)
-
-    assert forecast is not None
-    room = "123 bytes and 7 files (inodes) are free"
-    assert f"about {forecast.size - 2000:,} more bytes are needed, {room}: make room" in message(forecast, ENOSPC)
-    assert f"about 6,000 more bytes are needed, {room}" in message(None, EDQUOT)
-    assert "needed" not in message(None, ENOSPC, tmp_path / "none")
-    assert "needed" not in message(forecast, EIO)
+    for number in (ENOSPC, EDQUOT):
+        error = storage_error(str(tmp_path / "shard"), "write", OSError(number, ""))
+        assert error.errno == number
+        remedy = "123 bytes and 7 files (inodes) are free: make room, then run the same command again to resume"
+        assert error.remedy == remedy
+    assert storage_error(str(tmp_path / "shard"), "write", OSError(EIO, "")).remedy == (
+        "run the same command again to resume"
+    )

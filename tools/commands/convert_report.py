@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.planning.space import raw_forecast
 from shardfeed.converters.report import Report, asked_for
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import escape
@@ -20,13 +19,13 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
     """What a conversion with these arguments would do; nothing is written."""
     sizes = plan.split_sizes()
     shards = Counter(shard.split for shard in plan.shards)
-    raw = raw_forecast(source, plan)
+    pixels, exact = plan.forecast.pixels, plan.forecast.exact
     if args.json:
         content = {
             "splits": sizes,
             "shards": dict(shards),
             "source_bytes": plan.source_bytes,
-            "raw_bytes": raw.size if raw else None,
+            "raw_bytes": pixels,
             "fingerprint": plan.fingerprint,
         }
         print(
@@ -37,8 +36,8 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
     print(
         table([["split", "images", "shards"], *([name, sizes[name], shards[name]] for name in in_usual_order(sizes))])
     )
-    if raw:
-        print(f"raw pixels: {'' if raw.exact else 'about '}{size_text(raw.size)}, {_each(raw.size, len(plan), args)}")
+    if pixels is not None:
+        print(f"raw pixels: {'' if exact else 'about '}{size_text(pixels)}, {_each(pixels, len(plan), args)}")
     _print_classes(plan.schema.class_names)
     for note in getattr(source, "notes", ()):
         print(f"note: {note}")
