@@ -36,6 +36,7 @@ from shardfeed.errors import (
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import NORMALISED, REJECTED, dataset_name
 from shardfeed.storage.local import Lock, exchange, fsync_directory, publish
+from shardfeed.text import listing
 
 
 def convert(
@@ -190,8 +191,7 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
         for key, counts in info.class_counts.items():
             absent = [manifest.schema.class_names[key][label] for label, count in enumerate(counts) if not count]
             if absent:
-                more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
-                yield f"split {name} has no image of {len(absent)} classes: {', '.join(map(escape, absent[:5]))}{more}"
+                yield f"split {name} has no image of {len(absent)} classes: {listing(list(map(escape, absent)), 5)}"
 
 
 def _commit(staging: Staging, out: str, *, replace: bool) -> None:

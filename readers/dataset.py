@@ -8,6 +8,7 @@ from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
+from shardfeed.text import listing
 
 _REMEDY = "restore it; `shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
 _SHOWN = 5  # files named in an error before "and n more"
@@ -55,8 +56,7 @@ def open(path: str | os.PathLike[str]) -> Dataset:
     manifest = read_manifest(directory)
     problems = file_problems(directory, manifest)
     if problems:
-        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise IntegrityError(directory, f"not as its manifest says: {'; '.join(problems[:_SHOWN])}{more}", _REMEDY)
+        raise IntegrityError(directory, f"not as its manifest says: {listing(problems, _SHOWN, '; ')}", _REMEDY)
     return Dataset(directory, manifest)
 
 

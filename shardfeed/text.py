@@ -35,10 +35,10 @@ def in_usual_order(splits: Iterable[str]) -> list[str]:
     return sorted(splits, key=lambda name: (usual.index(name) if name in usual else len(usual), name))
 
 
-def listing(names: Sequence[str], shown: int = 12) -> str:
+def listing(names: Sequence[str], shown: int = 12, separator: str = ", ") -> str:
     """`a, b, c and 7 more`."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return separator.join(names[:shown]) + more
 
 
 def some(names: Iterable[bytes | str]) -> str:

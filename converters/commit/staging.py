@@ -29,6 +29,7 @@ from shardfeed.storage.local import (
     storage_error,
     write_file,
 )
+from shardfeed.text import listing
 
 _REMOVE = "remove the folder that it is in"
 _BATCH = 10_000  # lines written at once
@@ -127,7 +128,9 @@ class Staging:
             "removed": sorted(before.keys() - after.keys()),
             "changed": sorted(key for key in after.keys() & before.keys() if after[key] != before[key]),
         }
-        return "; ".join(_listing(kind, names) for kind, names in kinds.items() if names)
+        return "; ".join(
+            f"{len(names)} {kind}: {listing(list(map(escape, names)), 5)}" for kind, names in kinds.items() if names
+        )
 
     def note_commit(self) -> None:
         """Write down which dataset is about to get its name, so that a later run sees whether it did.
@@ -189,9 +192,3 @@ def _difference(key: str, before: object, after: object) -> str:
         keys = sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
         return "; ".join(_difference(f"{key}.{k}", before.get(k), after.get(k)) for k in keys)
     return f"{key} was {before!r}, now {after!r}"
-
-
-def _listing(kind: str, names: list[str]) -> str:
-    shown = ", ".join(escape(name) for name in names[:5])
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{len(names)} {kind}: {shown}{more}"

@@ -39,9 +39,9 @@ from shardfeed.naming import (
 from shardfeed.schema import LABEL, Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import TEMPORARY, Lock, remove_file, storage_error, write_file
+from shardfeed.text import listing
 from shardfeed.version import __version__
 
-_SHOWN = 5
 _ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
@@ -235,9 +235,8 @@ def _files(directory: str) -> list[str]:
 
 def _check_complete(directory: str, split: FoundSplit) -> None:
     if split.missing:
-        some = ", ".join(map(str, split.missing[:_SHOWN]))
-        more = f" and {len(split.missing) - _SHOWN} more" if len(split.missing) > _SHOWN else ""
-        problem = f"split {split.name}: of {len(split.files)} shards {len(split.missing)} are missing: {some}{more}"
+        missing = listing([str(number) for number in split.missing])
+        problem = f"split {split.name}: of {len(split.files)} shards {len(split.missing)} are missing: {missing}"
         raise UsageError(directory, problem, "get them, or take what is there with --partial")
 
 
