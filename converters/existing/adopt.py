@@ -186,7 +186,7 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
         sidecars=_tfds_view(name, found.schema, splits, tallies, kept),
         fingerprint=shards_fingerprint(b"adopted", found.data),
         options={
-            "adopted": True,  # `salvage` then does not take source ids for places in a plan
+            "adopted": True,  # `salvage` then does not tell records apart by their file names
             "distinct": found.distinct,
             "size": list(size) if size else None,
         },
