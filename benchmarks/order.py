@@ -55,14 +55,15 @@ def throughput(split: Any, rounds: int) -> dict[str, dict[str, float]]:
 
 def resuming(split: Any, rounds: int) -> dict[str, dict[str, float]]:
     """Median seconds to the first batch at step 0 and at the middle of the epoch."""
-    from shardfeed.pipelines import train_batches
+    from shardfeed.pipelines import Blocks, Stream, train_batches
 
+    orders: dict[str, Any] = {"stream": Stream(buffer=512), "global": "global", "blocks": Blocks(buffer=512)}
     found: dict[str, dict[str, list[float]]] = {order: {"start": [], "middle": []} for order in ORDERS}
     for number in range(rounds + 1):
         for order in ORDERS:
             for name, step in (("start", 0), ("middle", len(split) // BATCH // 2)):
                 begun = time.perf_counter()
-                options: dict[str, Any] = {"order": order, "repeat": True, "start_step": step, "shuffle_buffer": 512}
+                options: dict[str, Any] = {"order": orders[order], "start_step": step}
                 next(iter(train_batches(split, batch_size=BATCH, image_size=SIZE, **options)))
                 if number:
                     found[order][name].append(time.perf_counter() - begun)

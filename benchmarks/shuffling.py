@@ -24,7 +24,7 @@ def orders() -> dict[str, np.ndarray]:
     import tensorflow as tf
     from order import small_records
 
-    from shardfeed.pipelines import make_batches, order_samples
+    from shardfeed.pipelines import Stream, make_batches, order_samples
     from shardfeed.pipelines.orders.order import BlockOrder
 
     buffer = tf.data.Dataset.range(SAMPLES).shuffle(BUFFER, seed=1).batch(SAMPLES)
@@ -35,9 +35,8 @@ def orders() -> dict[str, np.ndarray]:
             split,
             lambda features, seed: seed[1],
             batch_size=SAMPLES,
-            order="stream",
+            order=Stream(buffer=BUFFER),
             seed=1,
-            shuffle_buffer=BUFFER,
             keys=[],
         )
         found[f'order="stream", buffer {BUFFER:,}'] = next(iter(stream)).numpy()

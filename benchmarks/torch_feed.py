@@ -82,7 +82,7 @@ def main() -> int:
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     split = next(iter(shardfeed.open(args.dataset).values()))
-    loader = torch_loader(split, batch_size=args.batch, image_size=args.size, repeat=True, workers=args.workers)
+    loader = torch_loader(split, batch_size=args.batch, image_size=args.size, start_step=0, workers=args.workers)
     fed = iter(to_device(loader, device, mean=MEAN, std=STD))
     constant = itertools.repeat(next(fed))
     model = residual_model(args.width, max(2, len(split.class_names))).to(device, memory_format=torch.channels_last)

@@ -11,6 +11,10 @@ from shardfeed.lazy import lazy_names
 if TYPE_CHECKING:
     from shardfeed.pipelines.caching.cache import Cache as Cache
     from shardfeed.pipelines.caching.cache import cached as cached
+    from shardfeed.pipelines.orders.choices import Blocks as Blocks
+    from shardfeed.pipelines.orders.choices import Global as Global
+    from shardfeed.pipelines.orders.choices import Stored as Stored
+    from shardfeed.pipelines.orders.choices import Stream as Stream
     from shardfeed.pipelines.orders.choose_order import order_samples as order_samples
     from shardfeed.pipelines.orders.position import Position as Position
     from shardfeed.pipelines.prefetch.prefetch import prefetch_processes as prefetch_processes
@@ -34,6 +38,7 @@ __all__, __getattr__ = lazy_names(
     __name__,
     {
         "shardfeed.pipelines.caching.cache": ("Cache", "cached"),
+        "shardfeed.pipelines.orders.choices": ("Blocks", "Global", "Stored", "Stream"),
         "shardfeed.pipelines.orders.choose_order": ("order_samples",),
         "shardfeed.pipelines.orders.position": ("Position",),
         "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),

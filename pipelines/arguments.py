@@ -20,13 +20,6 @@ def image_size(size: Size) -> tuple[int, int]:
     return height, width
 
 
-def check_range(place: str, span: tuple[float, float], most: float) -> None:
-    """Raises UsageError for a range that is empty or out of bounds."""
-    low, high = span
-    if not 0 < low <= high <= most:
-        raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")
-
-
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:
     """Raises UsageError, with the nearest that would do, unless a global batch is shared out evenly."""
     at_least(name, replicas, 1)

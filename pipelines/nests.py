@@ -1,9 +1,50 @@
-"""Batches taken apart into arrays and the rest, and put together again."""
+"""Nests: what a batch is made of, in mappings, tuples, named tuples and lists; and the one walker of them.
 
+A leaf is all that is none of these: an array, a tensor, a number, text.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+
+def map_leaves(nest: Any, function: Callable[[Any], Any], *, lists: type = list) -> Any:
+    """The nest with `function(leaf)` for each leaf; its containers are of the same kind, but those of exactly `list`.
+
+    `lists`: what these become. A mapping that cannot be written to becomes a dict.
+    """
+    # Calls itself, not a function within it, which would refer to itself and to what it was given: a cycle, and each
+    # batch would stay until the garbage collector comes by.
+    kind = type(nest)
+    if kind is dict:
+        return {key: map_leaves(value, function, lists=lists) for key, value in nest.items()}
+    if kind is list or kind is tuple:
+        parts = [map_leaves(value, function, lists=lists) for value in nest]
+        return (lists if kind is list else tuple)(parts)
+    if isinstance(nest, Mapping):
+        made = copy.copy(nest) if isinstance(nest, MutableMapping) else dict(nest)
+        for key, value in nest.items():
+            made[key] = map_leaves(value, function, lists=lists)
+        return made
+    if isinstance(nest, tuple):  # a named one, or of a class of its own, whatever that takes
+        return tuple.__new__(kind, [map_leaves(value, function, lists=lists) for value in nest])
+    if isinstance(nest, list):
+        made = copy.copy(nest)
+        made[:] = [map_leaves(value, function, lists=lists) for value in nest]
+        return made
+    return function(nest)
+
+
+def leaves(nest: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """(place, leaf) of each leaf; places look like `[0]['image']`."""
+    if isinstance(nest, Mapping | tuple | list):
+        for key, value in nest.items() if isinstance(nest, Mapping) else enumerate(nest):
+            yield from leaves(value, f"{place}[{key!r}]")
+    else:
+        yield place, nest
 
 
 @dataclass(frozen=True)
@@ -14,39 +55,21 @@ class Hole:
 
 
 def take_apart(batch: Any) -> tuple[Any, list[np.ndarray]]:
-    """(the batch with a `Hole` for each array, the arrays), through dicts, tuples, named tuples and lists.
+    """(the batch with a `Hole` for each array, the arrays).
 
     Everything else stays where it is, subclasses of arrays and arrays of Python objects included.
     """
     arrays: list[np.ndarray] = []
-    return _holed(batch, arrays), arrays
 
-
-def _holed(part: Any, arrays: list[np.ndarray]) -> Any:
-    # Not a function within `take_apart`, which would refer to itself and to the arrays: a cycle, and each batch would
-    # stay until the garbage collector comes by.
-    kind = type(part)
-    if kind is np.ndarray and not part.dtype.hasobject:
-        arrays.append(part)
+    def hole(leaf: Any) -> Any:
+        if type(leaf) is not np.ndarray or leaf.dtype.hasobject:
+            return leaf
+        arrays.append(leaf)
         return Hole(len(arrays) - 1)
-    if kind is dict:
-        return {key: _holed(value, arrays) for key, value in part.items()}
-    if kind in (tuple, list):
-        return kind([_holed(value, arrays) for value in part])
-    if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return kind(*[_holed(value, arrays) for value in part])
-    return part
+
+    return map_leaves(batch, hole), arrays
 
 
 def put_together(rest: Any, arrays: list[np.ndarray]) -> Any:
     """The batch that `take_apart` was given, with `arrays` in place of its own."""
-    kind = type(rest)
-    if kind is Hole:
-        return arrays[rest.index]
-    if kind is dict:
-        return {key: put_together(value, arrays) for key, value in rest.items()}
-    if kind in (tuple, list):
-        return kind([put_together(value, arrays) for value in rest])
-    if isinstance(rest, tuple) and hasattr(rest, "_fields"):
-        return kind(*[put_together(value, arrays) for value in rest])
-    return rest
+    return map_leaves(rest, lambda leaf: arrays[leaf.index] if type(leaf) is Hole else leaf)

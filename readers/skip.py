@@ -7,6 +7,7 @@ without it.
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,12 @@ ReadPayloads = Callable[[np.ndarray], list[bytes]]
 
 
 class Skip:
-    """Leave damaged records out, at most `limit` different ones; one more raises.
+    """Leave damaged records out, at most `limit` different ones; one more raises IntegrityError.
+
+        damaged = Skip(10)
+        batches = train_batches(data["train"], batch_size=256, image_size=224, damaged=damaged)
+        model.fit(batches, epochs=3)
+        print(damaged.found)
 
     `found`: a RecordError for each, in the order in which they were met. Each is counted and warned of once, however
     many epochs meet it. One Skip may serve several datasets and threads; another process counts its own.
@@ -61,23 +67,58 @@ class Skip:
             number = len(self._found)
         warnings.warn(f"left out, {number} of at most {self.limit}: {error}", RuntimeWarning, stacklevel=2)
 
-    def payloads(self, read: ReadPayloads, indices: np.ndarray) -> list[bytes | None]:
-        """What `read` gives for `indices`, int64 [k], with None for those it raises RecordError for.
 
-        Raises what else `read` raises, and IntegrityError when there are too many.
-        """
+@dataclass(frozen=True)
+class IntactRecords:
+    """What was read of some records where damaged ones are left out.
+
+    `payloads`: n of them. `rows`: int64 [n], which of the records that were asked for each stands for. `again`: bool
+    [n], which of them are another record's, given a second time.
+    """
+
+    payloads: list[bytes]
+    rows: np.ndarray
+    again: np.ndarray
+
+
+def read_intact(
+    read: ReadPayloads,
+    indices: np.ndarray,
+    note: Callable[[RecordError], None],
+    *,
+    fill: np.ndarray | None,
+    place: object,
+) -> IntactRecords:
+    """What `read` gives for `indices`, int64 [k], without those for which it raises RecordError; `note` is told each.
+
+    `fill`: None leaves them out. With group numbers, int [k], not descending, an intact neighbour takes the place of
+    each, one of the same group where it has any: the one before, or the first that follows.
+
+    Raises what else `read` raises, and what `note` does; IntegrityError, naming `place`, where nothing is intact to
+    take a place.
+    """
+    found = _read_each(read, indices, note)
+    if fill is not None:
+        payloads, again = fill_gaps(found, fill, place)
+        return IntactRecords(payloads, np.arange(len(indices)), again)
+    rows = np.flatnonzero([payload is not None for payload in found])
+    return IntactRecords([payload for payload in found if payload is not None], rows, np.zeros(len(rows), bool))
+
+
+def _read_each(read: ReadPayloads, indices: np.ndarray, note: Callable[[RecordError], None]) -> Sequence[bytes | None]:
+    """What `read` gives, with None for the records that are damaged."""
+    try:
+        return read(indices)
+    except RecordError:
+        pass
+    found: list[bytes | None] = []
+    for i in range(len(indices)):  # one by one: which of them it is, and that the others are whole
         try:
-            return [*read(indices)]
-        except RecordError:
-            pass
-        found: list[bytes | None] = []
-        for i in range(len(indices)):  # one by one: which of them it is, and that the others are whole
-            try:
-                found += read(indices[i : i + 1])
-            except RecordError as error:
-                self.note(error)
-                found.append(None)
-        return found
+            found += read(indices[i : i + 1])
+        except RecordError as error:
+            note(error)
+            found.append(None)
+    return found
 
 
 def fill_gaps(payloads: Sequence[bytes | None], groups: np.ndarray, place: object) -> tuple[list[bytes], np.ndarray]:

@@ -60,7 +60,7 @@ def decoder_alone() -> Any:
 
     from shardfeed.pipelines.tensorflow.augment import random_windows
 
-    draw = random_windows((0.08, 1.0), (3 / 4, 4 / 3))
+    draw = random_windows()
 
     def decode(features: dict[str, Any], seed: Any) -> Any:
         encoded = features["image/encoded"]

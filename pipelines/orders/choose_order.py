@@ -1,13 +1,13 @@
 """From what a user asks for to an order: `order_samples` looks at the samples and describes it, once and whole."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
 from shardfeed.errors import UsageError, escape
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
     GlobalOrder,
@@ -25,30 +25,31 @@ from shardfeed.schema import LABEL
 SHUFFLE_RECORDS = 16_384  # buffer where memory allows: 1 GB of 64 KB photos, filled in seconds from a local disk
 SHUFFLE_SHARE = 1 / 4  # of the memory granted, at most: the model's host memory and decoded batches need the rest
 
-OrderName = Literal["stream", "global", "blocks", "stored"]
-Weights = Mapping[str, float] | Sequence[float]
-
-_NAMES = ("stream", "global", "blocks", "stored")
 _BLOCK_BYTES = 1 << 20  # read in one go: a disk's seek of 10 ms is then no longer than the reading
 _MAX_SEED = 2**63 - 1
 
 
 def order_samples(
-    samples: Samples,
-    *,
-    batch_size: int,
-    order: OrderName | None = None,
-    seed: int = 0,
-    balance: str | None = None,
-    weights: Weights | None = None,
-    epoch_samples: int | None = None,
-    drop_remainder: bool = True,
-    shuffle_buffer: int | None = None,
+    samples: Samples, *, batch_size: int, seed: int = 0, order: OrderLike | None = None, drop_remainder: bool = True
 ) -> tuple[Samples, Order]:
-    """The order that the arguments, explained in `make_batches`, mean; and the samples arranged as it numbers them.
+    """Which sample stands in which step: the order as arithmetic, and the samples arranged as it numbers them.
 
-    They are `samples` themselves, except where classes are balanced: then the same ones, class by class.
-    Raises UsageError for an empty split, a batch it cannot fill, and arguments that cannot be meant.
+    Neither TensorFlow nor PyTorch is needed. The arranged samples are `samples` themselves, except where classes are
+    balanced: then the same ones, class by class.
+
+    Args:
+        samples: a split, a part of one, or a `mix`.
+        batch_size: samples of a step, of all replicas or ranks together.
+        seed: 0 to 2^63 - 1; of the order, and of each sample's augmentation.
+        order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
+            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+        drop_remainder: an epoch has whole batches only; False: its last batch may be smaller.
+
+    Raises UsageError for samples that are none, a batch that they cannot fill, and an order that they do not have.
+
+        samples, order = order_samples(data["train"], batch_size=256, order="global", seed=7)
+        order.steps_per_epoch            # batches of an epoch
+        samples[order.batch(1000)[0]]    # the first sample of step 1000
     """
     batch_size = at_least("batch_size", batch_size, 1)
     if at_least("seed", seed, 0) > _MAX_SEED:
@@ -57,45 +58,40 @@ def order_samples(
         raise UsageError(f"split {samples.name}", "it has no samples", "nothing can be read from it")
     if len(samples) > MAX_SIZE:
         raise UsageError(f"split {samples.name}", f"it has {len(samples)} samples, expected at most 2^40")
-    stratified = balance is not None or weights is not None or isinstance(samples, Mixture)
     if order is None:
-        order = "global" if stratified or not _streamable(samples) else "stream"
-    if order not in _NAMES:
-        raise UsageError("order", f"got {order!r}, expected {', '.join(map(repr, _NAMES))}")
-    buffer = _shuffle_buffer(samples, order, shuffle_buffer)
-    if stratified:
-        if order != "global":
-            raise UsageError(
-                "order", f"got {order!r}, expected 'global': balance, weights and mixtures need random access"
-            )
-        if not drop_remainder:
-            raise UsageError("drop_remainder", "got False, expected True with balance, weights or a mixture")
-        return _stratified(samples, batch_size, seed, balance, weights, epoch_samples)
-    length = _epoch_samples(samples, batch_size, epoch_samples, drop_remainder)
+        order = Stream() if isinstance(samples, Split) and samples.contiguous else Global()
+    wanted = order_object(order)
+    if isinstance(wanted, Global):
+        if isinstance(samples, Mixture) or wanted.balance is not None or wanted.weights is not None:
+            if not drop_remainder:
+                raise UsageError("drop_remainder", "got False, expected True with balance, weights or a mixture")
+            return _stratified(samples, batch_size, seed, wanted)
+    elif isinstance(samples, Mixture):
+        raise UsageError("order", f"got {wanted!r}, expected 'global', or Global(...): a mixture needs random access")
+    asked = None if isinstance(wanted, Stored) else wanted.epoch_samples
+    length = _epoch_samples(samples, batch_size, asked, drop_remainder)
     common = (samples.fingerprint, len(samples), batch_size, length, int(seed))
-    if order == "stream":
-        return samples, StreamOrder(*common, buffer)
-    if order == "blocks":
+    if isinstance(wanted, Stream):
+        return samples, StreamOrder(*common, _buffer(samples, wanted))
+    if isinstance(wanted, Blocks):
+        buffer = _buffer(samples, wanted)
         block = max(1, min(-(-_BLOCK_BYTES * len(samples) // max(1, samples.record_bytes)), buffer // 4))
         return samples, BlockOrder(*common, block, max(1, buffer // block) * block)
-    return samples, (GlobalOrder if order == "global" else StoredOrder)(*common)
+    return samples, (GlobalOrder if isinstance(wanted, Global) else StoredOrder)(*common)
 
 
-def _streamable(samples: Samples) -> bool:
-    return isinstance(samples, Split) and samples.contiguous
-
-
-def _shuffle_buffer(samples: Samples, order: str, asked: int | None) -> int:
-    if asked is not None:
-        return min(at_least("shuffle_buffer", asked, 1), len(samples))
+def _buffer(samples: Samples, wanted: Stream | Blocks) -> int:
+    """Records of the buffer, or of a window."""
+    if wanted.buffer is not None:
+        return min(wanted.buffer, len(samples))
     records = shuffle_buffer_records(len(samples), samples.read_bytes, memory_budget())
     # A window is read while another is used, and copied on its way: at its peak it takes five times its size.
-    return max(1, records // 4) if order == "blocks" else records
+    return max(1, records // 4) if isinstance(wanted, Blocks) else records
 
 
 def _epoch_samples(samples: Samples, batch_size: int, asked: int | None, drop_remainder: bool) -> int:
     """Samples in an epoch: in its batches, where the rest is dropped."""
-    count = len(samples) if asked is None else at_least("epoch_samples", asked, 1)
+    count = len(samples) if asked is None else asked
     if count > len(samples):
         raise UsageError("epoch_samples", f"got {count}, expected at most {len(samples)}, all of split {samples.name}")
     if not drop_remainder:
@@ -113,14 +109,8 @@ def _whole_batches(samples: Samples, batch_size: int, count: int, other_remedy: 
     return count // batch_size * batch_size
 
 
-def _stratified(
-    samples: Samples,
-    batch_size: int,
-    seed: int,
-    balance: str | None,
-    weights: Weights | None,
-    epoch_samples: int | None,
-) -> tuple[Samples, Order]:
+def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) -> tuple[Samples, Order]:
+    balance, weights = wanted.balance, wanted.weights
     parts = samples.parts if isinstance(samples, Mixture) else (samples,)
     part_weights = samples.weights if isinstance(samples, Mixture) else (1.0,)
     arranged: list[Split] = []
@@ -137,7 +127,7 @@ def _stratified(
         strata += sizes
         whole = sum(inner)
         shares += [part_weight * weight / whole for weight in inner]
-    count = len(samples) if epoch_samples is None else at_least("epoch_samples", epoch_samples, 1)
+    count = len(samples) if wanted.epoch_samples is None else wanted.epoch_samples
     length = _whole_batches(samples, batch_size, count)
     view = Mixture(tuple(arranged), tuple(part_weights)) if isinstance(samples, Mixture) else arranged[0]
     quotas = apportion(length, shares)
@@ -170,21 +160,21 @@ def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) 
         return [1.0] * len(names)
     if isinstance(weights, Mapping):
         if unknown := sorted(set(weights) - set(names)):
-            raise UsageError("weights", f"got {escape(unknown[0])!r}, no class", f"the classes are {_some(names)}")
+            raise UsageError(
+                "weights", f"got {escape(unknown[0])!r}, no class", f"the classes are {_first_names(names)}"
+            )
         absent = [name for name, size in zip(names, sizes, strict=True) if size and name not in weights]
         if absent:
-            raise UsageError("weights", f"no weight for {_some(absent)}", "give one for each class; 0 leaves it out")
-        found = [float(weights.get(name, 0)) for name in names]
-    else:
-        if len(weights) != len(names):
-            raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class")
-        found = [float(weight) for weight in weights]
-    if any(not 0 <= weight < float("inf") for weight in found):
-        raise UsageError("weights", f"got {found[:8]}, expected numbers of at least 0")
-    return found
+            raise UsageError(
+                "weights", f"no weight for {_first_names(absent)}", "give one for each class; 0 leaves it out"
+            )
+        return [float(weights.get(name, 0)) for name in names]
+    if len(weights) != len(names):
+        raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class")
+    return [float(weight) for weight in weights]
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     shown = ", ".join(escape(name) for name in names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 

@@ -82,7 +82,7 @@ class Position:
         changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
         remedy = "give the same dataset and arguments, or start training anew"
         if differing == ["shuffle_buffer"]:
-            remedy = f"give shuffle_buffer={saved['shuffle_buffer']}: its default depends on the machine's memory"
+            remedy = f"give order=Stream(buffer={saved['shuffle_buffer']}): its default depends on the machine's memory"
         if differing == ["parts"]:
             remedy = 'a run in the stream order keeps its number of workers; order="global" does not mind'
         raise OrderMismatchError(place, f"step {self.step} was counted in another order: {changes}", remedy)

@@ -17,9 +17,9 @@ from shardfeed.machine.malloc import limit_arenas
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.options import data_options
-from shardfeed.readers.skip import Skip, fill_gaps
+from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
-from shardfeed.readers.tensorflow.indexed import indexed_records
+from shardfeed.readers.tensorflow.indexed import indexed_records, iteration_number
 from shardfeed.readers.tensorflow.parse import parse_spec
 from shardfeed.readers.tensorflow.stream import serialized_records
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
@@ -29,7 +29,7 @@ Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
 
 _IN_FLIGHT = 2  # samples for each thread: one waits where another is done, so that no thread waits for reading
 _MOST_CHUNKS = 8  # read at once: each holds a batch of encoded images
-_EPOCHS = 2**31  # epochs of a dataset that ends are numbered at random below this
+_PREFETCHED = 2  # batches made ahead: one is taken while another is made
 
 
 @dataclass(frozen=True)
@@ -44,45 +44,33 @@ class Share:
     parts: int = 1
 
 
-@dataclass(frozen=True)
-class Damaged:
-    """What to do with damaged records: `skip` counts them; with `fill` an intact one of the same step comes twice."""
-
-    skip: Skip
-    fill: bool
-
-    def payloads(
-        self, samples: Samples, indices: np.ndarray, steps: np.ndarray
-    ) -> tuple[list[bytes], np.ndarray, np.ndarray]:
-        """The records at `indices`, int64 [k], of the steps `steps`, int64 [k], as far as they are intact.
-
-        The records, [n]; which of `indices` they stand for, bool [k] with n True; which of them fill in, bool [n].
-        """
-        found = self.skip.payloads(samples.payloads, indices)
-        if self.fill:
-            records, again = fill_gaps(found, steps, samples.name)
-            return records, np.ones(len(indices), bool), again
-        records = [payload for payload in found if payload is not None]
-        return records, np.array([payload is not None for payload in found], bool), np.zeros(len(records), bool)
-
-
 def assemble_batches(
     samples: Samples,
     order: Order,
     transform: Transform,
     *,
-    repeat: bool,
-    start_step: int = 0,
+    start_step: int | None,
     share: Share | None = None,
     pad: float | None,
     keys: Iterable[str] | None,
-    damaged: Damaged | None = None,
+    damaged: Skip | None,
+    fill: bool = True,
     parallelism: int,
-    prefetch: int,
 ) -> tf.data.Dataset:
-    """Batches of `samples` in `order`, as `make_batches` describes them; `start_step` goes with `repeat`."""
+    """Batches of what `transform` makes of each of `samples`, in `order`; cardinality asserted.
+
+    Args:
+        start_step: the step of the run at which each iteration starts, which then has no end. None: each is an epoch.
+        share: which part of each step's batch; None: all of it.
+        pad: what fills up components whose shape varies; None: none does.
+        keys: the features that are parsed; None: all of the schema.
+        damaged: counts damaged records, which are left out; None: they raise.
+        fill: an intact record of the same step comes again for each that is left out; False: none does, and the
+            cardinality is unknown.
+        parallelism: samples transformed, and shards or batches read, at once.
+    """
     share = share or Share()
-    counted = damaged is None or damaged.fill  # else nobody knows how many samples there are
+    counted = damaged is None or fill  # else nobody knows how many samples there are
     whole = counted and order.epoch_samples % order.batch_size == 0
 
     # What is parsed; the format is not worth reading where all images have the same.
@@ -105,58 +93,60 @@ def assemble_batches(
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):
-        records = _drawn(samples, order, repeat, start_step, share, damaged, parallelism)
+        records = _drawn(samples, order, start_step, share, damaged, fill, parallelism)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
-        records = _streamed(samples, order, repeat, start_step, share, damaged, parallelism)
+        records = _streamed(samples, order, start_step, share, damaged, fill, parallelism)
     batches = records.map(sample, num_parallel_calls=_IN_FLIGHT * parallelism)
     batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
     per_step = share.replicas // share.parts
-    cardinality = tf.data.INFINITE_CARDINALITY if repeat else order.steps_per_epoch * per_step
+    cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:
         batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
-    return batches.prefetch(prefetch).with_options(data_options(parallelism))
+    return batches.prefetch(_PREFETCHED).with_options(data_options(parallelism))
 
 
 def _drawn(
     samples: Samples,
     order: IndexedOrder,
-    repeat: bool,
-    start_step: int,
+    start_step: int | None,
     share: Share,
-    damaged: Damaged | None,
+    damaged: Skip | None,
+    fill: bool,
     parallelism: int,
 ) -> tf.data.Dataset:
     """(seed of the sample, record), drawn by number and read by position; it starts anywhere at no cost."""
-    first_epoch, first_number = divmod(start_step, order.steps_per_epoch)
+    first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
     first = first_number * order.batch_size
     chunks_per_epoch = -(-order.epoch_samples // order.chunk)
 
     def read(epoch: int, chunk: int) -> tuple[np.ndarray, list[bytes]]:
         positions = np.arange(chunk * order.chunk, min((chunk + 1) * order.chunk, order.epoch_samples))
         positions = positions[in_share(positions, order.batch_size, share.part, share.parts)]
-        if repeat and epoch == first_epoch:
+        if start_step and epoch == first_epoch:
             positions = positions[positions >= first]
         indices, passes = order.draw(epoch, positions)
         if damaged is None:
             payloads = samples.payloads(indices)
         else:
-            payloads, given, again = damaged.payloads(samples, indices, positions // order.batch_size)
-            indices, passes = indices[given], passes[given] + again  # of another pass: see distribute_eval's mask
+            steps = positions // order.batch_size if fill else None
+            found = read_intact(samples.payloads, indices, damaged.note, fill=steps, place=samples.name)
+            payloads, indices = found.payloads, indices[found.rows]
+            passes = passes[found.rows] + found.again  # of another pass: see distribute_eval's mask
         return order.sample_seeds(passes, samples.places(indices)), payloads
 
     def epoch_chunks(epoch: tf.Tensor) -> tf.data.Dataset:
         return tf.data.Dataset.range(chunks_per_epoch).map(lambda chunk: (epoch, chunk))
 
-    if repeat:
+    if start_step is not None:
         start = first_epoch * chunks_per_epoch + first // order.chunk
         chunks = tf.data.Dataset.counter(start).map(lambda n: (n // chunks_per_epoch, n % chunks_per_epoch))
-    elif isinstance(order, StoredOrder):
+    elif isinstance(order, StoredOrder):  # of evaluation, which is the same each time
         chunks = tf.data.Dataset.range(1).flat_map(epoch_chunks)
     else:
-        chunks = _random_epoch(order.seed).map(lambda number: number % _EPOCHS).flat_map(epoch_chunks)
+        chunks = iteration_number().flat_map(epoch_chunks)
     # Windows of blocks are large, and one is read while another is used.
     at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
     return indexed_records(chunks, read, parallelism=at_once)
@@ -165,10 +155,10 @@ def _drawn(
 def _streamed(
     split: Split,
     order: StreamOrder,
-    repeat: bool,
-    start_step: int,
+    start_step: int | None,
     share: Share,
-    damaged: Damaged | None,
+    damaged: Skip | None,
+    fill: bool,
     parallelism: int,
 ) -> tf.data.Dataset:
     """(seed of the epoch, (place, record)), read shard by shard.
@@ -192,22 +182,23 @@ def _streamed(
             seed=order_seed,
             shuffle_buffer=order.shuffle_buffer,
             parallelism=parallelism,
-            damaged=damaged.skip if damaged else None,
-            fill=damaged is not None and damaged.fill,
+            damaged=damaged,
+            fill=fill,
         ).take(count)
         return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records)
 
-    first_epoch, first_number = divmod(start_step, order.steps_per_epoch)
-    epochs = tf.data.Dataset.counter(first_epoch) if repeat else _random_epoch(order.seed)
+    first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
+    epochs = _random_number(order.seed) if start_step is None else tf.data.Dataset.counter(first_epoch)
     records = epochs.flat_map(epoch)
     if skipped := first_number * (order.batch_size // share.parts):
         records = records.skip(skipped)
     return records
 
 
-def _random_epoch(seed: int) -> tf.data.Dataset:
-    """One number, int64, another in each iteration: the key of an epoch of a dataset that ends.
+def _random_number(seed: int) -> tf.data.Dataset:
+    """One number, int64, another in each iteration: the key of an epoch of a stream that ends.
 
+    A stream is a graph without Python, which has nothing that counts iterations.
     `Dataset.random(seed, rerandomize_each_iteration=True)`, which would mix in the seed of `tf.random.set_seed`.
     """
     numbers = tf.raw_ops.RandomDatasetV2(

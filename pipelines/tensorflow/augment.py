@@ -12,41 +12,51 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_range, image_size
+from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.tensorflow.decode import decode_resized
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, check_ranges
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
-_ATTEMPTS = 10  # to draw a window that fits into the image
-# Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
-_OWN_KEY = (0x5EED0FC209, 0)
 _PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
 def random_resized_crop(
     size: Size,
     *,
-    area: tuple[float, float] = (0.08, 1.0),
-    aspect_ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    area: tuple[float, float] = AREA,
+    aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     antialias: bool = False,
 ) -> ImageTransform:
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
-    `size`: pixels, one side or (height, width). `area`: the window's share of the image, least and most, within 0..1,
-    drawn evenly. `aspect_ratio`: its width over its height, least and most, drawn evenly on a logarithmic scale.
-    Where ten draws do not fit into the image (a very long one), the window is the largest one in its middle with an
-    aspect ratio in that range. `flip`: mirror left and right. `antialias`: shrink with the triangle filter of Pillow's
-    and torchvision's bilinear, exactly, which costs more than decoding; without it, shrinking aliases by less than a
-    factor of 2 (see `decode`).
+    Gives uint8 [height, width, 3]. The same seed cuts the same window, here and in `pipelines.torch`.
     Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
-    Raises UsageError for a size that is not positive, and for a range that is empty or out of bounds.
+    Args:
+        size: pixels, one side or (height, width).
+        area: the window's share of the image, (least, most) within 0..1, drawn evenly.
+        aspect_ratio: its width over its height, (least, most), drawn evenly on a logarithmic scale. Where ten draws do
+            not fit into the image (a very long one), the window is the largest one in its middle with an aspect ratio
+            in that range.
+        flip: mirror left and right, half of the time.
+        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
+            than decoding; without it, shrinking aliases by less than a factor of 2.
+
+    Raises:
+        UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
+
+    Example:
+        crop = random_resized_crop(224, area=(0.25, 1.0))
+
+        def image_and_label(features, seed):
+            return crop(features, seed), features["image/class/label"]
+
+        batches = make_batches(data["train"], image_and_label, batch_size=256, seed=7)
     """
     height, width = image_size(size)
-    check_range("area", area, 1.0)
-    check_range("aspect_ratio", aspect_ratio, math.inf)
-
+    check_ranges(area, aspect_ratio)
     draw = random_windows(area, aspect_ratio)
 
     def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
@@ -61,7 +71,7 @@ def random_resized_crop(
 
 
 def random_windows(
-    area: tuple[float, float], aspect_ratio: tuple[float, float]
+    area: tuple[float, float] = AREA, aspect_ratio: tuple[float, float] = ASPECT_RATIO
 ) -> Callable[[tf.Tensor], tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]]:
     """From a seed, int64 [2], to a function and to one more number of 0..1, float32 [], to flip by.
 
@@ -70,7 +80,7 @@ def random_windows(
     """
     low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
     # Columns of numbers: shares, logarithms of half the aspect ratio, the place of the window (top, left), the coin.
-    counts = [_ATTEMPTS, _ATTEMPTS, 2, 1]
+    counts = [ATTEMPTS, ATTEMPTS, 2, 1]
     least = np.repeat([area[0], low, 0.0, 0.0], counts)[:, None].astype(np.float32)
     spans = np.repeat([area[1] - area[0], high - low, 1.0, 1.0], counts)[:, None].astype(np.float32)
     halves = np.array([[-1.0, 1.0]], np.float32)  # height and width
@@ -78,7 +88,7 @@ def random_windows(
 
     def draw(seed: tf.Tensor) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
         # As tf.random.stateless_uniform does, without its checks.
-        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant(_OWN_KEY, tf.int64))
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant([OWN_KEY, 0], tf.int64))
         uniform = tf.raw_ops.StatelessRandomUniformV2(
             shape=least.shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.float32
         )
@@ -94,7 +104,7 @@ def random_windows(
             first = tf.argmax(fits)
             extent = tf.gather(candidates, first)
             # The largest one lies in the middle, the others anywhere.
-            begin = tf.floor((size[0] - extent + 1) * tf.where(first == _ATTEMPTS, 0.5, tf.reshape(place, [2])))
+            begin = tf.floor((size[0] - extent + 1) * tf.where(first == ATTEMPTS, 0.5, tf.reshape(place, [2])))
             return tf.cast(tf.concat([begin, extent], 0), tf.int32)
 
         return window, tf.reshape(coin, [])
@@ -105,11 +115,22 @@ def random_windows(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> ImageTransform:
     """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
-    The window is the largest with the aspect ratio of `size`, times `crop_fraction`, centred. With the default 0.875 it
-    is what is left of an image resized so that it just covers 256 x 256, of which the middle 224 x 224 are cut.
-    `antialias` as for `random_resized_crop`.
+    Gives uint8 [height, width, 3]. The window is the largest with the aspect ratio of `size`, times `crop_fraction`,
+    centred.
 
-    Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1.
+    Args:
+        size: pixels, one side or (height, width).
+        crop_fraction: more than 0, at most 1. 0.875 is what is left of an image resized so that it just covers
+            256 x 256, of which the middle 224 x 224 are cut.
+        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
+            than decoding; without it, shrinking aliases by less than a factor of 2.
+
+    Raises:
+        UsageError: for a size that is not positive, and for a fraction that is not within 0..1.
+
+    Example:
+        crop = resize_center_crop(224)
+        images = make_batches(data["validation"], crop, batch_size=256, order="stored", drop_remainder=False)
     """
     height, width = image_size(size)
     if not 0 < crop_fraction <= 1:
@@ -130,14 +151,23 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 
 
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> ImageTransform:
-    """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground of value `fill`.
+    """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
 
-    An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at
-    least 1, with (height - h') // 2 rows of ground above and (width - w') // 2 columns to the left. Boxes have to
-    follow: a caller computes that from `image/height` and `image/width`. The seed is not used. `antialias` as for
-    `random_resized_crop`.
+    Gives uint8 [height, width, 3]. An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels with
+    s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of ground above and
+    (width - w') // 2 columns to the left. Boxes have to follow: compute that from `image/height` and `image/width`.
 
-    Raises UsageError for a size that is not positive, and for a fill that is not within 0..255.
+    Args:
+        size: pixels, one side or (height, width).
+        fill: the ground's value in all channels, 0 to 255.
+        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
+            than decoding; without it, shrinking aliases by less than a factor of 2.
+
+    Raises:
+        UsageError: for a size that is not positive, and for a fill that is not within 0..255.
+
+    Example:
+        images = make_batches(data["train"], letterbox(512, fill=128), batch_size=16)
     """
     height, width = image_size(size)
     if not 0 <= fill <= 255:

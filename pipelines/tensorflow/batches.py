@@ -1,6 +1,6 @@
 """Batches of a split, as tf.data: the general form, and the one for training a classifier.
 
-The pipeline itself is `assembly.assemble_batches`; the orders are explained in `order`.
+The pipeline itself is `assembly.assemble_batches`; the orders are explained in `orders.choices`.
 """
 
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ import tensorflow as tf
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.pipelines.arguments import Size, at_least, image_and_label_keys
-from shardfeed.pipelines.caching.cache import CacheLike, cached
-from shardfeed.pipelines.orders.choose_order import OrderName, Weights, order_samples
+from shardfeed.pipelines.orders.choices import OrderLike
+from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.assembly import Damaged, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, random_resized_crop
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL
@@ -25,43 +25,60 @@ def train_batches(
     batch_size: int,
     image_size: Size,
     seed: int = 0,
-    order: OrderName | None = None,
+    order: OrderLike | None = None,
     label: str = LABEL,
-    balance: str | None = None,
-    weights: Weights | None = None,
-    repeat: bool = False,
-    start_step: int = 0,
-    cache: CacheLike | None = None,
+    start_step: int | None = None,
     damaged: Skip | None = None,
-    shuffle_buffer: int | None = None,
     parallelism: int | None = None,
-    prefetch: int = 2,
 ) -> tf.data.Dataset:
-    """Batches for `model.fit`: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
+    """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
 
-    Each image is cut by `random_resized_crop(image_size)`; for any other transform use `make_batches`, where the
-    arguments are explained. `label` names a feature with one number a record.
+    Each image is cut by `random_resized_crop(image_size)`. An epoch has every sample once, unless the order draws them
+    by class, but for the last `len(samples) % batch_size` of its order: left out, other ones each time. Cardinality is
+    asserted: the steps of an epoch, or infinite.
 
-    Each iteration is an epoch in another order: every sample once (unless they are drawn by weight), except the last
-    `len(samples) % batch_size` of that order, which are left out, other ones each epoch. With `repeat` the epochs
-    follow each other without end.
+    With the same `seed`, order (any but "stream") and batch size, iteration i of a dataset that ends, an endless one
+    from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples and crops. Iterations are
+    counted from 0, as they begin, by each dataset object: `fit(..., epochs=3)` trains on epochs 0, 1 and 2. Under a
+    `tf.distribute` strategy `fit` begins one iteration more, to build the model, and trains on 1, 2 and 3; `distribute`
+    counts steps, and begins with epoch 0. The "stream" order is TensorFlow's own: its epochs that end are numbered by
+    a generator seeded with `seed`, so two such datasets agree with each other, not with an endless one.
+
+    Args:
+        samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
+        batch_size: samples of a batch.
+        image_size: of the crops, in pixels: one side, or (height, width).
+        seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
+        order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
+            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+        label: key of a feature with one number a record.
+        start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
+            endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
+            nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; another
+            sample of the step comes twice in the stead of each. None: the first damaged record raises.
+        parallelism: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+
+    Raises:
+        UsageError: for no samples, a batch that an epoch cannot fill, a label or an order that there is not, and values
+            out of range.
+        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+
+    Example:
+        data = shardfeed.open("flowers")
+        batches = train_batches(data["train"], batch_size=256, image_size=224, seed=7)
+        model.fit(batches, epochs=3)
     """
     return make_batches(
         samples,
         labelled(random_resized_crop(image_size), label),
         batch_size=batch_size,
-        order=order,
         seed=seed,
-        balance=balance,
-        weights=weights,
-        repeat=repeat,
+        order=order,
         start_step=start_step,
         keys=image_and_label_keys(samples.schema, label),
-        cache=cache,
         damaged=damaged,
-        shuffle_buffer=shuffle_buffer,
         parallelism=parallelism,
-        prefetch=prefetch,
     )
 
 
@@ -70,89 +87,75 @@ def make_batches(
     transform: Transform,
     *,
     batch_size: int,
-    order: OrderName | None = None,
     seed: int = 0,
-    balance: str | None = None,
-    weights: Weights | None = None,
-    repeat: bool = False,
-    start_step: int = 0,
+    order: OrderLike | None = None,
+    start_step: int | None = None,
     drop_remainder: bool = True,
     pad: float | None = None,
     keys: Iterable[str] | None = None,
-    epoch_samples: int | None = None,
-    cache: CacheLike | None = None,
     damaged: Skip | None = None,
-    shuffle_buffer: int | None = None,
     parallelism: int | None = None,
-    prefetch: int = 2,
 ) -> tf.data.Dataset:
-    """Batches of what `transform(features, seed)` makes of each of `samples`, a split or a `mix`; cardinality asserted.
+    """Batches of what `transform(features, seed)` makes of each sample: any features, any nest of tensors.
 
-    `features` holds those named by `keys` (all of the schema, unless given): scalars, and 1-D tensors [n] for ragged
-    ones; `image/format` is a constant where all images of the split have the same. `seed` is int64 [2], the sample's
-    own in this epoch, for `tf.random.stateless_*`.
+    With the same `seed`, order (any but "stream") and batch size, iteration i of a dataset that ends, an endless one
+    from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples, and the same seeds for
+    them. Iterations are counted from 0, as they begin, by each dataset object. Under a `tf.distribute` strategy `fit`
+    begins one more, to build the model, so that it trains on epochs 1, 2... Epochs of "stream" that end are numbered
+    by a generator seeded with `seed`; "stored" does not change from one to the next.
 
-    Which sample comes when:
+    Args:
+        samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
+        transform: from a sample's features and its seed to tensors of one shape for all samples, or of varying shape
+            with `pad`. Features: a dict by key of scalars, and of 1-D tensors [n] for ragged ones; `image/format` is a
+            constant where all images have the same. Seed: int64 [2], the sample's own in this epoch, for
+            `tf.random.stateless_*`. It is traced once, as a function for `Dataset.map`.
+        batch_size: samples of a batch.
+        seed: 0 to 2^63 - 1; of the order and of the samples' seeds. `tf.random.set_seed` changes nothing.
+        order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
+            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+        start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
+            endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
+            nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
+        drop_remainder: samples that would not fill an epoch's last batch are left out. False: that batch is smaller;
+            only for epochs that end, and not where samples are drawn by class or by part.
+        pad: a number that components whose shape varies are padded with, at their ends, to the longest of the batch;
+            strings with "". None: shapes do not vary.
+        keys: the features to parse. None: all of the schema.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Another
+            sample of the step comes twice in the stead of each; with `drop_remainder=False` none does, and the
+            cardinality is unknown. None: the first damaged record raises.
+        parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
 
-    `order`: "stream" shuffles shards, then `shuffle_buffer` records at a time, and reads in sequence. "global" is a
-    permutation of all samples, read by position. "blocks" permutes blocks of about a megabyte, then `shuffle_buffer`
-    records at a time. "stored" does not shuffle. Unless given, it is "stream", or "global" for what has no stream:
-    weights, a mixture, a selection.
-    `seed`: 0 to 2^63 - 1; iteration i of two datasets made with the same arguments gives the same batches, whatever
-    `tf.random.set_seed` says.
-    `balance`: "class", or a label feature's key: each class gets the same share of each batch, rounded down or up; a
-    class is gone through to its end before any of its samples comes again. `weights`: the classes' shares, by name, or
-    in their order; 0 leaves a class out.
-    `repeat`: epochs 0, 1, 2... follow each other in one endless iteration, which starts each time with batch
-    `start_step`, counted from the first of epoch 0: exactly that of the run without a start. That costs nothing, but
-    for "stream", where up to an epoch is read, not decoded, to get there.
-    `epoch_samples`: how many samples, from the start of its order, make an epoch; unless given, as many as there are.
-    `drop_remainder`: those that would not fill an epoch's last batch are left out; otherwise that batch is smaller.
+    Raises:
+        UsageError: for no samples, a batch that an epoch cannot fill, a key or an order that there is not, shapes that
+            vary without `pad`, and values out of range.
+        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 
-    `cache`: a directory on a faster disk or in /dev/shm, or a `Cache`: the shards are copied there once, as they are or
-    decoded, and read there.
+    Example:
+        def boxes_and_image(features, seed):
+            return letterbox(512)(features, seed), features["image/object/bbox/ymin"]
 
-    `damaged`: a record whose CRC is wrong raises, unless a `Skip` is given: `damaged=Skip(10)` leaves out 10 records,
-    says which, and raises at the next. Another sample of the same step comes twice in its stead, so that steps and
-    positions stay what they are; with `drop_remainder=False` none does, and the cardinality is unknown.
-
-    `pad`: None where all samples have one, static shape; else components whose shape varies are padded at their end to
-    the batch's longest with this number, strings with "".
-    `shuffle_buffer`: records; unless given, 16,384, fewer where that takes more than a quarter of the memory granted,
-    and a quarter of that for "blocks", which take up to five times as much while one window is read and another used.
-    It decides the order: give it to have the same order on a smaller machine.
-    `parallelism`: samples transformed, and shards or batches read, at once; unless given, the CPUs granted.
-    `prefetch`: batches made ahead.
-
-    Raises UsageError for an empty split, a batch that the split cannot fill, and arguments that cannot be meant; for a
-    cache, what `cached` raises.
+        batches = make_batches(data["train"], boxes_and_image, batch_size=16, pad=0, order="global")
     """
     arranged, chosen = order_samples(
-        cached(samples, cache),
-        batch_size=batch_size,
-        order=order,
-        seed=seed,
-        balance=balance,
-        weights=weights,
-        epoch_samples=epoch_samples,
-        drop_remainder=drop_remainder,
-        shuffle_buffer=shuffle_buffer,
+        samples, batch_size=batch_size, seed=seed, order=order, drop_remainder=drop_remainder
     )
-    if repeat and not drop_remainder:
-        raise UsageError("repeat", "got True with drop_remainder=False: epochs end within a batch", "use one of them")
-    if at_least("start_step", start_step, 0) and not repeat:
-        raise UsageError("start_step", f"got {start_step} without repeat: an epoch starts with its first batch")
+    if start_step is not None:
+        start_step = at_least("start_step", start_step, 0)
+        if not drop_remainder:
+            problem = f"got {start_step} with drop_remainder=False: epochs end within a batch"
+            raise UsageError("start_step", problem, "use one of them")
     return assemble_batches(
         arranged,
         chosen,
         transform,
-        repeat=repeat,
         start_step=start_step,
         pad=pad,
         keys=keys,
-        damaged=Damaged(damaged, fill=drop_remainder) if damaged is not None else None,
+        damaged=damaged,
+        fill=drop_remainder,
         parallelism=threads(parallelism),
-        prefetch=at_least("prefetch", prefetch, 1),
     )
 
 

@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_or_transform
-from shardfeed.pipelines.caching.cache import CacheLike, cached
-from shardfeed.pipelines.orders.choose_order import OrderName, Weights, order_samples
+from shardfeed.pipelines.orders.choices import OrderLike
+from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.assembly import Damaged, Share, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import Share, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.batches import labelled, threads
 from shardfeed.readers.skip import Skip
@@ -47,7 +47,8 @@ class Feed:
     def at(self, start: int | str | bytes) -> "Feed":
         """The same batches from another step on: a number, or what `position` gave.
 
-        Raises OrderMismatchError for a position of a feed with other data, seed or global batch size.
+        Raises OrderMismatchError for a position of a feed with other data, seed or global batch size, IntegrityError
+        for text that is none, UsageError for a number below 0.
         """
         if isinstance(start, str | bytes):
             position = Position.from_json(start)
@@ -68,53 +69,59 @@ def distribute(
     image_size: Size | None = None,
     transform: Transform | None = None,
     seed: int = 0,
-    order: OrderName | None = None,
+    order: OrderLike | None = None,
     label: str = LABEL,
-    balance: str | None = None,
-    weights: Weights | None = None,
-    epoch_samples: int | None = None,
-    start_step: int = 0,
     pad: float | None = None,
-    cache: CacheLike | None = None,
     damaged: Skip | None = None,
-    shuffle_buffer: int | None = None,
     parallelism: int | None = None,
-    prefetch: int = 2,
 ) -> Feed:
-    """Training batches of `samples` for all replicas of `strategy`, on one machine or on several workers.
+    """Training batches for all replicas of a strategy, on one machine or on several workers, without end.
 
-    `batch_size` is the global one: each replica gets `batch_size / strategy.num_replicas_in_sync` samples a step.
-    With `image_size` the batches are those of `train_batches`, (images uint8, labels int64); with `transform`
-    instead they are what that gives, as in `make_batches`, where the other arguments are explained. `prefetch` counts
-    per-replica batches. `tf.distribute.get_strategy()` is the strategy of one device.
+    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b]), each image cut by
+    `random_resized_crop(image_size)`; with `transform`, what that gives. b is `batch_size / replicas`.
 
-    The same seed and global batch give the same samples in each step for any number of replicas. Under several input
-    pipelines (workers of a MultiWorkerMirroredStrategy) each takes its part of each step, so that this
-    holds for any number of workers too; but with the stream order each worker streams a part of the split of its own,
-    and which samples meet in a step depends on the number of workers.
+    The same seed, order and global batch size give the same samples in each step for any number of replicas, and of
+    workers: epoch i is that of `train_batches` and of `torch_loader`. But with "stream" each worker (of a
+    MultiWorkerMirroredStrategy) streams a part of the split of its own, so that which samples meet in a step depends on
+    their number. `feed.at(step)` starts elsewhere; `feed.position(step)` is what to keep beside a model.
 
-    Raises UsageError as `make_batches` does, when the replicas cannot share a batch evenly, and unless exactly one of
-    `image_size` and `transform` is given.
+    Args:
+        strategy: of `tf.distribute`; `tf.distribute.get_strategy()` is that of one device.
+        samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
+        batch_size: of all replicas together, a multiple of their number.
+        image_size: of the crops, in pixels: one side, or (height, width).
+        transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
+            ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
+        seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
+        order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
+            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+        label: with `image_size`, key of a feature with one number a record.
+        pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
+            batch; strings with "". None: shapes do not vary.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; another
+            sample of the step comes twice in the stead of each. None: the first damaged record raises.
+        parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+
+    Raises:
+        UsageError: for no samples, a batch that an epoch cannot fill or the replicas cannot share evenly, a label or an
+            order that there is not, values out of range, and unless exactly one of `image_size` and `transform` is
+            given.
+
+    Example:
+        strategy = tf.distribute.MirroredStrategy()
+        feed = distribute(strategy, data["train"], batch_size=512, image_size=224, seed=7)
+        model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=3)
     """
     keys, transform = image_or_transform(
         samples.schema, image_size, transform, lambda size: labelled(random_resized_crop(size), label), label
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
-    arranged, chosen = order_samples(
-        cached(samples, cache),
-        batch_size=batch_size,
-        order=order,
-        seed=seed,
-        balance=balance,
-        weights=weights,
-        epoch_samples=epoch_samples,
-        shuffle_buffer=shuffle_buffer,
-    )
+    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     pipelines = input_pipelines(strategy)
     if isinstance(chosen, StreamOrder):
         chosen = replace(chosen, parts=pipelines)
-    at_once, ahead = threads(parallelism), at_least("prefetch", prefetch, 1)
+    at_once = threads(parallelism)
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -127,19 +134,17 @@ def distribute(
                 arranged,
                 chosen,
                 transform,
-                repeat=True,
                 start_step=start,
                 share=pipeline_share(context, replicas),
                 pad=pad,
                 keys=keys,
-                damaged=Damaged(damaged, fill=True) if damaged is not None else None,
+                damaged=damaged,
                 parallelism=at_once,
-                prefetch=ahead,
             )
 
         return strategy.distribute_datasets_from_function(replica_batches)
 
-    return Feed(chosen, at_least("start_step", start_step, 0), build)
+    return Feed(chosen, 0, build)
 
 
 def input_pipelines(strategy: tf.distribute.Strategy) -> int:

@@ -8,11 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_and_label_keys, image_or_transform
-from shardfeed.pipelines.caching.cache import CacheLike, cached
+from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys, image_or_transform
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
-from shardfeed.pipelines.tensorflow.assembly import Damaged, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.pipelines.tensorflow.batches import labelled, make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
@@ -28,23 +27,36 @@ def eval_batches(
     image_size: Size,
     label: str = LABEL,
     replicas: int = 1,
-    cache: CacheLike | None = None,
     damaged: Skip | None = None,
     parallelism: int | None = None,
-    prefetch: int = 2,
 ) -> tf.data.Dataset:
     """Batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
-    (images uint8 [b, height, width, 3], labels int64 [b]); b is `batch_size`, less in the last batch. Each image
-    is cut by `resize_center_crop(image_size)`; for any other transform use
-    `make_batches(..., order="stored", drop_remainder=False)`, which explains the other arguments.
+    (images uint8 [b, height, width, 3], labels int64 [b]), each image cut by `resize_center_crop(image_size)`; b is
+    `batch_size`, less in the last batch. For any other transform there is
+    `make_batches(split, transform, order="stored", drop_remainder=False, ...)`.
 
-    `replicas`: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
-    out each batch among the replicas, so `batch_size` is the global one, and the last two batches may be of other
-    sizes (`last_batches`) where a replica would get an empty one.
+    Args:
+        split: of `shardfeed.open(...)`, or a part of one.
+        batch_size: samples of a batch, of all replicas together.
+        image_size: of the crops, in pixels: one side, or (height, width).
+        label: key of a feature with one number a record.
+        replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
+            out each batch among the replicas, and the last two batches may be of other sizes (`last_batches`) where a
+            replica would get an empty one.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
+            cardinality is then unknown. None: the first damaged record raises.
+        parallelism: samples decoded, and batches read, at once, 1 or more. None: the CPUs granted.
 
-    Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of `replicas`,
-    and a split with fewer samples than replicas.
+    Raises:
+        UsageError: for no samples, a label that is not there, a batch size that is not a multiple of `replicas`, a
+            split with fewer samples than replicas, and values out of range.
+        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+
+    Example:
+        validation = eval_batches(data["validation"], batch_size=256, image_size=224)
+        model.fit(batches, validation_data=validation, epochs=3)
+        model.evaluate(validation)
     """
     transform = labelled(resize_center_crop(image_size), label)
     keys = image_and_label_keys(split.schema, label)
@@ -59,11 +71,9 @@ def eval_batches(
             keys=keys,
             damaged=damaged,
             parallelism=parallelism,
-            prefetch=prefetch,
         )
 
     check_shared_batch(batch_size, replicas)
-    split = cached(split, cache)
     if replicas == 1:
         return stored(split, batch_size)
     if len(split) < replicas:
@@ -124,39 +134,53 @@ def distribute_eval(
     transform: Transform | None = None,
     label: str = LABEL,
     pad: float | None = None,
-    cache: CacheLike | None = None,
     damaged: Skip | None = None,
     parallelism: int | None = None,
-    prefetch: int = 2,
 ) -> EvalFeed:
-    """Batches for evaluation in a loop of your own, for all replicas of `strategy`, on one machine or on several.
+    """Batches for evaluation in a loop of your own, for all replicas of a strategy, on one machine or on several.
 
     With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cut by
     `resize_center_crop(image_size)`; with `transform` instead, (what that gives, mask). In every step each replica
-    has b = `batch_size / strategy.num_replicas_in_sync` samples, and all have as many steps. Each sample of the split
-    stands under a True exactly once, over all replicas and steps. Under False are samples that come again to
-    fill the last step: real ones, so that any model can digest them, and to be left out of every sum.
+    has b = `batch_size / replicas` samples, and all have as many steps. Each sample of the split stands under a True
+    exactly once, over all replicas and steps. Under False are samples that come again to fill the last step: real
+    ones, so that any model can digest them, and to be left out of every sum. So are those that stand in for damaged
+    ones. Keras's `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches`.
 
-    A damaged record that a `Skip` leaves out stands under a False too, as another one's copy.
+    Args:
+        strategy: of `tf.distribute`; `tf.distribute.get_strategy()` is that of one device.
+        split: of `shardfeed.open(...)`, or a part of one.
+        batch_size: of all replicas together, a multiple of their number.
+        image_size: of the crops, in pixels: one side, or (height, width).
+        transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
+            ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
+        label: with `image_size`, key of a feature with one number a record.
+        pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
+            batch; strings with "". None: shapes do not vary.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
+            first damaged record raises.
+        parallelism: samples transformed, and batches read, at once, 1 or more. None: the CPUs granted.
 
-    `pad`, `cache`, `damaged`, `parallelism` and `prefetch` as in `make_batches`; `prefetch` counts per-replica batches.
-    Keras's `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches(..., replicas=)`.
+    Raises:
+        UsageError: for no samples, a label that is not there, a batch size that is not a multiple of the replicas,
+            workers with different numbers of them, values out of range, and unless exactly one of `image_size` and
+            `transform` is given.
 
-    Raises UsageError for an empty split, a label that is not there, a batch size that is not a multiple of the
-    replicas, workers with different numbers of them, and unless exactly one of `image_size` and `transform` is given.
+    Example:
+        feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)
+        for images, labels, mask in feed.batches:  # feed.steps of them
+            right += strategy.reduce("SUM", strategy.run(count_right, (images, labels, mask)), axis=None)
     """
     keys, sample = image_or_transform(
         split.schema, image_size, transform, lambda size: labelled(resize_center_crop(size), label), label
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
-    split = cached(split, cache)
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     order = replace(stored, epoch_samples=stored.steps_per_epoch * stored.batch_size)
     # What fills the last step is in its second pass or a later one, and the seed is a function of the pass.
     first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
-    at_once, ahead = threads(parallelism), at_least("prefetch", prefetch, 1)
+    at_once = threads(parallelism)
 
     def masked(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
         mask = tf.equal(seed[0], first_pass)
@@ -168,13 +192,12 @@ def distribute_eval(
             split,
             order,
             masked,
-            repeat=False,
+            start_step=None,
             share=pipeline_share(context, replicas),
             pad=pad,
             keys=keys,
-            damaged=Damaged(damaged, fill=True) if damaged is not None else None,
+            damaged=damaged,
             parallelism=at_once,
-            prefetch=ahead,
         )
 
     return EvalFeed(strategy.distribute_datasets_from_function(replica_batches), order.steps_per_epoch)

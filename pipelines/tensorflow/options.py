@@ -4,20 +4,15 @@ TensorFlow looks at the host: its thread pools count every core of the machine a
 machine's free memory, also in a container that was granted a tenth of both.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+import tensorflow as tf
 
 
-def data_options(cpus: int) -> "tf.data.Options":
+def data_options(cpus: int) -> tf.data.Options:
     """Options of a pipeline whose parallelism and buffers are explicit: `cpus` threads of its own, nothing tuned.
 
     Autotuning off: its thread delays the end of an iterator by up to seconds an epoch, it reads the host's memory, and
     with explicit numbers it has nothing to find. Deterministic: the same samples in the same order on any machine.
     """
-    import tensorflow as tf
-
     options = tf.data.Options()
     options.autotune.enabled = False
     options.deterministic = True

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.loaders import torch_loader as torch_loader
     from shardfeed.pipelines.torch.loading import SampleLoader as SampleLoader
     from shardfeed.pipelines.torch.loading import TorchLoader as TorchLoader
+    from shardfeed.pipelines.torch.ranks import Ranks as Ranks
+    from shardfeed.pipelines.torch.workers import Workers as Workers
 
 __all__, __getattr__ = lazy_names(
     __name__,
@@ -27,5 +29,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.pipelines.torch.images": ("decode_image", "random_resized_crop", "resize_center_crop"),
         "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader"),
         "shardfeed.pipelines.torch.loading": ("SampleLoader", "TorchLoader"),
+        "shardfeed.pipelines.torch.ranks": ("Ranks",),
+        "shardfeed.pipelines.torch.workers": ("Workers",),
     },
 )

@@ -6,7 +6,7 @@ device has the step to do that was queued before.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.nests import map_leaves
 from shardfeed.pipelines.torch.collate import writable
 from shardfeed.pipelines.torch.loading import TorchLoader
 
@@ -34,7 +35,7 @@ class DeviceFeed:
 
     def __iter__(self) -> Iterator[Any]:
         loader = self.loader
-        if isinstance(loader, TorchLoader) and loader.repeat and self._step is not None and loader.step == self._drawn:
+        if isinstance(loader, TorchLoader) and loader.endless and self._step is not None and loader.step == self._drawn:
             # What was ahead when the iteration before was left comes again, unless the loader was moved since.
             loader.step = self._step
         batches = self._on_device(iter(loader))
@@ -52,10 +53,10 @@ class DeviceFeed:
         for batch in batches:
             step = self._drawn = getattr(self.loader, "step", None)
             if stream is None:
-                yield _each(batch, self._moved), None, step
+                yield map_leaves(batch, _on_tensors(self._moved)), None, step
                 continue
             with torch.cuda.stream(stream):
-                moved = _each(batch, self._moved)
+                moved = map_leaves(batch, _on_tensors(self._moved))
                 event = torch.cuda.Event()
                 event.record(stream)
             yield moved, event, step
@@ -70,7 +71,7 @@ class DeviceFeed:
             current = torch.cuda.current_stream(self.device)
             current.wait_event(event)
             # Its memory must not go to the next copy while this stream still reads it.
-            _each(batch, lambda tensor: tensor.record_stream(current))
+            map_leaves(batch, _on_tensors(lambda tensor: tensor.record_stream(current)))
         self._step = step
         return batch
 
@@ -100,20 +101,30 @@ def to_device(
     std: Sequence[float] | None = None,
     dtype: torch.dtype | None = None,
 ) -> DeviceFeed:
-    """The batches of any loader with their tensors on `device`, `ahead` of them copied before they are asked for.
+    """The batches of any loader with their tensors on a device, some of them copied before they are asked for.
 
-    `loader` may give NumPy arrays too, as the prefetchers' batches have them: they become tensors.
-    Images, which are 4-D uint8 tensors [b, channels, height, width], become (image / 255 - mean) / std there, of
-    `dtype`, in the memory format that they have: channels-last from `torch_loader`. `mean`, `std`: one number for each
-    channel, as torchvision gives them (0.485, 0.456, 0.406); 0 and 1 where only `dtype` is given. `dtype`: float32
-    unless given. Without any of the three, images stay uint8, and nothing is computed. Other tensors are copied as
-    they are.
+    Images, which are 4-D uint8 tensors [b, channels, height, width], become (image / 255 - mean) / std there, in the
+    memory format that they have: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay
+    uint8, and nothing is computed. Other tensors are copied as they are, NumPy arrays become tensors. Copies are from
+    pinned memory; what the loader has not pinned is pinned here. On the CPU, and on devices other than CUDA's, batches
+    are moved and normalised without a stream.
 
-    Copies are from pinned memory; what the loader has not pinned is pinned here. On the CPU, and on devices other than
-    CUDA's, batches are moved and normalised without a stream.
+    Args:
+        loader: of PyTorch, or any iterable of batches, tensors or arrays or a nest of them.
+        device: "cuda:0", say.
+        ahead: batches copied before they are asked for, 1 or more.
+        mean: one number for each channel, as torchvision gives them (0.485, 0.456, 0.406); with `std`. None: 0.
+        std: one number for each channel; with `mean`. None: 1.
+        dtype: of floats. None: float32 where there is a `mean`.
 
-    Raises UsageError for `mean` without `std` or the other way round, or of another length, and for a dtype that is not
-    of floats; when a batch comes, for images that have another number of channels than `mean`.
+    Raises:
+        UsageError: for `mean` without `std` or the other way round, or of another length, and for a dtype that is not
+            of floats; when a batch comes, for images that have another number of channels than `mean`.
+
+    Example:
+        loader = torch_loader(data["train"], batch_size=256, image_size=224, seed=7)
+        for images, labels in to_device(loader, "cuda", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)):
+            loss = criterion(model(images), labels)
     """
     if (mean is None) != (std is None) or (mean is not None and std is not None and len(mean) != len(std)):
         raise UsageError("mean, std", "expected both, with as many numbers, or none")
@@ -139,15 +150,14 @@ def to_device(
     return DeviceFeed(loader, target, at_least("ahead", ahead, 1), normalise)
 
 
-def _each(nest: Any, function: Callable[[torch.Tensor], Any]) -> Any:
-    """The nest with each of its tensors and arrays put through `function`; what is neither stays."""
-    if isinstance(nest, torch.Tensor):
-        return function(nest)
-    if isinstance(nest, np.ndarray) and nest.dtype.kind in "biufc":
-        return function(torch.from_numpy(writable(nest)))
-    if isinstance(nest, Mapping):
-        return {key: _each(value, function) for key, value in nest.items()}
-    if isinstance(nest, tuple | list):
-        parts = [_each(value, function) for value in nest]
-        return type(nest)(*parts) if hasattr(nest, "_fields") else type(nest)(parts)
-    return nest
+def _on_tensors(function: Callable[[torch.Tensor], Any]) -> Callable[[Any], Any]:
+    """`function` for the leaves of a batch that are tensors, or arrays of numbers, which become tensors."""
+
+    def on_leaf(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return function(leaf)
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
+            return function(torch.from_numpy(writable(leaf)))
+        return leaf
+
+    return on_leaf

@@ -11,7 +11,6 @@ that. The rest is PyTorch's bilinear resize with antialiasing, as torchvision do
 """
 
 import io
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +21,17 @@ import torch
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.pipelines.arguments import Size, check_range, image_size
-from shardfeed.pipelines.torch.windows import RandomWindow, SampleSeed, Window, center_window, sample_seeds
+from shardfeed.pipelines.arguments import Size, image_size
+from shardfeed.pipelines.windows import (
+    AREA,
+    ASPECT_RATIO,
+    RandomWindow,
+    SampleSeed,
+    Window,
+    center_window,
+    check_ranges,
+    sample_seeds,
+)
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 ImageTransform = Callable[[Mapping[str, Any], int], torch.Tensor]
@@ -38,28 +46,44 @@ _SCAN, _END = 0xDA, b"\xff\xd9"
 def random_resized_crop(
     size: Size,
     *,
-    area: tuple[float, float] = (0.08, 1.0),
-    aspect_ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    area: tuple[float, float] = AREA,
+    aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
 ) -> ImageTransform:
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
-    The same window as `pipelines.random_resized_crop` cuts for the same seed, where the arguments are explained too;
-    resized with antialiasing. Gives uint8 [3, height, width], and pickles.
+    Gives uint8 [3, height, width], resized with antialiasing, and pickles. The same seed cuts the same window, here
+    and with TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
-    Raises UsageError for a size that is not positive, and for a range that is empty or out of bounds.
+    Args:
+        size: pixels, one side or (height, width).
+        area: the window's share of the image, (least, most) within 0..1, drawn evenly.
+        aspect_ratio: its width over its height, (least, most), drawn evenly on a logarithmic scale. Where ten draws do
+            not fit into the image (a very long one), the window is the largest one in its middle with an aspect ratio
+            in that range.
+        flip: mirror left and right, half of the time.
+
+    Raises:
+        UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
+
+    Example:
+        crop = random_resized_crop(224, area=(0.25, 1.0))
+        loader = torch_loader(data["train"], batch_size=256, transform=crop, seed=7)
     """
-    check_range("area", area, 1.0)
-    check_range("aspect_ratio", aspect_ratio, math.inf)
+    check_ranges(area, aspect_ratio)
     return _RandomResizedCrop(image_size(size), RandomWindow(area, aspect_ratio), flip)
 
 
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> ImageTransform:
-    """The middle of the image, resized to `size`: the usual crop of evaluation, as `pipelines.resize_center_crop`.
+    """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
-    Resized with antialiasing. Gives uint8 [3, height, width], and pickles. The seed is not used.
+    Gives uint8 [3, height, width], resized with antialiasing, and pickles. The window is the largest with the aspect
+    ratio of `size`, times `crop_fraction`, centred: with 0.875 what is left of an image resized so that it just covers
+    256 x 256, of which the middle 224 x 224 are cut.
 
     Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1.
+
+        loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
     """
     if not 0 < crop_fraction <= 1:
         raise UsageError("crop_fraction", f"got {crop_fraction!r}, expected more than 0, at most 1")

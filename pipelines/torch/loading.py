@@ -4,7 +4,6 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader
 
 from shardfeed.errors import UsageError
@@ -12,7 +11,7 @@ from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, Undelivered
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps
-from shardfeed.pipelines.torch.workers import Workers, shared_memory_check
+from shardfeed.pipelines.torch.workers import Planned, shared_memory_check
 from shardfeed.readers.skip import Skip
 
 _END = object()
@@ -34,22 +33,20 @@ class SampleLoader(DataLoader[Any]):
         *,
         pad: float | None,
         damaged: Skip | None,
-        workers: Workers,
+        workers: Planned,
         local_ranks: int,
-        pin_memory: bool | None,
-        multiprocessing_context: str | None,
     ) -> None:
         collate = Collate(pad)
         super().__init__(
             dataset,
             batch_sampler=sampler,
-            num_workers=workers.number,
+            num_workers=workers.count,
             collate_fn=collate,
-            pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
-            multiprocessing_context=multiprocessing_context if workers.number else None,
-            prefetch_factor=workers.prefetch if workers.number else None,
+            pin_memory=workers.pin_memory,
+            multiprocessing_context=workers.start_method if workers.count else None,
+            prefetch_factor=workers.prefetch if workers.count else None,
             worker_init_fn=_begin_worker,
-            persistent_workers=workers.number > 0,  # else each epoch begins with starting them
+            persistent_workers=workers.count > 0,  # else each epoch begins with starting them
         )
         self._damaged, self._workers, self._local_ranks, self._collate = damaged, workers, local_ranks, collate
         self._iteration: object = None  # the one that may go on
@@ -95,14 +92,14 @@ class TorchLoader(SampleLoader):
     """A DataLoader whose every iteration is the next epoch, and whose state is the number of batches taken from it.
 
     `order` says which samples each step has. `step`: batches that were handed out, of all epochs, counted on the way,
-    whatever the workers have made ahead. `repeat`: an iteration has no end. One that gave a batch and is left before
-    its end counts as an epoch: the next one begins another. Made by `torch_loader`.
+    whatever the workers have made ahead. `endless`: an iteration has no end, as with a `start_step`. One that gave a
+    batch and is left before its end counts as an epoch: the next one begins another. Made by `torch_loader`.
     """
 
-    def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int, repeat: bool, **options: Any) -> None:
+    def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int | None, **options: Any) -> None:
         super().__init__(dataset, sampler, **options)
-        self.order, self.step = sampler.order, start_step
-        self.repeat = repeat
+        self.order, self.step = sampler.order, start_step or 0
+        self.endless = start_step is not None
         self._begun: int | None = None  # the epoch of the last batch, unless a state was loaded since
 
     @property
@@ -116,7 +113,7 @@ class TorchLoader(SampleLoader):
         return self.step // self.order.steps_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
-        if self._begun == self.epoch and not self.repeat:
+        if self._begun == self.epoch and not self.endless:
             self.step = (self.epoch + 1) * self.steps_per_epoch
         assert isinstance(self.batch_sampler, Steps)
         self.batch_sampler.start = self.step

@@ -1,37 +1,55 @@
 """Which of how many processes this is: by torch.distributed, or by the environment that torchrun makes."""
 
 import os
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch.distributed
 
 from shardfeed.errors import UsageError, escape
 
 
-class Ranks(NamedTuple):
-    """This process is number `rank` of `ranks`, of which `local` run on this machine."""
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that share the batches: number `rank` of `ranks`, counted from 0.
+
+    Args:
+        rank: 0 to `ranks` - 1.
+        ranks: how many processes there are, on all machines.
+        local: how many of them run on this machine, which share its CPUs and memory. None: as LOCAL_WORLD_SIZE in the
+            environment says, which torchrun sets, else 1.
+
+    Raises:
+        UsageError: for numbers that cannot be meant.
+
+    Example:
+        loader = torch_loader(data["train"], batch_size=256, image_size=224, ranks=Ranks(rank=0, ranks=4))
+    """
 
     rank: int
     ranks: int
-    local: int
+    local: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.ranks:
+            problem = f"got rank {self.rank} of {self.ranks}, expected 0 to {self.ranks - 1}"
+            raise UsageError("ranks", problem)
+        if self.local is not None and not 1 <= self.local <= self.ranks:
+            raise UsageError("ranks", f"got local={self.local}, expected 1 to {self.ranks}")
+
+    @property
+    def here(self) -> int:
+        """Ranks on this machine."""
+        return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 
-def this_process(rank: int | None = None, ranks: int | None = None) -> Ranks:
-    """As given; else as torch.distributed says where it is initialised, else RANK and WORLD_SIZE; else 0 of 1.
+def this_process() -> Ranks:
+    """As torch.distributed says where it is initialised, else as RANK and WORLD_SIZE do; else 0 of 1.
 
-    Raises UsageError for one given without the other, and for numbers that cannot be meant.
+    Raises UsageError for an environment that cannot be meant.
     """
-    if (rank is None) != (ranks is None):
-        raise UsageError("rank, ranks", f"got {rank!r} of {ranks!r}, expected both or none")
-    if rank is not None and ranks is not None:
-        found = rank, ranks
-    elif torch.distributed.is_available() and torch.distributed.is_initialized():
-        found = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    else:
-        found = _number("RANK", 0), _number("WORLD_SIZE", 1)
-    if not 0 <= found[0] < found[1]:
-        raise UsageError("rank, ranks", f"got rank {found[0]} of {found[1]}, expected 0 to {found[1] - 1}")
-    return Ranks(*found, local=min(found[1], max(1, _number("LOCAL_WORLD_SIZE", 1))))
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Ranks(_number("RANK", 0), _number("WORLD_SIZE", 1))
 
 
 def _number(name: str, default: int) -> int:

@@ -11,8 +11,8 @@ from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.formats.tfrecord.example import decode
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.torch.windows import SampleSeed, sample_seeds
-from shardfeed.readers.skip import Skip, fill_gaps
+from shardfeed.pipelines.windows import SampleSeed, sample_seeds
+from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import checked_record
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
@@ -31,13 +31,6 @@ class Fetched(list[Any]):
 
     error: ShardfeedError | None = None
     left_out: Sequence[RecordError] = ()
-
-
-class _LeftOut(Skip):
-    """What is left out of one batch, without a word: the user's own `Skip`, in another process, counts and says it."""
-
-    def note(self, error: RecordError) -> None:
-        self._found[error.place] = error
 
 
 class TorchSamples(Dataset[Any]):
@@ -71,8 +64,7 @@ class TorchSamples(Dataset[Any]):
 
     def __getitem__(self, key: int | Key) -> Any:
         """One sample; an index alone is that of pass 0. Raises RecordError, and what the transform raises."""
-        made, _ = self._made([key if isinstance(key, tuple) else (key, 0)], None)
-        return made[0]
+        return self._transformed([key if isinstance(key, tuple) else (key, 0)], None)[0]
 
     def __getitems__(self, keys: Sequence[Key]) -> Fetched:
         """A batch, with one read. An error of a record comes as a value: torch would make a RuntimeError of it."""
@@ -80,29 +72,32 @@ class TorchSamples(Dataset[Any]):
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as workers have it: where there are none, two threads for an image only wait
         try:
-            made, fetched.left_out = self._made(keys, _LeftOut(len(keys)) if self._skip else None)
-            fetched += made
+            # The user's own `Skip`, in another process, counts them and says so.
+            left_out: list[RecordError] | None = [] if self._skip else None
+            fetched += self._transformed(keys, left_out)
+            fetched.left_out = left_out or ()
         except ShardfeedError as error:
             fetched.error = error
         finally:
             torch.set_num_threads(threads)
         return fetched
 
-    def _made(self, keys: Sequence[Key], left_out: Skip | None) -> tuple[list[Any], Sequence[RecordError]]:
+    def _transformed(self, keys: Sequence[Key], left_out: list[RecordError] | None) -> list[Any]:
+        """What the transform makes of the samples; damaged records raise, or come to `left_out`."""
         indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
         places = self.samples.places(indices)
         seeds = sample_seeds(self.order.sample_seeds(passes, places))
-        payloads: Sequence[bytes | None]
+        rows: Iterable[int] = range(len(indices))
         if left_out is None:
             payloads = self.samples.payloads(indices)
         else:
-            payloads = left_out.payloads(self.samples.payloads, indices)
-            if self._fill:
-                payloads, _ = fill_gaps(payloads, np.zeros(len(indices), np.int64), self.samples.name)
+            group = np.zeros(len(indices), np.int64) if self._fill else None
+            found = read_intact(self.samples.payloads, indices, left_out.append, fill=group, place=self.samples.name)
+            payloads, rows = found.payloads, found.rows.tolist()
         made = []
-        for payload, place, seed in zip(payloads, places.tolist(), seeds, strict=True):
-            if payload is None:
-                continue
+        numbers = places.tolist()
+        for payload, row in zip(payloads, rows, strict=True):
+            place, seed = numbers[row], seeds[row]
             try:
                 made.append(self.transform(checked_record(decode(payload, self._schema.features), self._schema), seed))
             except IntegrityError as error:  # CRC right, content not: name the record
@@ -112,4 +107,4 @@ class TorchSamples(Dataset[Any]):
                 raise RuntimeError(f"the transform raised StopIteration at record {place}") from error
         if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
-        return made, left_out.found if left_out else ()
+        return made

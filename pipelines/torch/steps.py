@@ -17,16 +17,16 @@ class Steps(Sampler[list[Key]]):
     Its state is the next step to be drawn, so that a `StatefulDataLoader` over it resumes too. `len` is an epoch's.
     """
 
-    def __init__(self, order: IndexedOrder, *, rank: int = 0, ranks: int = 1, repeat: bool = False) -> None:
+    def __init__(self, order: IndexedOrder, *, rank: int = 0, ranks: int = 1, endless: bool = False) -> None:
         self.order, self.start = order, 0
-        self._rank, self._ranks, self._repeat = rank, ranks, repeat
+        self._rank, self._ranks, self._endless = rank, ranks, endless
 
     def __len__(self) -> int:
         return self.order.steps_per_epoch
 
     def __iter__(self) -> Iterator[list[Key]]:
         first = self.start
-        end = None if self._repeat else (first // len(self) + 1) * len(self)
+        end = None if self._endless else (first // len(self) + 1) * len(self)
         for step in itertools.count(first) if end is None else range(first, end):
             self.start = step + 1
             drawn = self.order.drawn(step, self._rank, self._ranks)

@@ -1,66 +1,101 @@
 """How many worker processes, how many batches ahead, and whether shared memory has room for what is under way."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
+from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.machine.free_space import Room, room_in
 from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.nests import leaves
 
 SHARED = "/dev/shm"
 _AHEAD = 2  # batches for each worker: one is made where another waits to be taken
 _SHARE = 1 / 4  # of the memory granted, at most, for batches under way by default
+_START_METHODS = ("fork", "spawn", "forkserver")
 
 
-class Workers(NamedTuple):
-    """`number` of processes, 0 for none; `prefetch` batches ahead for each."""
+@dataclass(frozen=True)
+class Workers:
+    """The processes of a loader that read and decode; they live as long as the loader.
 
-    number: int
+    Args:
+        count: how many, 0 for none. None: the CPUs granted, shared out among the ranks of this machine.
+        prefetch: batches made ahead by each, 1 or more. None: 2, or 1 where 2 would take a quarter of the memory
+            granted.
+        pin_memory: whether batches are copied to memory that a GPU reads directly. None: where there is a CUDA GPU.
+        start_method: "fork", "spawn" or "forkserver". None: Python's default.
+
+    Raises:
+        UsageError: for values out of range.
+
+    Example:
+        loader = torch_loader(data["train"], batch_size=256, image_size=224, workers=Workers(8, start_method="spawn"))
+    """
+
+    count: int | None = None
+    prefetch: int | None = None
+    pin_memory: bool | None = None
+    start_method: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            at_least("workers", self.count, 0)
+        if self.prefetch is not None:
+            at_least("prefetch", self.prefetch, 1)
+        if self.start_method not in (None, *_START_METHODS):
+            got = f"got {self.start_method!r}, expected one of {', '.join(_START_METHODS)}"
+            raise UsageError("start_method", got)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a loader starts: `count` processes, `prefetch` batches ahead for each."""
+
+    count: int
     prefetch: int
+    pin_memory: bool
+    start_method: str | None
 
     def under_way(self) -> int:
         """Batches in shared memory at once: those ahead, the one in use, and the one before it, not yet let go."""
-        return self.number * self.prefetch + 2
+        return self.count * self.prefetch + 2
 
 
-def plan_workers(count: int | None, prefetch: int | None, batch_bytes: int | None, local_ranks: int) -> Workers:
-    """As given; else a worker for each CPU granted, shared out among the processes of this machine, two batches ahead.
+def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int) -> Planned:
+    """As asked for; else a worker for each CPU granted, shared out among the processes of this machine.
 
-    One batch ahead where two would take more than a quarter of the memory granted. Raises UsageError.
+    `batch_bytes`: of one batch, 0 where unknown. Raises UsageError.
     """
-    if count is None:
-        count = max(1, cpu_budget() // local_ranks)
-    count = at_least("workers", count, 0)
-    if prefetch is not None:
-        return Workers(count, at_least("prefetch", prefetch, 1))
-    wanted = Workers(count, _AHEAD)
-    large = wanted.under_way() * (batch_bytes or 0) * local_ranks > memory_budget() * _SHARE
-    return Workers(count, 1) if large else wanted
+    workers = asked if isinstance(asked, Workers) else Workers(asked)
+    count = max(1, cpu_budget() // local_ranks) if workers.count is None else workers.count
+    pin_memory = torch.cuda.is_available() if workers.pin_memory is None else workers.pin_memory
+    planned = Planned(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
+    large = planned.under_way() * batch_bytes * local_ranks > memory_budget() * _SHARE
+    return replace(planned, prefetch=1) if large and workers.prefetch is None else planned
 
 
-def shared_memory_check(workers: Workers, local_ranks: int) -> Callable[[int], None] | None:
+def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], None] | None:
     """What raises StorageError where batches of so many bytes have no room in shared memory: a worker would die of it.
 
     `local_ranks` processes of this machine are about to take as much each. Shared memory is looked at now, before there
     are workers: the later one looks, the more of it their own batches have. Pickles; None where nothing goes there.
     """
-    if not workers.number or not os.path.isdir(SHARED):
+    if not workers.count or not os.path.isdir(SHARED):
         return None
     return partial(_check_batches, room_in(SHARED, kept_share=0), workers.under_way() * local_ranks)
 
 
 def _check_batches(room: Room, batches: int, batch_bytes: int) -> None:
-    room.check(batches * batch_bytes, "fewer workers=, prefetch=1, smaller batches")
+    room.check(batches * batch_bytes, "fewer workers, Workers(prefetch=1), smaller batches")
 
 
 def batch_bytes(batch: Any) -> int:
     """Bytes of the tensors and arrays of a batch, or of its samples."""
-    if isinstance(batch, torch.Tensor | np.ndarray):
-        return batch.nbytes
-    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else ()
-    return sum(map(batch_bytes, parts))
+    return sum(leaf.nbytes for _, leaf in leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray))

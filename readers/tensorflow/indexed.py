@@ -1,6 +1,7 @@
 """tf.data of serialized records in an order made of numbers: read by position, a chunk at a time, several at once."""
 
 import atexit
+import itertools
 import os
 import threading
 import time
@@ -104,3 +105,18 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
     read_chunks = chunks.map(read_tensors, num_parallel_calls=parallelism, deterministic=True)
     read_chunks = read_chunks.take_while(lambda chunk: chunk["more"])
     return read_chunks.map(lambda chunk: (chunk["seed"], chunk["record"])).unbatch()
+
+
+def iteration_number() -> tf.data.Dataset:
+    """One number, int64 []: 0 in the first iteration that begins, 1 in the next, and so on, of this dataset object."""
+    begun = itertools.count()
+
+    def next_number() -> np.int64:
+        with _CALLS.call():
+            return np.int64(next(begun))
+
+    @tf.autograph.experimental.do_not_convert
+    def number(_: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(tf.numpy_function(next_number, [], tf.int64), [])
+
+    return tf.data.Dataset.range(1).map(number)

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.readers.skip import Skip, fill_gaps
+from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import ShardSlice, Split
 from shardfeed.readers.tensorflow.indexed import indexed_records
 from shardfeed.readers.tensorflow.swap_check import check_at_end, checked_path, manifest_table
@@ -184,13 +184,11 @@ def _shard_records_skipping(split: Split, damaged: Skip, fill: bool) -> ReadShar
 
     def read(start: int, stop: int) -> tuple[np.ndarray, list[bytes]]:
         places = np.arange(start, stop)
-        payloads = damaged.payloads(split.payloads, places)
-        if fill:
-            records, _ = fill_gaps(payloads, np.zeros(len(places), np.int64), f"split {split.name}, sample {start}")
-        else:
-            places = places[[payload is not None for payload in payloads]]
-            records = [payload for payload in payloads if payload is not None]
-        return np.stack([places, places], axis=1), records
+        groups = np.zeros(len(places), np.int64) if fill else None
+        where = f"split {split.name}, sample {start}"
+        found = read_intact(split.payloads, places, damaged.note, fill=groups, place=where)
+        given = places[found.rows]
+        return np.stack([given, given], axis=1), found.payloads
 
     @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
     def shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:

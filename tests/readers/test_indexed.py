@@ -49,7 +49,7 @@ LEFT = """
 import sys
 import tensorflow as tf
 import shardfeed
-from shardfeed.pipelines import make_batches
+from shardfeed.pipelines import Blocks, make_batches
 
 def busy(features, seed):
     value = tf.random.stateless_uniform([150, 150], seed)
@@ -58,7 +58,8 @@ def busy(features, seed):
     return value[0, 0]
 
 train = shardfeed.open(sys.argv[1])["train"]
-options = dict(batch_size=16, order=sys.argv[2], repeat=True, keys=[], shuffle_buffer=16, parallelism=8)
+orders = {"global": "global", "blocks": Blocks(buffer=16)}
+options = dict(batch_size=16, order=orders[sys.argv[2]], start_step=0, keys=[], parallelism=8)
 iterator = iter(make_batches(train, busy, **options))
 for _ in range(3):
     next(iterator)

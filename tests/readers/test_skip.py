@@ -14,7 +14,16 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.errors import IntegrityError, RecordError, UsageError
-from shardfeed.pipelines import distribute, distribute_eval, eval_batches, make_batches, mix, train_batches
+from shardfeed.pipelines import (
+    Blocks,
+    Stream,
+    distribute,
+    distribute_eval,
+    eval_batches,
+    make_batches,
+    mix,
+    train_batches,
+)
 from shardfeed.readers import Dataset, Skip, Split
 from shardfeed.readers.skip import fill_gaps
 from shardfeed.readers.tensorflow.stream import serialized_records
@@ -24,9 +33,9 @@ pytestmark = [pytest.mark.promise(26), pytest.mark.timeout(120)]
 # Which byte of a record's frame is changed: (from its start or, negative, its end).
 PLACES = {"length": 0, "length's CRC": 9, "data": 40, "data's CRC": -2}
 ORDERS: dict[str, dict[str, Any]] = {
-    "stream": {"order": "stream", "shuffle_buffer": 13},
+    "stream": {"order": Stream(buffer=13)},
     "global": {"order": "global"},
-    "blocks": {"order": "blocks", "shuffle_buffer": 13},
+    "blocks": {"order": Blocks(buffer=13)},
     "stored": {"order": "stored"},
 }
 
@@ -108,11 +117,15 @@ def test_steps_stay_what_they_are(damaged: Damaged, flowers: Dataset, order: str
     """In training an intact neighbour takes the place: every other sample of every step is the undamaged run's."""
     split = damaged(BAD)
     skip = Skip(10)
-    options = {"repeat": True, "seed": 5, "keys": ["image/source_id"], "batch_size": 8, "parallelism": 2}
+    options = {"seed": 5, "keys": ["image/source_id"], "batch_size": 8, "parallelism": 2}
     options |= ORDERS[order]
     steps = 2 * (len(split) // 8) + 3
-    whole = np.stack([*make_batches(flowers["train"], numbers, **options).take(steps).as_numpy_iterator()])
-    found = np.stack([*make_batches(split, numbers, damaged=skip, **options).take(steps).as_numpy_iterator()])
+    whole = np.stack(
+        [*make_batches(flowers["train"], numbers, start_step=0, **options).take(steps).as_numpy_iterator()]
+    )
+    found = np.stack(
+        [*make_batches(split, numbers, damaged=skip, start_step=0, **options).take(steps).as_numpy_iterator()]
+    )
     assert (found[..., 0] == whole[..., 0]).all(), "the augmentation is that of the sample that was meant"
     replaced = np.isin(whole[..., 1], list(BAD))
     assert replaced.any()

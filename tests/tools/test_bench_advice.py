@@ -72,7 +72,7 @@ def test_pngs() -> None:
 def test_pixels_go_to_memory_or_to_disk() -> None:
     figures = replace(PHOTOS, variants=[variant("raw", 100, 500_000)])
     in_memory = only(figures)
-    assert 'cache=Cache("/dev/shm", decoded=True)' in in_memory.change
+    assert 'cached(split, Cache("/dev/shm", decoded=True))' in in_memory.change
     assert in_memory.factor == pytest.approx(5.0)
     assert "500.0 GB" in in_memory.why
     # 9,000 JPEGs a second from the disk are 1,170 images of pixels: slower than what there is.

@@ -132,7 +132,7 @@ def _other_bytes(figures: Figures, fits: Callable[[int], bool]) -> list[Advice]:
             estimate = "measured: a sample of your images as JPEGs"
         elif fits(size):
             shrink = f"shardfeed convert SOURCE OUT --resize-shorter {side}, then " if variant.name != "raw" else ""
-            change = f'{shrink}cache=Cache("{_MEMORY_DIRECTORY}", decoded=True) in train_batches'
+            change = f'{shrink}cached(split, Cache("{_MEMORY_DIRECTORY}", decoded=True)) for train_batches'
             why = f"nothing is decoded after the first time; decoded pixels take {size_text(size)} of memory"
             estimate = "measured: a sample of your images as pixels"
         elif variant.name == "raw" and any(other.name == "resized_raw" for other in figures.variants):
@@ -159,7 +159,7 @@ def _machine(figures: Figures) -> list[Advice]:
             f"and {size_text(figures.dataset_bytes)} do not stay in memory"
         )
         factor = figures.rate / figures.disk_rate
-        change = 'cache=Cache("DIRECTORY ON A FASTER DISK") in train_batches'
+        change = 'cached(split, "DIRECTORY ON A FASTER DISK") for train_batches'
         found.append(_advice(figures, change, why, factor, "computed: at most this, on a disk that is fast enough"))
     if figures.parallelism < figures.cores:
         factor = figures.cores / figures.parallelism

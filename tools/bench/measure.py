@@ -179,7 +179,7 @@ def _model(work: Workload, model_ms: float, seconds: float, rate: float) -> dict
     """The waits of steps of `model_ms`, for about `seconds`."""
     step_s = max(model_ms / 1e3, work.batch_size / rate)
     steps = max(_FEWEST_STEPS, min(_MOST_STEPS, round(seconds / step_s)))
-    waits = measure_waits(work.batches(repeat=True), model_ms, steps)
+    waits = measure_waits(work.batches(endless=True), model_ms, steps)
     return {
         "model_ms": model_ms,
         "step_ms": waits.step_ms,

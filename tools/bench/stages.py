@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.choose_order import OrderName
+from shardfeed.pipelines.orders.choices import OrderName
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 STAGES = ("read", "parse", "decode", "augment", "batch", "hand_over")
-# Those of random_resized_crop, which `transform` below is.
-_AREA, _ASPECT_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 _HELD_BYTES = 256 << 20  # of encoded images that the decoder alone is measured on
 
 Features = Mapping[str, Any]
@@ -62,8 +60,8 @@ class Workload:
         feature = self.split.schema.features.get(LABEL)
         return feature is not None and not feature.ragged
 
-    def batches(self, stage: str = "hand_over", *, repeat: bool = False) -> "tf.data.Dataset":
-        """The pipeline up to a stage of STAGES; with `repeat` without end."""
+    def batches(self, stage: str = "hand_over", *, endless: bool = False) -> "tf.data.Dataset":
+        """The pipeline up to a stage of STAGES: its `epochs`, or without end."""
         from shardfeed.pipelines import make_batches
 
         made = make_batches(
@@ -72,10 +70,10 @@ class Workload:
             batch_size=self.batch_size,
             order=self.order,
             keys=[] if stage == "read" else self.keys(),
-            repeat=repeat,
+            start_step=0 if endless else None,
             parallelism=self.parallelism,
         )
-        return made.repeat(self.epochs) if self.epochs > 1 else made
+        return made if endless or self.epochs == 1 else made.repeat(self.epochs)
 
     def _transform(self, stage: str) -> Transform:
         import tensorflow as tf
@@ -106,7 +104,7 @@ class Workload:
 
         from shardfeed.pipelines.tensorflow.augment import random_windows
 
-        window, _ = random_windows(_AREA, _ASPECT_RATIO)(seed)
+        window, _ = random_windows()(seed)  # its defaults are the crop's
         return lambda shape: (window(shape), tf.constant([self.image_size, self.image_size]))
 
     def held(self) -> "HeldImages":

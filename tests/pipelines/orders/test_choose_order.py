@@ -9,7 +9,7 @@ import pytest
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import memory_budget
-from shardfeed.pipelines import mix, order_samples
+from shardfeed.pipelines import Blocks, Global, Stored, Stream, mix, order_samples
 from shardfeed.pipelines.orders.choose_order import shuffle_buffer_records
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
@@ -41,17 +41,17 @@ def test_what_is_chosen(train: Split) -> None:
     arranged, order = order_samples(train, batch_size=8, seed=3)
     assert arranged is train
     assert order == StreamOrder(*common, buffer)
-    assert order_samples(train, batch_size=8, seed=3, order="stream", shuffle_buffer=7)[1] == StreamOrder(*common, 7)
+    assert order_samples(train, batch_size=8, seed=3, order=Stream(buffer=7))[1] == StreamOrder(*common, 7)
     assert order_samples(train, batch_size=8, seed=3, order="global")[1] == GlobalOrder(*common)
     assert order_samples(train, batch_size=8, seed=3, order="stored")[1] == StoredOrder(*common)
-    part = order_samples(train, batch_size=8, order="global", epoch_samples=30)[1]
+    part = order_samples(train, batch_size=8, order=Global(epoch_samples=30))[1]
     assert (part.epoch_samples, part.steps_per_epoch) == (24, 3)
     rest = order_samples(train, batch_size=50, order="global", drop_remainder=False)[1]
     assert (rest.epoch_samples, rest.steps_per_epoch) == (len(train), -(-len(train) // 50))
 
 
 def test_blocks_follow_the_size_of_records(train: Split) -> None:
-    order = order_samples(train, batch_size=8, order="blocks", shuffle_buffer=80)[1]
+    order = order_samples(train, batch_size=8, order=Blocks(buffer=80))[1]
     assert isinstance(order, BlockOrder)
     assert (order.block, order.window) == (20, 80), "small records: a window has four blocks at least"
 
@@ -72,7 +72,7 @@ def test_blocks_follow_the_size_of_records(train: Split) -> None:
 
         payloads = places = staticmethod(lambda indices: indices)
 
-    order = order_samples(Photos(), batch_size=8, order="blocks", shuffle_buffer=1000)[1]
+    order = order_samples(Photos(), batch_size=8, order=Blocks(buffer=1000))[1]
     assert isinstance(order, BlockOrder)
     assert (order.block, order.window) == (11, 990)
 
@@ -81,8 +81,8 @@ def test_what_cannot_be_streamed_is_drawn(train: Split) -> None:
     assert isinstance(order_samples(train[20:80], batch_size=8)[1], StreamOrder)
     assert isinstance(order_samples(train[::2], batch_size=8)[1], GlobalOrder)
     assert isinstance(order_samples(train.select([5, 3, 1]), batch_size=2)[1], GlobalOrder)
-    assert isinstance(order_samples(train, batch_size=8, balance="class")[1], StratifiedOrder)
-    assert isinstance(order_samples(train, batch_size=8, weights=[1, 1, 2])[1], StratifiedOrder)
+    assert isinstance(order_samples(train, batch_size=8, order=Global(balance="class"))[1], StratifiedOrder)
+    assert isinstance(order_samples(train, batch_size=8, order=Global(weights=[1, 1, 2]))[1], StratifiedOrder)
     assert isinstance(order_samples(mix([(train, 1)]), batch_size=8)[1], StratifiedOrder)
     with pytest.raises(UsageError, match=r"follow each other.*order=\"global\""):
         train[::2].shard_slices()
@@ -92,40 +92,40 @@ def test_classes_in_balance(train: Split) -> None:
     rare = train.select([i for i in range(len(train)) if train[i][LABEL] != 1 or i % 10 == 0])
     sizes = np.bincount(rare.column(LABEL), minlength=3)
     assert sizes[1] < 10 < min(sizes[0], sizes[2])
-    arranged, order = order_samples(rare, batch_size=9, balance="class")
+    arranged, order = order_samples(rare, batch_size=9, order=Global(balance="class"))
     assert isinstance(order, StratifiedOrder)
     assert order.strata == tuple(sizes)
     assert sorted(arranged.places(np.arange(len(arranged)))) == sorted(rare.places(np.arange(len(rare))))
     for step in range(2 * order.steps_per_epoch):
         assert sorted(classes(arranged, order, step)) == [0] * 3 + [1] * 3 + [2] * 3
-    same = order_samples(rare, batch_size=9, balance=LABEL)[1]
+    same = order_samples(rare, batch_size=9, order=Global(balance=LABEL))[1]
     assert same == order
 
 
 @pytest.mark.parametrize("weights", [{"daisy": 2, "tulip": 1, "rose": 1}, [2, 1, 1]])
 def test_weights_by_name_or_in_order(train: Split, weights: Any) -> None:
-    arranged, order = order_samples(train, batch_size=8, weights=weights)
+    arranged, order = order_samples(train, batch_size=8, order=Global(weights=weights))
     assert isinstance(order, IndexedOrder)
     assert sorted(classes(arranged, order, 3)) == [0] * 4 + [1] * 2 + [2] * 2
 
 
 def test_a_weight_of_zero_leaves_a_class_out(train: Split) -> None:
-    arranged, order = order_samples(train, batch_size=8, weights={"daisy": 1, "rose": 0, "tulip": 1})
+    arranged, order = order_samples(train, batch_size=8, order=Global(weights={"daisy": 1, "rose": 0, "tulip": 1}))
     assert isinstance(order, StratifiedOrder)
     assert len(order.strata) == 2
     assert set(np.unique(arranged.column(LABEL))) == {0, 2}  # type: ignore[attr-defined]  # it is a Split
 
 
 def test_an_epoch_may_be_longer_than_the_samples(train: Split) -> None:
-    order = order_samples(train, batch_size=10, balance="class", epoch_samples=1000)[1]
+    order = order_samples(train, batch_size=10, order=Global(balance="class", epoch_samples=1000))[1]
     assert order.steps_per_epoch == 100
     with pytest.raises(UsageError, match="epoch_samples: got 1000, expected at most"):
-        order_samples(train, batch_size=10, order="global", epoch_samples=1000)
+        order_samples(train, batch_size=10, order=Global(epoch_samples=1000))
 
 
 def test_classes_within_the_parts_of_a_mixture(flowers: Dataset) -> None:
     train, validation = flowers["train"], flowers["validation"]
-    arranged, order = order_samples(mix([(train, 3), (validation, 1)]), batch_size=12, balance="class")
+    arranged, order = order_samples(mix([(train, 3), (validation, 1)]), batch_size=12, order=Global(balance="class"))
     assert isinstance(order, StratifiedOrder)
     counts = [np.bincount(split.column(LABEL)).tolist() for split in (train, validation)]
     assert order.strata == (*counts[0], *counts[1])
@@ -139,33 +139,45 @@ def test_classes_within_the_parts_of_a_mixture(flowers: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("order", "message"),
     [
-        ({"balance": "classes"}, r"balance: got 'classes', expected a label .*there is \['image/class/label'\]"),
-        ({"balance": "image/height"}, "balance: got 'image/height'"),
-        ({"balance": "class", "order": "stream"}, "order: got 'stream', expected 'global'"),
-        ({"weights": [1, 1]}, "weights: got 2, expected 3"),
-        ({"weights": [0, 0, 0]}, "weights: no class with samples has a weight"),
-        ({"weights": [1, -1, 1]}, "weights: got"),
-        ({"weights": {"daisy": 1, "rose": 1}}, "weights: no weight for tulip; give one for each class; 0 leaves"),
-        ({"weights": {"daisy": 1, "rose": 1, "tulip": 1, "lily": 1}}, "weights: got 'lily', no class; .*daisy, rose"),
-        ({"balance": "class", "drop_remainder": False}, "drop_remainder: got False"),
-        ({"balance": "class", "epoch_samples": 0}, "epoch_samples: got 0"),
-        ({"balance": "class", "epoch_samples": 7}, "batch_size: got 8, expected at most 7"),
-        ({"order": "random"}, "order: got 'random'"),
+        (Global(balance="classes"), r"balance: got 'classes', expected a label .*there is \['image/class/label'\]"),
+        (Global(balance="image/height"), "balance: got 'image/height'"),
+        (Global(weights=[1, 1]), "weights: got 2, expected 3"),
+        (Global(weights={"daisy": 1, "rose": 1}), "weights: no weight for tulip; give one for each class; 0 leaves"),
+        (
+            Global(weights={"daisy": 1, "rose": 1, "tulip": 1, "lily": 1}),
+            "weights: got 'lily', no class; .*daisy, rose",
+        ),
+        (Global(balance="class", epoch_samples=7), "batch_size: got 8, expected at most 7"),
+        ("random", r"order: got 'random', expected one of 'stream', .*, or Stream\(...\), Global\(...\)"),
+        (Global, "order: got <class"),
+        ({"balance": "class"}, "order: got {'balance'"),
     ],
 )
-def test_bad_arguments(train: Split, options: dict[str, Any], message: str) -> None:
+def test_bad_orders(train: Split, order: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        order_samples(train, **{"batch_size": 8, **options})
+        order_samples(train, batch_size=8, order=order)
+
+
+def test_bad_arguments(train: Split) -> None:
+    with pytest.raises(UsageError, match="drop_remainder: got False"):
+        order_samples(train, batch_size=8, order=Global(balance="class"), drop_remainder=False)
+    both = mix([(train, 1), (train[:50], 1)])
+    for order in (Stream(), "blocks", Stored()):
+        with pytest.raises(UsageError, match=r"order: got .*, expected 'global', or Global\(...\): a mixture"):
+            order_samples(both, batch_size=8, order=order)
+    none = train.select([i for i in range(len(train)) if train[i][LABEL] != 1])
+    with pytest.raises(UsageError, match="weights: no class with samples has a weight"):
+        order_samples(none, batch_size=8, order=Global(weights=[0, 1, 0]))
 
 
 def test_no_tensorflow_is_needed(flowers: Dataset) -> None:
     code = (
         "import sys, shardfeed\n"
-        "from shardfeed.pipelines import Position, mix, order_samples\n"
+        "from shardfeed.pipelines import Global, Position, mix, order_samples\n"
         f"train = shardfeed.open({flowers.directory!r})['train']\n"
-        "samples, order = order_samples(mix([(train, 1)]), batch_size=8, balance='class')\n"
+        "samples, order = order_samples(mix([(train, 1)]), batch_size=8, order=Global(balance='class'))\n"
         "print(len(samples.payloads(order.batch(3))), Position(3, order).step)\n"
         "assert 'tensorflow' not in sys.modules\n"
     )

@@ -10,7 +10,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
 from shardfeed.formats.tfrecord.example import decode
-from shardfeed.pipelines import mix, order_samples
+from shardfeed.pipelines import Global, mix, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Mixture
 from shardfeed.readers import Dataset, Split
@@ -43,7 +43,7 @@ def test_one_after_the_other(flowers: Dataset, both: Mixture) -> None:
 
 
 def test_a_place_is_the_samples_own_in_any_arrangement(flowers: Dataset, both: Mixture) -> None:
-    arranged, _ = order_samples(both, batch_size=6, balance="class")
+    arranged, _ = order_samples(both, batch_size=6, order=Global(balance="class"))
     plain = dict(zip(both.payloads(np.arange(len(both))), both.places(np.arange(len(both))).tolist(), strict=True))
     found = arranged.places(np.arange(len(arranged))).tolist()
     assert [plain[payload] for payload in arranged.payloads(np.arange(len(arranged)))] == found

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
-from shardfeed.pipelines import Position, order_samples
+from shardfeed.pipelines import Global, Position, order_samples
 from shardfeed.pipelines.orders.order import GlobalOrder, StratifiedOrder, StreamOrder
 from shardfeed.readers import Dataset
 
@@ -72,7 +72,7 @@ def test_another_order_is_refused_and_says_why(flowers: Dataset) -> None:
         r"batch_size was 8, now 4": order_samples(train, batch_size=4, order="global", seed=1)[1],
         r"dataset was .*, now .*; samples was": order_samples(train[:-1], batch_size=8, order="global", seed=1)[1],
         r'kind was "global", now "stored"': order_samples(train, batch_size=8, order="stored", seed=1)[1],
-        r"quotas was null, now \[": order_samples(train, batch_size=8, balance="class", seed=1)[1],
+        r"quotas was null, now \[": order_samples(train, batch_size=8, order=Global(balance="class"), seed=1)[1],
     }
     for message, other in others.items():
         with pytest.raises(OrderMismatchError, match=f"step 40 was counted in another order: .*{message}") as caught:
@@ -84,7 +84,9 @@ def test_another_order_is_refused_and_says_why(flowers: Dataset) -> None:
 
 def test_a_buffer_of_another_size_has_its_remedy() -> None:
     order = StreamOrder("ab" * 16, 100_000, 8, 100_000, 3, 16_384)
-    with pytest.raises(OrderMismatchError, match=r"16384, now 4096; give shuffle_buffer=16384: its default depends"):
+    with pytest.raises(
+        OrderMismatchError, match=r"16384, now 4096; give order=Stream\(buffer=16384\): its default depends"
+    ):
         Position(3, order).check(replace(order, shuffle_buffer=4096))
 
 

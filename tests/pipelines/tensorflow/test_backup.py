@@ -343,7 +343,7 @@ class Child:
         self.models: dict[Any, Any] = {}
 
     def feed(self, replicas: int = 1, **options: Any) -> Any:
-        from shardfeed.pipelines import distribute, random_resized_crop
+        from shardfeed.pipelines import Stream, distribute, random_resized_crop
 
         crop = random_resized_crop(SIZE)
 
@@ -352,7 +352,7 @@ class Child:
 
         options = {"batch_size": BATCH, "transform": transform, "seed": 5, "order": "global", **options}
         if options["order"] == "stream":
-            options["shuffle_buffer"] = 20
+            options["order"] = Stream(buffer=20)
         return distribute(self.strategies[replicas], self.train, **options)
 
     def model(self, replicas: int = 1, *, kind: str = "", **options: Any) -> Any:
@@ -780,7 +780,7 @@ def after_the_end(child: Child) -> dict[str, Any]:
     backup, model, fitted = twice["backup"], twice["model"], {"steps_per_epoch": STEPS, "verbose": 0, "shuffle": False}
     model.fit(backup.batches, epochs=EPOCHS + 1, callbacks=[backup], **fitted)
     found["twice"] = {"variables": variables(model), "later epochs": model.fit(child.feed().batches, **fitted).epoch}
-    later = child.feed(start_step=STEPS + 1)
+    later = child.feed().at(STEPS + 1)
     starts = [child.fit("later", feed=later) for _ in range(2)]
     return {"finished": found, "later start": [[fit["from"], fit["epochs"]] for fit in starts]}
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.converters import LabelFile, convert
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import make_batches, random_resized_crop, resize_center_crop, train_batches
+from shardfeed.pipelines import Global, Stream, make_batches, random_resized_crop, resize_center_crop, train_batches
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, LABEL
@@ -107,7 +107,7 @@ def test_repeat_runs_through_the_epochs(train: Split) -> None:
     size = 20
     steps = len(train) // size
     assert len(train) % size
-    dataset = make_batches(train, place, batch_size=size, seed=4, repeat=True)
+    dataset = make_batches(train, place, batch_size=size, seed=4, start_step=0)
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
     found = taken(dataset, 3 * steps)
     epochs = [places(found[e * steps : (e + 1) * steps]) for e in range(3)]
@@ -120,14 +120,15 @@ def test_repeat_runs_through_the_epochs(train: Split) -> None:
     assert same(taken(dataset, 4), found[:4]), "a new iteration starts with the first epoch"
 
 
-@pytest.mark.parametrize("repeat", [False, True])
-def test_bit_for_bit_the_same_with_any_parallelism(train: Split, repeat: bool) -> None:
+@pytest.mark.parametrize("start_step", [None, 0])
+def test_bit_for_bit_the_same_with_any_parallelism(train: Split, start_step: int | None) -> None:
     assert set(train.formats) == {"jpeg", "png"}
-    options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "repeat": repeat, "shuffle_buffer": 32}
+    options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": Stream(buffer=32)}
+    options["start_step"] = start_step
     reference = taken(train_batches(train, parallelism=1, **options), 25)
     assert same(taken(train_batches(train, parallelism=8, **options), 25), reference)
     tf.random.set_seed(5)
-    assert same(taken(train_batches(train, parallelism=3, prefetch=5, **options), 25), reference)
+    assert same(taken(train_batches(train, parallelism=3, **options), 25), reference)
     assert not same(taken(train_batches(train, parallelism=1, **(options | {"seed": 10})), 25), reference)
 
 
@@ -152,12 +153,12 @@ def test_stored_order(train: Split) -> None:
     assert places(taken(dataset)) == places(taken(dataset)) == list(range(len(train)))
     part = make_batches(train[20:50], place, batch_size=7, order="stored")
     assert places(taken(part)) == list(range(20, 48))
-    repeated = make_batches(train[20:50], place, batch_size=15, order="stored", repeat=True)
+    repeated = make_batches(train[20:50], place, batch_size=15, order="stored", start_step=0)
     assert places(taken(repeated, 3)) == [*range(20, 50), *range(20, 35)]
 
 
 def test_a_part_of_an_epoch(train: Split) -> None:
-    dataset = make_batches(train, place, batch_size=5, epoch_samples=40)
+    dataset = make_batches(train, place, batch_size=5, order=Stream(epoch_samples=40))
     assert dataset.cardinality() == 8
     whole = make_batches(train, place, batch_size=5)
     assert same(taken(dataset), taken(whole)[:8])
@@ -260,16 +261,15 @@ def test_ragged_features_without_padding_are_refused(tmp_path: Path) -> None:
         ({"batch_size": 0}, "batch_size: got 0"),
         ({"batch_size": 2.5}, "batch_size: got 2.5"),
         ({"batch_size": 1000}, r"batch_size: got 1000, expected at most 1\d\d: .*split train"),
-        ({"epoch_samples": 1000}, "epoch_samples: got 1000, expected at most"),
-        ({"epoch_samples": 7}, "batch_size: got 8, expected at most 7"),
-        ({"order": "shuffled"}, "order: got 'shuffled', expected 'stream', 'global', 'blocks', 'stored'"),
+        ({"order": Stream(epoch_samples=1000)}, "epoch_samples: got 1000, expected at most"),
+        ({"order": Global(epoch_samples=7)}, "batch_size: got 8, expected at most 7"),
+        ({"order": "shuffled"}, "order: got 'shuffled', expected one of 'stream', 'global', 'blocks', 'stored', or"),
         ({"seed": -1}, "seed: got -1"),
         ({"seed": 1.5}, "seed: got 1.5"),
         ({"seed": 2**63}, "seed: got"),
-        ({"repeat": True, "drop_remainder": False}, "repeat: got True"),
-        ({"shuffle_buffer": 0}, "shuffle_buffer: got 0"),
+        ({"start_step": 0, "drop_remainder": False}, "start_step: got 0 with drop_remainder=False"),
+        ({"start_step": -1}, "start_step: got -1"),
         ({"parallelism": 0}, "parallelism: got 0"),
-        ({"prefetch": 0}, "prefetch: got 0"),
         ({"keys": ["image/lable"]}, "keys: got 'image/lable'.*image/class/label"),
     ],
 )

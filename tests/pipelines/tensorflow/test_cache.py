@@ -25,7 +25,10 @@ import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, LabelFile, convert
 from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError
 from shardfeed.pipelines import (
+    Blocks,
     Cache,
+    Global,
+    Stream,
     cached,
     distribute,
     distribute_eval,
@@ -182,18 +185,18 @@ def test_no_more_is_made_ahead_than_said() -> None:
 # --- Orders and batches
 
 
-@pytest.mark.parametrize("order", ["stream", "global", "blocks"])
+@pytest.mark.parametrize("order", [Stream(buffer=32), "global", Blocks(buffer=32)], ids=str)
 def test_batches_bit_for_bit_with_an_encoded_cache(train: Split, encoded: Split, order: Any) -> None:
-    options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": order, "shuffle_buffer": 32}
+    options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": order}
     reference = taken(train_batches(train, **options))
     assert len(reference) == len(train) // 12
     assert same(taken(train_batches(encoded, **options)), reference)
     assert same(taken(train_batches(encoded[20:90], **options)), taken(train_batches(train[20:90], **options)))
 
 
-@pytest.mark.parametrize("order", ["stream", "global", "blocks"])
+@pytest.mark.parametrize("order", [Stream(buffer=32), "global", Blocks(buffer=32)], ids=str)
 def test_the_same_samples_in_the_same_order_decoded(train: Split, decoded: Split, order: Any) -> None:
-    options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": order, "shuffle_buffer": 32}
+    options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": order}
     reference = taken(train_batches(train, **options))
     assert same(taken(train_batches(decoded, **options)), reference), "no window here is twice the target"
 
@@ -216,20 +219,18 @@ def test_windows_that_are_scaled_while_they_are_decoded(tmp_path: Path) -> None:
     assert np.abs(images[::-1].astype(int) - expected).mean() > 30, "other images would be found out"
 
 
-def test_the_argument_of_each_function_that_makes_batches(train: Split, tmp_path: Path) -> None:
+def test_each_function_that_makes_batches_takes_a_cached_split(train: Split, encoded: Split) -> None:
     strategy = tf.distribute.get_strategy()
     common: dict[str, Any] = {"batch_size": 8, "image_size": 16}
-    made: dict[str, Callable[..., Any]] = {
-        "train": lambda **cache: train_batches(train, order="global", **common, **cache).take(2),
-        "eval": lambda **cache: eval_batches(train, **common, **cache),
-        "replicas": lambda **cache: eval_batches(train, replicas=2, **common, **cache),
-        "feed": lambda **cache: distribute(strategy, train, order="global", **common, **cache).batches.take(2),
-        "eval_feed": lambda **cache: distribute_eval(strategy, train, **common, **cache).batches,
+    made: dict[str, Callable[[Split], Any]] = {
+        "train": lambda split: train_batches(split, order="global", **common).take(2),
+        "eval": lambda split: eval_batches(split, **common),
+        "replicas": lambda split: eval_batches(split, replicas=2, **common),
+        "feed": lambda split: distribute(strategy, split, order="global", **common).batches.take(2),
+        "eval_feed": lambda split: distribute_eval(strategy, split, **common).batches,
     }
     for name, make in made.items():
-        directory = tmp_path / name
-        assert same(taken(make(cache=directory)), taken(make())), name
-        assert len(caches(directory)) == 1, name
+        assert same(taken(make(encoded)), taken(make(train))), name
 
 
 def test_evaluation_with_a_decoded_cache(train: Split, decoded: Split) -> None:
@@ -243,11 +244,11 @@ def test_evaluation_with_a_decoded_cache(train: Split, decoded: Split) -> None:
 
 def test_orders_do_not_change(train: Split, encoded: Split, decoded: Split) -> None:
     wanted: list[dict[str, Any]] = [
-        {"order": "stream", "shuffle_buffer": 40},
-        {"order": "blocks", "shuffle_buffer": 40},
+        {"order": Stream(buffer=40)},
+        {"order": Blocks(buffer=40)},
         {"order": "global"},
         {"order": "stored"},
-        {"balance": "class"},
+        {"order": Global(balance="class")},
     ]
     for options in wanted:
         for split in (encoded, decoded):

@@ -262,7 +262,7 @@ def run_child(directory: str) -> dict[str, Any]:
             "epochs": {replicas: epochs(replicas) for replicas in (1, 2)},
             "errors": {size: error(size) for size in (7, 1, 1000)},
         }
-        whole = make_batches(train, place, batch_size=16, repeat=True, seed=5).take(2 * (TRAIN // 16))
+        whole = make_batches(train, place, batch_size=16, start_step=0, seed=5).take(2 * (TRAIN // 16))
         steps = [batch.tolist() for batch in whole.as_numpy_iterator()]
         found["epochs"]["make_batches"] = [steps[: TRAIN // 16], steps[TRAIN // 16 :]]
         images, labels = next(iter(distribute(strategies[2], train, batch_size=16, image_size=SIZE).batches))

@@ -14,7 +14,16 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.errors import OrderMismatchError, UsageError
-from shardfeed.pipelines import make_batches, mix, order_samples, random_resized_crop, train_batches
+from shardfeed.pipelines import (
+    Blocks,
+    Global,
+    Stream,
+    make_batches,
+    mix,
+    order_samples,
+    random_resized_crop,
+    train_batches,
+)
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.assembly import assemble_batches
 from shardfeed.readers import Dataset, Split
@@ -22,12 +31,12 @@ from shardfeed.readers import Dataset, Split
 SIZE, SAMPLES, BATCH = 12, 45, 8
 STEPS = SAMPLES // BATCH  # an epoch leaves 5 samples out
 KINDS: dict[str, dict[str, Any]] = {
-    "stream": {"order": "stream", "shuffle_buffer": 11},
+    "stream": {"order": Stream(buffer=11)},
     "global": {"order": "global"},
-    "blocks": {"order": "blocks", "shuffle_buffer": 12},
+    "blocks": {"order": Blocks(buffer=12)},
     "stored": {"order": "stored"},
-    "balanced": {"balance": "class"},
-    "weights": {"weights": {"daisy": 5, "rose": 1, "tulip": 2}},
+    "balanced": {"order": Global(balance="class")},
+    "weights": {"order": Global(weights={"daisy": 5, "rose": 1, "tulip": 2})},
     "mixture": {},
     "selection": {},
 }
@@ -61,8 +70,8 @@ def place_and_seed(features: Any, seed: tf.Tensor) -> tf.Tensor:
 def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
     """What the augmentation is a function of: each sample and its seed."""
     samples = samples_of(flowers, kind)
-    options: dict[str, Any] = {"batch_size": BATCH, "seed": 3, "repeat": True, "keys": [], **KINDS[kind]}
-    whole = fingerprint(make_batches(samples, place_and_seed, **options), 3 * STEPS + 3)
+    options: dict[str, Any] = {"batch_size": BATCH, "seed": 3, "keys": [], **KINDS[kind]}
+    whole = fingerprint(make_batches(samples, place_and_seed, start_step=0, **options), 3 * STEPS + 3)
     assert len(set(whole)) == len(whole)
     for step in range(3 * STEPS):
         found = fingerprint(make_batches(samples, place_and_seed, start_step=step, **options), 3)
@@ -72,9 +81,9 @@ def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["stream", "global", "blocks", "balanced"])
 def test_images_bit_for_bit_with_any_parallelism(flowers: Dataset, kind: str) -> None:
     samples = samples_of(flowers, kind)
-    options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, "repeat": True, **KINDS[kind]}
-    whole = fingerprint(train_batches(samples, parallelism=1, **options), 2 * STEPS + 4)
-    assert fingerprint(train_batches(samples, parallelism=8, prefetch=4, **options), 2 * STEPS + 4) == whole
+    options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, **KINDS[kind]}
+    whole = fingerprint(train_batches(samples, start_step=0, parallelism=1, **options), 2 * STEPS + 4)
+    assert fingerprint(train_batches(samples, start_step=0, parallelism=8, **options), 2 * STEPS + 4) == whole
     for step in (1, STEPS - 1, STEPS, 2 * STEPS + 1):
         for parallelism in (1, 8):
             resumed = train_batches(samples, start_step=step, parallelism=parallelism, **options)
@@ -85,7 +94,7 @@ def test_far_from_the_start(flowers: Dataset) -> None:
     """A step of the millionth epoch, at once."""
     split = flowers["train"]
     start = 10**6 * (len(split) // 8)
-    batches = make_batches(split, place_and_seed, batch_size=8, order="global", repeat=True, start_step=start, keys=[])
+    batches = make_batches(split, place_and_seed, batch_size=8, order="global", start_step=start, keys=[])
     _, order = order_samples(split, batch_size=8, order="global")
     found = next(iter(batches)).numpy()
     assert found[:, 1].tolist() == order.batch(start).tolist()  # type: ignore[attr-defined]  # a global order
@@ -93,9 +102,9 @@ def test_far_from_the_start(flowers: Dataset) -> None:
 
 def test_after_pickling_the_order_and_the_samples(flowers: Dataset) -> None:
     samples = samples_of(flowers, "mixture")
-    arranged, order = order_samples(samples, batch_size=BATCH, seed=3, balance="class")
+    arranged, order = order_samples(samples, batch_size=BATCH, seed=3, order=Global(balance="class"))
     crop = random_resized_crop(SIZE)
-    options: dict[str, Any] = {"repeat": True, "pad": None, "keys": None, "parallelism": 2, "prefetch": 1}
+    options: dict[str, Any] = {"pad": None, "keys": None, "damaged": None, "parallelism": 2}
     found = []
     for made_of in ((arranged, order), pickle.loads(pickle.dumps((arranged, order)))):
         found.append(fingerprint(assemble_batches(*made_of, crop, start_step=7, **options), 3))
@@ -105,9 +114,8 @@ def test_after_pickling_the_order_and_the_samples(flowers: Dataset) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start_step": 3}, "start_step: got 3 without repeat"),
-        ({"start_step": -1, "repeat": True}, "start_step: got -1"),
-        ({"start_step": 1.5, "repeat": True}, "start_step: got 1.5"),
+        ({"start_step": -1}, "start_step: got -1"),
+        ({"start_step": 1.5}, "start_step: got 1.5"),
     ],
 )
 def test_bad_arguments(flowers: Dataset, options: dict[str, Any], message: str) -> None:
@@ -146,8 +154,8 @@ def test_other_replicas_and_a_new_process(flowers: Dataset) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     for kind in ("stream", "global", "blocks", "balanced"):
-        options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, "repeat": True, **KINDS[kind]}
-        whole = fingerprint(train_batches(samples_of(flowers, kind), **options), 2 * STEPS + 4)
+        options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, **KINDS[kind]}
+        whole = fingerprint(train_batches(samples_of(flowers, kind), start_step=0, **options), 2 * STEPS + 4)
         for replicas in ("1", "2", "4"):
             for step in CHILD_STEPS:
                 assert found[kind][replicas][str(step)] == whole[step : step + 2], (kind, replicas, step)
@@ -163,7 +171,7 @@ def test_a_position_of_other_data_is_refused(flowers: Dataset) -> None:
     train = flowers["train"]
     state = feed(train).position(9)
     assert feed(train).at(state).start_step == feed(train).at(state.encode()).start_step == 9
-    assert feed(train, start_step=4).start_step == 4
+    assert feed(train).at(4).start_step == 4
     for other in (feed(train[:-1]), feed(train, seed=1), feed(train, batch_size=4), feed(flowers["validation"])):
         with pytest.raises(OrderMismatchError, match="step 9 was counted in another order"):
             other.at(state)

@@ -15,8 +15,8 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import Feed, distribute
-from shardfeed.pipelines.orders.choose_order import OrderName
+from shardfeed.pipelines import Blocks, Feed, Global, distribute
+from shardfeed.pipelines.orders.choices import OrderLike, OrderName
 from shardfeed.pipelines.tensorflow.evaluate import EvalFeed, distribute_eval
 from shardfeed.readers import Split
 
@@ -144,19 +144,17 @@ def test_the_grid_has_what_is_difficult(splits: dict[int, Split]) -> None:
 
 
 @pytest.mark.promise(29)
-@pytest.mark.parametrize(
-    "options", [{"order": "global"}, {"order": "blocks", "shuffle_buffer": 12}, {"balance": "class"}], ids=str
-)
+@pytest.mark.parametrize("order", ["global", Blocks(buffer=12), Global(balance="class")], ids=str)
 @pytest.mark.parametrize(("workers", "per_worker"), [(1, 2), (2, 1), (2, 2), (3, 1), (4, 2)])
 def test_workers_share_the_steps_of_one(
-    splits: dict[int, Split], workers: int, per_worker: int, options: dict[str, Any]
+    splits: dict[int, Split], workers: int, per_worker: int, order: OrderLike
 ) -> None:
     batch_size = 2 * workers * per_worker
     steps = SAMPLES // batch_size
-    found = train_steps(splits[3], workers, per_worker, 2 * steps, **options)
-    alone = train_steps(splits[3], 1, 1, 2 * steps, batch_size=batch_size, **options)
+    found = train_steps(splits[3], workers, per_worker, 2 * steps, order=order)
+    alone = train_steps(splits[3], 1, 1, 2 * steps, batch_size=batch_size, order=order)
     assert found.reshape(2 * steps, -1).tolist() == alone.reshape(2 * steps, -1).tolist()
-    if "balance" not in options:
+    if order != Global(balance="class"):
         for epoch in (found[:steps], found[steps:]):
             assert len(set(epoch.ravel())) == epoch.size
     else:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.torch.ranks import this_process
+from shardfeed.pipelines.torch.ranks import Ranks, this_process
 from shardfeed.readers import Dataset
 
 BATCH = 12
@@ -57,18 +57,25 @@ def test_two_processes_train_together_and_one_goes_on(flowers: Dataset, tmp_path
 def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    assert this_process() == (0, 1, 1)
+    assert (this_process(), this_process().here) == (Ranks(0, 1), 1)
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert this_process() == (3, 8, 4)
-    assert this_process(0, 2) == (0, 2, 2)
+    assert (this_process(), this_process().here) == (Ranks(3, 8), 4)
+    assert Ranks(0, 2).here == 2
+    assert Ranks(0, 8, local=1).here == 1
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UsageError, match="got rank 3 of 3, expected 0 to 2"):
         this_process()
     monkeypatch.setenv("WORLD_SIZE", "three")
     with pytest.raises(UsageError, match=r"WORLD_SIZE: got 'three' in the environment"):
         this_process()
+
+
+@pytest.mark.parametrize(("rank", "ranks", "local"), [(2, 2, None), (-1, 2, None), (0, 0, None), (0, 2, 3), (0, 2, 0)])
+def test_ranks_that_cannot_be_meant(rank: int, ranks: int, local: int | None) -> None:
+    with pytest.raises(UsageError, match="ranks: got"):
+        Ranks(rank, ranks, local)
 
 
 def number(record: Any, seed: int) -> tuple[torch.Tensor, int]:
@@ -86,7 +93,7 @@ def main(directory: str, out: str, what: str) -> None:
     # Before torch.distributed knows: by the environment of torchrun.
     loader = torch_loader(data["train"], batch_size=BATCH, transform=number, seed=4, workers=1)
     dist.init_process_group("gloo")
-    found: dict[str, Any] = {"ranks": this_process()[:2]}
+    found: dict[str, Any] = {"ranks": [this_process().rank, this_process().ranks]}
     if what == "both":
         torch.manual_seed(0)
         model = DistributedDataParallel(torch.nn.Linear(1, 1))

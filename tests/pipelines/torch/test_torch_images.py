@@ -16,7 +16,7 @@ from shardfeed.pipelines.torch.images import (
     random_resized_crop,
     resize_center_crop,
 )
-from shardfeed.pipelines.torch.windows import Window
+from shardfeed.pipelines.windows import Window
 
 
 def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object) -> bytes:

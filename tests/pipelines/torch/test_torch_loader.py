@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader
 
 import shardfeed
 from shardfeed.errors import IntegrityError, OrderMismatchError, RecordError, StorageError, UsageError
-from shardfeed.pipelines import make_batches, mix, order_samples
-from shardfeed.pipelines.orders.choose_order import OrderName
-from shardfeed.pipelines.torch import random_resized_crop, torch_eval_loader, torch_loader
+from shardfeed.pipelines import Blocks, Global, Stream, make_batches, mix, order_samples, train_batches
+from shardfeed.pipelines.orders.choices import OrderLike, OrderName
+from shardfeed.pipelines.torch import Ranks, Workers, random_resized_crop, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset, Skip, Split
 
 BATCH = 12
@@ -45,15 +45,17 @@ def plain(split: Any, **options: Any) -> Any:
 
 ORDERS: list[dict[str, Any]] = [
     {"order": "global"},
-    {"order": "blocks", "shuffle_buffer": 40},
+    {"order": Blocks(buffer=40)},
     {"order": "stored"},
-    {"balance": "class"},
-    {"weights": {"daisy": 3, "rose": 1, "tulip": 0}},
-    {"order": "global", "epoch_samples": 60},
+    {"order": Global(balance="class")},
+    {"order": Global(weights={"daisy": 3, "rose": 1, "tulip": 0})},
+    {"order": Global(epoch_samples=60)},
 ]
 
 
-@pytest.mark.parametrize("options", [*ORDERS, {"mixed": True}, {"mixed": True, "balance": "class"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [*ORDERS, {"mixed": True}, {"mixed": True, "order": Global(balance="class")}], ids=str
+)
 def test_the_same_samples_at_the_same_step_as_tensorflow(flowers: Dataset, options: dict[str, Any]) -> None:
     import tensorflow as tf
 
@@ -66,7 +68,7 @@ def test_the_same_samples_at_the_same_step_as_tensorflow(flowers: Dataset, optio
         lambda features, seed: tf.strings.to_number(features["image/source_id"], tf.int64),
         batch_size=BATCH,
         seed=5,
-        repeat=True,
+        start_step=0,
         keys=["image/source_id"],
         parallelism=2,
         **({"order": "global"} | options),
@@ -77,16 +79,14 @@ def test_the_same_samples_at_the_same_step_as_tensorflow(flowers: Dataset, optio
     while len(found) < steps:
         found += numbers(loader)
     assert found[:steps] == expected
-    endless = iter(plain(samples, seed=5, repeat=True, **options))
+    endless = iter(plain(samples, seed=5, start_step=0, **options))
     assert [next(endless).tolist() for _ in range(steps)] == expected
 
 
 def test_the_same_windows_as_tensorflow(flowers: Dataset) -> None:
     """The same crops but for the resize: images differ by its rounding, and other windows would differ by much more."""
-    from shardfeed.pipelines import train_batches
-
     train = flowers["train"]
-    theirs = train_batches(train, batch_size=BATCH, image_size=32, seed=5, repeat=True, order="global").take(2)
+    theirs = train_batches(train, batch_size=BATCH, image_size=32, seed=5, start_step=0, order="global").take(2)
     expected = np.concatenate([images.numpy() for images, _ in theirs]).astype(int)
     labels = np.concatenate([labels.numpy() for _, labels in theirs])
 
@@ -99,6 +99,24 @@ def test_the_same_windows_as_tensorflow(flowers: Dataset) -> None:
     assert (mine_labels == labels).all()
     assert np.abs(mine - expected).mean() < 2
     assert np.abs(found(6)[0] - expected).mean() > 10
+
+
+@pytest.mark.parametrize("order", ["global", Blocks(buffer=40), Global(balance="class")], ids=str)
+def test_iterations_are_tensorflows_epochs(flowers: Dataset, order: OrderLike) -> None:
+    """A dataset that ends, an endless one and a loader, side by side: the samples of three epochs, and their crops."""
+    train = flowers["train"]
+    options: dict[str, Any] = {"batch_size": BATCH, "image_size": 32, "seed": 5, "order": order}
+    ending, loader = train_batches(train, **options), torch_loader(train, workers=0, **options)
+    endless = train_batches(train, start_step=0, **options).as_numpy_iterator()
+    for _ in range(3):
+        epoch = list(ending.as_numpy_iterator())
+        assert len(epoch) == len(loader)
+        for (images, labels), (same_images, same_labels), (mine, my_labels) in zip(
+            epoch, itertools.islice(endless, len(loader)), loader, strict=True
+        ):
+            assert labels.tolist() == same_labels.tolist() == my_labels.tolist()
+            assert (images == same_images).all()
+            assert np.abs(mine.permute(0, 2, 3, 1).numpy().astype(int) - images).mean() < 3
 
 
 def test_batches(flowers: Dataset) -> None:
@@ -122,7 +140,7 @@ def test_each_iteration_is_the_next_epoch(flowers: Dataset) -> None:
         assert len({sample for batch in epoch for sample in batch}) == len(loader) * BATCH
     assert len({str(epoch) for epoch in epochs}) == 3
     other = plain(flowers["train"], start_step=len(loader))
-    assert numbers(other) == epochs[1]
+    assert [batch.tolist() for batch in itertools.islice(other, 2 * len(loader))] == epochs[1] + epochs[2]
     assert numbers(plain(flowers["train"])) == epochs[0]
     assert numbers(plain(flowers["train"], seed=1)) != epochs[0]
 
@@ -130,7 +148,8 @@ def test_each_iteration_is_the_next_epoch(flowers: Dataset) -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_iteration_left_early_counts_as_an_epoch(flowers: Dataset, workers: int) -> None:
     loader = plain(flowers["train"], workers=workers)
-    epochs = [numbers(plain(flowers["train"], start_step=number * len(loader))) for number in range(4)]
+    other = plain(flowers["train"])
+    epochs = [numbers(other) for _ in range(4)]
     assert next(iter(loader)).tolist() == epochs[0][0]
     assert loader.step == 1
     for place, batch in enumerate(loader):
@@ -205,7 +224,7 @@ def test_resumes_at_every_step_on_any_number_of_ranks(flowers: Dataset, options:
     split = flowers["train"]
 
     def ranks(count: int, **more: Any) -> list[Any]:
-        return [plain(split, rank=rank, ranks=count, **options, **more) for rank in range(count)]
+        return [plain(split, ranks=Ranks(rank, count), **options, **more) for rank in range(count)]
 
     def together(loaders: list[Any]) -> list[list[int]]:
         return [list(itertools.chain(*parts)) for parts in zip(*map(numbers, loaders), strict=True)]
@@ -233,7 +252,7 @@ def test_resumes_at_every_step_on_any_number_of_ranks(flowers: Dataset, options:
 
 def test_resumes_with_workers(flowers: Dataset) -> None:
     """Workers are many batches ahead; the state counts what was handed out."""
-    loader = plain(flowers["train"], workers=2, prefetch=4)
+    loader = plain(flowers["train"], workers=Workers(2, prefetch=4))
     whole = numbers(plain(flowers["train"]))
     for step, _ in enumerate(loader, 1):
         if step == 3:
@@ -298,7 +317,7 @@ def test_a_state_of_another_run_is_refused(flowers: Dataset) -> None:
         plain(flowers["validation"]),
         plain(flowers["train"], seed=1),
         plain(flowers["train"], batch_size=6),
-        plain(flowers["train"], balance="class"),
+        plain(flowers["train"], order=Global(balance="class")),
     ):
         with pytest.raises(OrderMismatchError, match="counted in another order"):
             loader.load_state_dict(other.state_dict())
@@ -310,13 +329,13 @@ def test_a_state_of_another_run_is_refused(flowers: Dataset) -> None:
 @pytest.mark.parametrize("options", ORDERS, ids=str)
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_ranks_share_each_step(flowers: Dataset, options: dict[str, Any], count: int) -> None:
-    loaders = [plain(flowers["train"], rank=rank, ranks=count, **options) for rank in range(count)]
+    loaders = [plain(flowers["train"], ranks=Ranks(rank, count), **options) for rank in range(count)]
     whole = numbers(plain(flowers["train"], **options))
     shares = [numbers(loader) for loader in loaders]
     assert [len(share) for share in shares] == [len(whole)] * count
     assert all(len(batch) == BATCH // count for share in shares for batch in share)
     assert [list(itertools.chain(*parts)) for parts in zip(*shares, strict=True)] == whole
-    if "order" in options:
+    if options["order"] in ("global", "stored") or isinstance(options["order"], Blocks):
         everything = [sample for batch in whole for sample in batch]
         assert len(set(everything)) == len(everything)
 
@@ -326,7 +345,7 @@ def test_ranks_share_each_step(flowers: Dataset, options: dict[str, Any], count:
 def test_evaluation_sees_each_sample_once(flowers: Dataset, count: int, samples: int, batch_size: int) -> None:
     split = flowers["train"][:samples]
     shares = [
-        numbers(torch_eval_loader(split, batch_size=batch_size, transform=number, workers=0, rank=rank, ranks=count))
+        numbers(torch_eval_loader(split, batch_size=batch_size, transform=number, workers=0, ranks=Ranks(rank, count)))
         for rank in range(count)
     ]
     everything = sorted(sample for share in shares for batch in share for sample in batch)
@@ -349,13 +368,13 @@ def test_evaluation_batches(flowers: Dataset) -> None:
     images, labels = next(iter(loader))
     assert images.shape == (16, 3, 20, 20)
     with pytest.raises(UsageError, match=r"ranks: got 50, expected at most"):
-        torch_eval_loader(split, batch_size=100, image_size=20, rank=0, ranks=50)
+        torch_eval_loader(split, batch_size=100, image_size=20, ranks=Ranks(0, 50))
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_may_be_spawned(flowers: Dataset, method: str) -> None:
     options = {"batch_size": 40, "image_size": 16, "seed": 2}
-    loader = torch_loader(flowers["train"], workers=1, multiprocessing_context=method, **options)
+    loader = torch_loader(flowers["train"], workers=Workers(1, start_method=method), **options)
     expected = list(torch_loader(flowers["train"], workers=0, **options))
     found = list(loader)
     assert len(found) == len(expected)
@@ -423,7 +442,7 @@ def test_a_batch_of_damaged_records_alone(damaged: tuple[Dataset, list[int]], wo
     assert [len(batch) for batch in found] == [1] * (24 - len(bad))
     assert len(skip.found) == 2
     with pytest.raises(IntegrityError, match="1 records of one batch are all damaged"):
-        list(torch_eval_loader(data["train"], **(options | {"batch_size": 2}), damaged=Skip(2), rank=0, ranks=2))
+        list(torch_eval_loader(data["train"], **(options | {"batch_size": 2}), damaged=Skip(2), ranks=Ranks(0, 2)))
 
 
 def no_image(record: Mapping[str, Any], seed: int) -> Any:
@@ -468,9 +487,11 @@ def wide(record: Mapping[str, Any], seed: int) -> torch.Tensor:
 
 
 def test_shared_memory_is_looked_at_before_a_batch_goes_there(flowers: Dataset) -> None:
-    loader = plain(flowers["train"], transform=wide, batch_size=60, workers=2, prefetch=100)
+    loader = plain(flowers["train"], transform=wide, batch_size=60, workers=Workers(2, prefetch=100))
     for _ in range(2):
-        with pytest.raises(StorageError, match=r"/dev/shm: .* GB are needed, .*fewer workers=") as caught:
+        with pytest.raises(
+            StorageError, match=r"/dev/shm: .* GB are needed, .*fewer workers, Workers\(prefetch=1\)"
+        ) as caught:
             next(iter(loader))
         assert caught.value.exit_code == 5
 
@@ -501,14 +522,12 @@ def test_a_transform_runs_in_workers_alone(flowers: Dataset) -> None:
     ("options", "message"),
     [
         ({"order": "stream"}, "order: got 'stream'"),
+        ({"order": Stream(buffer=9)}, r"order: got Stream\(buffer=9"),
         ({"image_size": 8}, "expected exactly one"),
         ({"transform": None}, "expected exactly one"),
         ({"transform": None, "image_size": 8, "label": "image/filename"}, "label"),
-        ({"ranks": 5, "rank": 0}, "a multiple of the 5 ranks; use 10 or 15"),
-        ({"ranks": 2}, "expected both or none"),
-        ({"ranks": 2, "rank": 2}, "expected 0 to 1"),
+        ({"ranks": Ranks(0, 5)}, "a multiple of the 5 ranks; use 10 or 15"),
         ({"workers": -1}, "workers"),
-        ({"prefetch": 0}, "prefetch"),
         ({"start_step": -1}, "start_step"),
         ({"batch_size": 1000}, "batch_size.*give a smaller one, or, in make_batches, drop_remainder=False"),
     ],
@@ -521,9 +540,11 @@ def test_arguments_are_checked(flowers: Dataset, options: dict[str, Any], messag
 CHILD = """
 import sys
 import shardfeed
+from shardfeed.pipelines import Global
 from shardfeed.pipelines.torch import to_device, torch_eval_loader, torch_loader
 data = shardfeed.open(sys.argv[1])
-loader = torch_loader(data["train"], batch_size=16, image_size=16, workers=int(sys.argv[2]), balance="class")
+options = {"batch_size": 16, "image_size": 16, "order": Global(balance="class")}
+loader = torch_loader(data["train"], workers=int(sys.argv[2]), **options)
 def modules():
     assert not {"tensorflow", "keras"} & set(sys.modules), sorted(sys.modules)
 for images, labels in to_device(loader, "cpu", dtype=None): pass

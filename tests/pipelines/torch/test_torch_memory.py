@@ -14,6 +14,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import convert
 from shardfeed.converters.sources.source import Sample
+from shardfeed.pipelines import Global
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.schema import LABEL, Feature
 
@@ -70,7 +71,7 @@ def test_workers_do_not_grow(tmp_path: Path, count: int, torture_result: Callabl
     train = shardfeed.open(tmp_path / "out")["train"]
     assert len(train) == count
     before = set(children())
-    loader = torch_loader(train, batch_size=500, transform=number, workers=4, balance="class")
+    loader = torch_loader(train, batch_size=500, transform=number, workers=4, order=Global(balance="class"))
     held = []
     for _ in range(4):
         seen = np.zeros(count, np.int64)

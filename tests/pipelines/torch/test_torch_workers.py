@@ -5,7 +5,7 @@ import pickle
 import signal
 import time
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,58 @@ from shardfeed.errors import StorageError, UsageError
 from shardfeed.machine import free_space as room
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.pipelines.torch import workers as torch_workers
-from shardfeed.pipelines.torch.workers import Workers, batch_bytes, plan_workers, shared_memory_check
+from shardfeed.pipelines.torch.workers import Planned, Workers, batch_bytes, plan_workers, shared_memory_check
 from shardfeed.readers import Dataset
 
 
 def test_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_workers, "cpu_budget", lambda: 12)
     monkeypatch.setattr(torch_workers, "memory_budget", lambda: 10**9)
-    assert plan_workers(None, None, 1000, 1) == Workers(12, 2)
-    assert plan_workers(None, None, 1000, 8) == Workers(1, 2)
-    assert plan_workers(None, None, 1000, 100) == Workers(1, 2)
-    assert plan_workers(4, None, 25_000_001, 1) == Workers(4, 1)  # 10 batches would be over a quarter
-    assert plan_workers(4, None, 25_000_000, 1) == Workers(4, 2)
-    assert plan_workers(4, None, 13_000_000, 2) == Workers(4, 1)
-    assert plan_workers(4, 5, 10**9, 1) == Workers(4, 5)
-    assert plan_workers(0, None, 10**9, 1).number == 0
-    with pytest.raises(UsageError, match="workers"):
-        plan_workers(-1, None, 0, 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    def plan(asked: int | Workers | None, size: int, ranks: int) -> tuple[int, int]:
+        found = plan_workers(asked, size, ranks)
+        assert not found.pin_memory
+        return found.count, found.prefetch
+
+    assert plan(None, 1000, 1) == plan(Workers(), 1000, 1) == (12, 2)
+    assert plan(None, 1000, 8) == (1, 2)
+    assert plan(None, 1000, 100) == (1, 2)
+    assert plan(4, 25_000_001, 1) == (4, 1)  # 10 batches would be over a quarter
+    assert plan(4, 25_000_000, 1) == (4, 2)
+    assert plan(4, 13_000_000, 2) == (4, 1)
+    assert plan(Workers(4, prefetch=5), 10**9, 1) == (4, 5)
+    assert plan(Workers(prefetch=2), 10**9, 1) == (12, 2)
+    assert plan(0, 10**9, 1)[0] == 0
+    assert plan_workers(Workers(1, pin_memory=True, start_method="spawn"), 0, 1) == Planned(1, 2, True, "spawn")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: plan_workers(-1, 0, 1), "workers: got -1"),
+        (lambda: Workers(1.5), "workers: got 1.5"),  # type: ignore[arg-type]
+        (lambda: Workers(2, prefetch=0), "prefetch: got 0"),
+        (lambda: Workers(2, start_method="threads"), "start_method: got 'threads', expected one of fork, spawn, fork"),
+    ],
+)
+def test_workers_that_cannot_be_meant(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def planned(count: int, prefetch: int) -> Planned:
+    return Planned(count, prefetch, pin_memory=False, start_method=None)
 
 
 def test_room_in_shared_memory() -> None:
     state = os.statvfs(torch_workers.SHARED)
     whole = state.f_blocks * state.f_frsize
-    check = shared_memory_check(Workers(2, 2), 1)
+    check = shared_memory_check(planned(2, 2), 1)
     assert check is not None
     check(1000)
-    assert shared_memory_check(Workers(0, 2), 1) is None
-    for workers, size, ranks in [(Workers(2, 2), whole // 6 + 4096, 1), (Workers(1, 1), whole // 30 + 4096, 10)]:
+    assert shared_memory_check(planned(0, 2), 1) is None
+    for workers, size, ranks in [(planned(2, 2), whole // 6 + 4096, 1), (planned(1, 1), whole // 30 + 4096, 10)]:
         check = shared_memory_check(workers, ranks)
         assert check is not None
         with pytest.raises(StorageError, match=r"/dev/shm: .*prefetch=1"):
@@ -54,11 +79,11 @@ def test_all_memory_that_is_free_is_room(monkeypatch: pytest.MonkeyPatch) -> Non
     """No quarter of it must be left, however little is needed; what batches take since is not counted twice."""
     monkeypatch.setattr(room, "memory_budget", lambda: 10**9)
     monkeypatch.setattr(room, "memory_free", lambda: 60_000)
-    made = shared_memory_check(Workers(2, 2), 1)
+    made = shared_memory_check(planned(2, 2), 1)
     monkeypatch.setattr(room, "memory_free", lambda: 0)
     check = pickle.loads(pickle.dumps(made))
     check(10_000)  # 6 batches
-    with pytest.raises(StorageError, match=r"0\.1 MB are needed, 0\.1 MB are free of the memory granted; "):
+    with pytest.raises(StorageError, match=r"60\.0 kB are needed, 60\.0 kB are free of the memory granted; "):
         check(10_001)
 
 

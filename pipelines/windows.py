@@ -1,9 +1,9 @@
-"""Which part of an image is cut: the windows that `augment` draws with TensorFlow, from the same seeds, without it.
+"""Which part of an image the random crop of training cuts: what both frameworks agree on, and the numbers behind it.
 
 The numbers are those of `tf.random.stateless_uniform`: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel
-Random Numbers: As Easy as 1, 2, 3"), keyed as TensorFlow keys it. So a sample's window is the one that the TensorFlow
-pipeline cuts in the same epoch, but where the two exponential functions differ in their last bit and a side lies
-halfway between two pixels.
+Random Numbers: As Easy as 1, 2, 3"), keyed as TensorFlow keys it, here in NumPy. So a sample's window for PyTorch is
+the one that the TensorFlow pipeline cuts in the same epoch, but where the two exponential functions differ in their
+last bit and a side lies halfway between two pixels.
 """
 
 import math
@@ -12,17 +12,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.permutation import hashed
 
-_ATTEMPTS = 10  # as `augment` has it, and the key too
-_OWN_KEY = 0x5EED0FC209
-_PLACE = 2 * _ATTEMPTS  # where the numbers for the window's place stand; the coin follows them
+AREA = (0.08, 1.0)  # of a window by default: its share of the image, least and most
+ASPECT_RATIO = (3 / 4, 4 / 3)  # by default: its width over its height
+ATTEMPTS = 10  # to draw a window that fits into the image
+# Added to the seed, so that a caller who gives the same seed to another random op gets other numbers than the crop did.
+OWN_KEY = 0x5EED0FC209
+_PLACE = 2 * ATTEMPTS  # where the numbers for the window's place stand; the coin follows them
 _BLOCKS = 6  # of four numbers each
 
 _32, _MASK32 = np.uint64(32), np.uint64(2**32 - 1)
 _SCRAMBLE = (np.uint64(0x3EC8F720), np.uint64(0x02461E29))  # TensorFlow's, from a seed to a key and a counter
 _TIMES = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _PLUS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+
+
+def check_ranges(area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
+    """Raises UsageError for a range that is empty or out of bounds."""
+    for place, span, most in (("area", area, 1.0), ("aspect_ratio", aspect_ratio, math.inf)):
+        low, high = span
+        if not 0 < low <= high <= most:
+            raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")
 
 
 class SampleSeed(int):
@@ -58,7 +70,7 @@ def uniform_numbers(seeds: np.ndarray) -> np.ndarray:
     """The first 24 numbers of TensorFlow's stateless generator, of 0..1: float32 [k, 24]. `seeds`: int64 [k, 2]."""
     words = seeds.astype(np.uint64)  # modulo 2^64
     with np.errstate(over="ignore"):
-        first, second = words[:, 0] + np.uint64(_OWN_KEY), words[:, 1]
+        first, second = words[:, 0] + np.uint64(OWN_KEY), words[:, 1]
     key0, key1, low, high = _philox((first & _MASK32, first >> _32, second & _MASK32, second >> _32), *_SCRAMBLE)
     blocks = np.arange(_BLOCKS, dtype=np.uint64)
     words = np.broadcast_arrays(blocks, np.zeros((), np.uint64), low[:, None], high[:, None])
@@ -90,9 +102,9 @@ class RandomWindow:
     def draw(self, numbers: np.ndarray, height: int, width: int) -> Window:
         """The window of an image of so many pixels. `numbers`: a row of `uniform_numbers`."""
         rows, columns = np.float32(height), np.float32(width)
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             share = self._area[0] + self._area[1] * numbers[attempt]
-            stretch = self._half_ratio[0] + self._half_ratio[1] * numbers[_ATTEMPTS + attempt]
+            stretch = self._half_ratio[0] + self._half_ratio[1] * numbers[ATTEMPTS + attempt]
             side = np.sqrt(share * (rows * columns))
             tall, wide = np.rint(side * np.exp(-stretch)), np.rint(side * np.exp(stretch))
             if 1 <= tall <= rows and 1 <= wide <= columns:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from shardfeed.pipelines.tensorflow.augment import random_windows
-from shardfeed.pipelines.torch.windows import RandomWindow, SampleSeed, center_window, sample_seeds, uniform_numbers
+from shardfeed.pipelines.windows import RandomWindow, SampleSeed, center_window, sample_seeds, uniform_numbers
 
 DRAWS = 400
 

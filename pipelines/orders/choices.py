@@ -1,0 +1,124 @@
+"""What a user says of the order of samples: `order="global"`, or an object with its own options, `Global(...)`.
+
+`order_samples` makes of it, with the samples and the batch size at hand, an order whose every step is known.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Literal
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import at_least
+
+Weights = Mapping[str, float] | Sequence[float]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Shards in random order, several interleaved, read in sequence, and shuffled through a buffer of records.
+
+    The fastest order on disks and networks where reading in sequence is fast; a plain tf.data graph, and TensorFlow's
+    alone. A record stands near those of its shard unless the buffer is large.
+
+    Args:
+        buffer: records held to be shuffled, 1 or more. None: 16,384, fewer where they take more than a quarter of the
+            memory granted. It is part of the order: give it to have the same order on a machine with less memory.
+        epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
+
+    Raises UsageError for numbers below 1.
+
+        train_batches(data["train"], batch_size=256, image_size=224, order=Stream(buffer=50_000))
+    """
+
+    buffer: int | None = None
+    epoch_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_counts(self.buffer, self.epoch_samples)
+
+
+@dataclass(frozen=True)
+class Global:
+    """A permutation of all samples, another in each epoch, read by position: any sample may stand anywhere.
+
+    With `balance` or `weights`, and for a `mix`, samples are drawn by class (by part) instead: each batch holds of
+    each its share, rounded down or up, and a class is gone through to its end before any of its samples comes again.
+
+    Args:
+        balance: "class" for `image/class/label`, or the key of another feature with one class a record: all classes get
+            the same share. None: classes do not matter, unless there are weights.
+        weights: the classes' shares, by name, or in the order of the labels; 0 leaves a class out.
+        epoch_samples: how many samples make an epoch, 1 to all of them; drawn by class or by part, any number. None: as
+            many as there are.
+
+    Raises UsageError for weights that are negative, not finite or all 0, and for an epoch below 1.
+
+        train_batches(data["train"], batch_size=256, image_size=224, order=Global(balance="class"))
+        train_batches(data["train"], batch_size=256, image_size=224, order=Global(weights={"cat": 3, "dog": 1}))
+    """
+
+    balance: str | None = None
+    weights: Weights | None = None
+    epoch_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_counts(None, self.epoch_samples)
+        if self.balance is not None and not isinstance(self.balance, str):
+            raise UsageError("balance", f"got {self.balance!r}, expected 'class' or the key of a label")
+        if self.weights is not None:
+            numbers = list(self.weights.values() if isinstance(self.weights, Mapping) else self.weights)
+            sound = all(isinstance(number, Real) and 0 <= number < math.inf for number in numbers)
+            if not sound or not any(numbers):
+                shown = f"got {numbers[:8]}, expected numbers of at least 0, and one above 0"
+                raise UsageError("weights", shown)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of neighbours, about a megabyte each, in random order, shuffled within a window: for disks that seek.
+
+    Args:
+        buffer: records of a window, which is read while another is used, 1 or more. None: a quarter of what `Stream`
+            would take. It is part of the order: give it to have the same order on a machine with less memory.
+        epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
+
+    Raises UsageError for numbers below 1.
+
+        train_batches(data["train"], batch_size=256, image_size=224, order=Blocks(buffer=10_000))
+    """
+
+    buffer: int | None = None
+    epoch_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_counts(self.buffer, self.epoch_samples)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """As the samples are stored, in each epoch: for evaluation."""
+
+
+OrderObject = Stream | Global | Blocks | Stored
+OrderName = Literal["stream", "global", "blocks", "stored"]
+OrderLike = OrderObject | OrderName
+
+_BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global, "blocks": Blocks, "stored": Stored}
+
+
+def order_object(order: OrderLike) -> OrderObject:
+    """The object that a name is short for; an object is itself. Raises UsageError for anything else."""
+    if isinstance(order, OrderObject):
+        return order
+    if not isinstance(order, str) or order not in _BY_NAME:
+        objects = ", ".join(f"{kind.__name__}(...)" for kind in _BY_NAME.values())
+        raise UsageError("order", f"got {order!r}, expected one of {', '.join(map(repr, _BY_NAME))}, or {objects}")
+    return _BY_NAME[order]()
+
+
+def _check_counts(buffer: int | None, epoch_samples: int | None) -> None:
+    for place, count in (("buffer", buffer), ("epoch_samples", epoch_samples)):
+        if count is not None:
+            at_least(place, count, 1)
