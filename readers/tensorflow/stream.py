@@ -10,7 +10,8 @@ background.
 
 Damage raises, unless a `Skip` is given: TensorFlow checks the CRC of every record, and a shard with another number of
 records than the manifest says (one cut between records looks like a shorter one) is an error here. TensorFlow's message
-does not name the shard; `shardfeed verify` does. A dataset that was swapped for another one is an error, too.
+does not name the shard; `shardfeed verify` does. A dataset that was swapped for another one is an error by the epoch's
+end.
 """
 
 import os
@@ -24,7 +25,7 @@ from shardfeed.errors import UsageError
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import ShardSlice, Split
 from shardfeed.readers.tensorflow.indexed import indexed_records
-from shardfeed.readers.tensorflow.swap_check import check_at_end, checked_path, manifest_table
+from shardfeed.readers.tensorflow.swap_check import look_at_manifests
 
 INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
 BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again
@@ -68,18 +69,30 @@ def serialized_records(
         "skip": tf.constant([s.skip for s in slices], tf.int64),
         # -1 is "to the end": only then is the end reached, where too many records are noticed.
         "take": tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
-        **(manifest_table(split, slices) if damaged is None else {}),
     }
     shards = tf.data.Dataset.from_tensor_slices(table)
+    look = look_at_manifests(split, slices) if damaged is None else None
     read = _shard_records if damaged is None else _shard_records_skipping(split.whole, damaged, fill)
     if seed is None:
-        return shards.flat_map(read)
+        return _between(look, shards.flat_map(read), look)
     ordered = _shuffled(shards, len(slices), seed, 1)
     start = max(1, START_BYTES * len(split) // max(1, split.record_bytes))
     if shuffle_buffer < _START_SHARE * start:
         records = _interleaved(ordered, read, len(slices), parallelism)
-        return _shuffled(records, shuffle_buffer, seed, 2)
-    return _started_early(ordered, read, slices, seed, start, shuffle_buffer, parallelism)
+        return _shuffled(_between(look, records, look), shuffle_buffer, seed, 2)
+    return _started_early(ordered, read, look, slices, seed, start, shuffle_buffer, parallelism)
+
+
+def _between(
+    before: tf.data.Dataset | None, records: tf.data.Dataset, after: tf.data.Dataset | None
+) -> tf.data.Dataset:
+    """`records`, with a look before the first and after the last of them.
+
+    Inside of the shuffle buffer, which looks behind the last record before it gives those it holds: a reader that takes
+    no more than it was told there is learns it, too.
+    """
+    begun = records if before is None else before.concatenate(records)
+    return begun if after is None else begun.concatenate(after)
 
 
 def _interleaved(shards: tf.data.Dataset, read: ReadShard, count: int, parallelism: int) -> tf.data.Dataset:
@@ -97,6 +110,7 @@ def _interleaved(shards: tf.data.Dataset, read: ReadShard, count: int, paralleli
 def _started_early(
     shards: tf.data.Dataset,
     read: ReadShard,
+    look: tf.data.Dataset | None,
     slices: Sequence[ShardSlice],
     seed: int | tf.Tensor,
     start: int,
@@ -113,23 +127,22 @@ def _started_early(
     count = min(max(1, round(first_records / mean)), len(slices) - 1)
     takes = sorted(s.take for s in slices)
     if count and takes[-1] <= 2 * first_records:  # whole shards
-        parts = [(shards.take(count), count), (shards.skip(count), len(slices) - count)]
+        parts = [(shards.take(count), count, look, None), (shards.skip(count), len(slices) - count, None, look)]
         longest = sum(takes[-count:])
     else:
         head = shards.take(1).map(lambda shard: _head(shard, first_records))
         tail = shards.take(1).map(lambda shard: _tail(shard, first_records))
-        parts = [(head, 1), (tail.concatenate(shards.skip(1)), len(slices))]
+        parts = [(head, 1, look, None), (tail.concatenate(shards.skip(1)), len(slices), None, look)]
         longest = first_records
     buffers = [min(start, longest), shuffle_buffer]
     first, rest = (
-        _shuffled(_interleaved(part, read, number, parallelism), buffer, seed, salt)
-        for (part, number), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
+        _shuffled(_between(before, _interleaved(part, read, number, parallelism), after), buffer, seed, salt)
+        for (part, number, before, after), buffer, salt in zip(parts, buffers, (3, 2), strict=True)
     )
+    return _read_together(first, rest, longest)
 
-    return _both_read(first, rest, longest)
 
-
-def _both_read(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) -> tf.data.Dataset:
+def _read_together(first: tf.data.Dataset, rest: tf.data.Dataset, longest: int) -> tf.data.Dataset:
     """`first`, of at most `longest` elements, and then `rest`; but both are read from the beginning.
 
     A parallel interleave whose block holds all of `first`. The method `Dataset.interleave` would have two blocks of
@@ -174,9 +187,9 @@ def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
 
 
 def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
-    records = tf.data.TFRecordDataset(checked_path(shard), buffer_size=READ_BYTES)
+    records = tf.data.TFRecordDataset(shard["path"], buffer_size=READ_BYTES)
     counted = records.apply(tf.data.experimental.assert_cardinality(shard["records"])).enumerate(shard["first"])
-    return counted.skip(shard["skip"]).take(shard["take"]).concatenate(check_at_end(shard))
+    return counted.skip(shard["skip"]).take(shard["take"])
 
 
 def _shard_records_skipping(split: Split, damaged: Skip, fill: bool) -> ReadShard:

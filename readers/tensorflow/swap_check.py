@@ -1,12 +1,12 @@
-"""Whether a shard that tf.data opens still belongs to the dataset that was opened: a check in its graph.
+"""Whether what tf.data reads still belongs to the dataset that was opened: a look in its graph, twice an epoch.
 
 A converter may swap a dataset's directory for another while it is read. Shards of the same name then hold other
-records, each of them intact, and an epoch would mix both. What tells is the manifest beside them.
+records, each of them intact, and an epoch would mix both. What tells is the manifest beside them: it is compared before
+the first shard is opened and after the last one was read, so that an epoch of two datasets raises by its end.
 """
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -17,46 +17,32 @@ _BUCKETS = (1 << 63) - 1  # of the hash that stands for a manifest
 _REPLACED = "replaced by another dataset since it was opened; open it again: "
 
 
-def manifest_table(split: Split, slices: Sequence[ShardSlice]) -> dict[str, Any]:
-    """For each slice, where its manifest lies and what it hashes to: string [k], int64 [k].
+def look_at_manifests(split: Split, slices: Sequence[ShardSlice]) -> tf.data.Dataset:
+    """No (place, record), but an error where a manifest beside `slices` is another one than when the split was opened.
 
     Raises IntegrityError when it is another one by now.
     """
-    paths = [os.path.join(os.path.dirname(s.path), MANIFEST) for s in slices]
     hashes: dict[str, int] = {}
     with tf.init_scope():  # numbers, also where a function is being traced
-        for path, shard in zip(paths, split.shard_numbers(), strict=True):
-            if path not in hashes:
+        for piece, shard in zip(slices, split.shard_numbers(), strict=True):
+            path = os.path.join(os.path.dirname(piece.path), MANIFEST)
+            if path not in hashes:  # a split and a copy of some of its shards have one each
                 hashes[path] = int(_hash(tf.constant(os.fsencode(path))).numpy())
                 split.shards.check_current(shard)  # after it was read: what was hashed is the right one
-    return {
-        "manifest": [os.fsencode(path) for path in paths],
-        "manifest_hash": tf.constant([hashes[path] for path in paths], tf.int64),
-    }
+
+    # As elements, not as constants: reading a file is no state to TensorFlow, which would do it once for all epochs.
+    table = ([os.fsencode(path) for path in hashes], tf.constant(list(hashes.values()), tf.int64))
+    looks = tf.data.Dataset.from_tensor_slices(table)
+    return looks.filter(_differs).map(lambda path, expected: (expected, path))
+
+
+@tf.autograph.experimental.do_not_convert
+def _differs(path: tf.Tensor, expected: tf.Tensor) -> tf.Tensor:
+    """False; an error where the manifest at `path` has another hash."""
+    same = tf.equal(_hash(path), expected)
+    with tf.control_dependencies([tf.debugging.Assert(same, [_REPLACED, path])]):
+        return tf.logical_not(same)
 
 
 def _hash(path: tf.Tensor) -> tf.Tensor:
     return tf.strings.to_hash_bucket_fast(tf.io.read_file(path), _BUCKETS)
-
-
-def checked_path(shard: dict[str, tf.Tensor]) -> tf.Tensor:
-    """The path of `shard`, after a look at its manifest: fails where that is another one."""
-    with tf.control_dependencies([_assertion(shard)]):
-        return tf.identity(shard["path"])
-
-
-def check_at_end(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
-    """No (place, record), but a second look: the directory may have been swapped between the first and the opening."""
-
-    @tf.autograph.experimental.do_not_convert
-    def nothing(*element: tf.Tensor) -> tf.Tensor:
-        place, record = element
-        with tf.control_dependencies([_assertion(shard)]):
-            return tf.less(place, 0) & tf.equal(record, b"")
-
-    return tf.data.Dataset.from_tensors((tf.constant(0, tf.int64), tf.constant(b""))).filter(nothing)
-
-
-def _assertion(shard: dict[str, tf.Tensor]) -> tf.Operation:
-    same = tf.equal(_hash(shard["manifest"]), shard["manifest_hash"])
-    return tf.debugging.Assert(same, [_REPLACED, shard["manifest"]])
