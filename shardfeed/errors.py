@@ -8,7 +8,16 @@ through `escape`, so that a newline in a file name cannot forge a line of a log.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
+
+_EXTRA_OF = {  # a module that the core does without -> its project, and the extra that installs it
+    "tensorflow": ("TensorFlow", "tensorflow"),
+    "keras": ("Keras", "tensorflow"),
+    "torch": ("PyTorch", "torch"),
+    "ray": ("Ray", "ray"),
+    "matplotlib": ("Matplotlib", "bench"),
+}
 
 
 def name_text(name: bytes) -> str:
@@ -36,18 +45,6 @@ def escape(text: object) -> str:
     )
 
 
-@contextmanager
-def needing_extra(package: str, place: str) -> Iterator[None]:
-    """Import inside what an extra of `package`'s name installs. Raises UsageError for `place` where it is not there."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-        remedy = f"pip install 'shardfeed[{package}]'"
-        raise UsageError(place, f"{package.capitalize()} is not installed", remedy) from error
-
-
 class ShardfeedError(Exception):
     """Base of all. `place` is a path, a shard and record, a line and column, or an argument's name.
 
@@ -70,6 +67,10 @@ class UsageError(ShardfeedError, ValueError):
     """An argument, an option or a class list that cannot be meant (exit 2). Nothing was touched."""
 
     exit_code = 2
+
+
+class MissingExtraError(UsageError, ImportError):
+    """What was asked for needs a package that only an extra installs (exit 2). Nothing was touched."""
 
 
 class LabelFileError(UsageError):
@@ -146,3 +147,26 @@ class BusyError(ShardfeedError):
 
 class OrderMismatchError(UsageError):
     """A position that was counted in another order: other data, seed or batch size (exit 2). Nothing was touched."""
+
+
+@contextmanager
+def needing_extra(place: str) -> Iterator[None]:
+    """Import inside what an extra installs; `place` is what the user asked for.
+
+    Raises MissingExtraError, which names the extra, where its package is not there. Any other missing module is a fault
+    of the installation, and its ModuleNotFoundError stays.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA_OF:
+            raise
+        project, extra = _EXTRA_OF[error.name]
+        raise MissingExtraError(place, f"{project} is not installed", f"pip install 'shardfeed[{extra}]'") from error
+
+
+def check_extra(module: str, place: str) -> None:
+    """Raises MissingExtraError where `module` is not installed. Imports nothing, so it is quick."""
+    with needing_extra(place):
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(name=module)

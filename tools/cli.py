@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType, ModuleType
 
-from shardfeed.errors import ShardfeedError, StorageError
+from shardfeed.errors import ShardfeedError, StorageError, needing_extra
 from shardfeed.storage.local import storage_error
 from shardfeed.version import __version__
 
@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
         args = _parser(command).parse_args(arguments)
-        return _module(args.command).run(args)
+        with needing_extra(f"shardfeed {args.command}"):
+            return _module(args.command).run(args)
     except ShardfeedError as error:
         print(f"shardfeed: {error}", file=sys.stderr)
         return error.exit_code

@@ -2,10 +2,7 @@
 
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.engines.local_engine import LocalEngine
-from shardfeed.errors import (
-    UsageError,
-    needing_extra,
-)
+from shardfeed.errors import UsageError, needing_extra
 from shardfeed.machine.budget import cpu_budget
 
 
@@ -20,6 +17,6 @@ def choose_engine(name: str, address: str | None, workers: int | None, start_met
         return LocalEngine(cpu_budget() if workers is None else workers, start_method)
     if name != "ray":
         raise UsageError("engine", f"got {name!r}, expected local or ray")
-    with needing_extra("ray", "engine"):
+    with needing_extra("engine"):
         from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
     return RayEngine(tries, address, workers, start_method)

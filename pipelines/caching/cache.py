@@ -22,7 +22,7 @@ from typing import Any, overload
 import numpy as np
 from tqdm import tqdm
 
-from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape
+from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.free_space import check_room
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
@@ -104,7 +104,8 @@ def _plan(split: Split, cache: Cache) -> CopyPlan:
         if missing:
             problem = f"the records have no {', '.join(sorted(missing))}"
             raise UsageError("cache", f"got decoded=True, but {problem}", "use decoded=False")
-        import tensorflow as tf
+        with needing_extra("cache"):
+            import tensorflow as tf
 
         made_by = {"tensorflow": tf.__version__}
     numbers = tuple(split.shard_numbers())

@@ -90,7 +90,7 @@ def prefetch_ray(
     has to give the same ones. A RuntimeWarning tells; WorkerLostError is raised where that does not help three times,
     where no cluster can be joined, and where its head has not answered for 20 seconds.
     """
-    with needing_extra("ray", "prefetch_ray"):
+    with needing_extra("prefetch_ray"):
         from shardfeed.machine.ray_cluster import check_address
         from shardfeed.pipelines.prefetch.ray_workers import RayWorkers, cloudpickled
 

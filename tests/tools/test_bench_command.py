@@ -182,15 +182,6 @@ def test_what_cannot_be_meant_is_refused(run: Run, flowers: Any, arguments: list
     assert said in err
 
 
-def test_without_matplotlib_it_says_what_to_install(
-    run: Run, flowers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    code, _, err = run(flowers.directory, "--plot", tmp_path / "x.png")
-    assert code == 2
-    assert "pip install 'shardfeed[bench]'" in err
-
-
 def test_damage_is_named(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     convert(ImageFolder(folder(8)), tmp_path / "out", workers=1)
     (shard,) = (tmp_path / "out").glob(f"*{RECORD_SUFFIX}")

@@ -1,7 +1,6 @@
 """`shardfeed bench DIR`: where the time goes in an input pipeline, and whether it is fast enough."""
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -14,7 +13,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 import shardfeed
-from shardfeed.errors import IntegrityError, UsageError, escape
+from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.text import in_usual_order
 from shardfeed.tools.bench.report import report_text
@@ -93,8 +92,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError("--plot", f"got {escape(args.plot)!r}, expected a name that ends in .png")
         if not os.path.isdir(os.path.dirname(args.plot) or "."):
             raise UsageError("--plot", f"no directory {escape(os.path.dirname(args.plot))!r}", "create it first")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise UsageError("--plot", "matplotlib is not installed", "pip install 'shardfeed[bench]'")
+        check_extra("matplotlib", "--plot")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
-from shardfeed.errors import IntegrityError, UsageError, escape
+from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.local import storage_error
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Convert, verify, train, evaluate; exit code 0 when the network tells nine of ten test images right."""
     if args.epochs < 1:
         raise UsageError("--epochs", f"got {args.epochs}, expected at least 1")
+    check_extra("tensorflow", "shardfeed demo")
     started = time.monotonic()
     dataset = _join(args.out, "dataset")
     _make_directory(args.out)

@@ -360,15 +360,6 @@ def test_arguments_are_checked(
     assert not list(tmp_path.glob(".out*"))
 
 
-def test_without_ray(folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [*sys.modules]:
-        if name == "ray" or name.startswith(("ray.", "shardfeed.converters.ray_")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"Ray is not installed; pip install 'shardfeed\[ray\]'"):
-        convert(ImageFolder(folder(1)), tmp_path / "out", engine="ray")
-
-
 def test_an_address_where_nothing_answers(folder: Callable[..., Path], tmp_path: Path) -> None:
     """In a process of its own: this one is connected."""
     started = time.monotonic()

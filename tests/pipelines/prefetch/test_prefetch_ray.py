@@ -102,15 +102,6 @@ def test_a_signals_handler_stays_when_a_cluster_is_joined(cluster: Any) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(sys.modules):
-        if name == "ray" or name.startswith(("ray.", "shardfeed.machine.ray_", "shardfeed.pipelines.prefetch.ray_")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"Ray is not installed; pip install 'shardfeed\[ray\]'"):
-        prefetch_ray([producers.counting])
-
-
 def test_a_lost_actor_begins_again(connected: Any, tmp_path: Path) -> None:
     """Nothing twice, nothing missing."""
     mortal = partial(producers.dies, at=3, once=str(tmp_path / "died"))
