@@ -2,54 +2,68 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.installed-demo
+TEST := $(VENV)/.installed-test
 
-.PHONY: setup demo test torture coverage peers lint bench clean
+.PHONY: setup demo test test-all torture coverage peers lint bench clean
 .DEFAULT_GOAL := test
 
-setup: $(STAMP)
+setup: $(TEST)
 
 # A strict editable install links each file, so that type checkers see the mapped packages. A file added or removed
 # changes its folder, and with it this target.
-$(STAMP): setup.cfg pyproject.toml shardfeed converters readers pipelines tools
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev]" --config-settings editable_mode=strict
-	touch $(STAMP)
+FOLDERS := $(shell find shardfeed converters readers pipelines tools -type d -not -name __pycache__)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable
 
-demo: $(STAMP)
+# The core and TensorFlow.
+$(DEMO): setup.cfg pyproject.toml $(FOLDERS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) ".[tensorflow]"
+	touch $@
+
+# Every extra, and what tests and lint need.
+$(TEST): $(DEMO)
+	$(INSTALL) ".[test,dev]"
+	touch $@
+
+demo: $(DEMO)
 	$(BIN)/shardfeed demo --samples data_samples/shapes --out demo_output
 
 # Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one.
-test: $(STAMP)
+test: $(TEST)
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+# What `make test` leaves out as long, too.
+test-all: test
+	$(BIN)/pytest -q -n 2 --dist loadfile -m long
 
 # The long sweeps of docs/reliability.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl
-torture: $(STAMP)
+torture: $(TEST)
 	mkdir -p $(dir $(TORTURE))
 	rm -f $(TORTURE)
 	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200
 	$(BIN)/python benchmarks/torture_table.py
 
 # Reads our shards with DALI, in a virtual environment of its own.
-peers: $(STAMP)
+peers: $(TEST)
 	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check nvidia-dali-cuda120 numpy
 	SHARDFEED_PEERS_PYTHON=$(abspath $(VENV)-peers/bin/python) $(BIN)/pytest -q -m peers_by_hand
 
 # Lines that the default tests reach, their child processes included.
-coverage: $(STAMP)
+coverage: $(TEST)
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(BIN)/pytest -q -n 2 --dist loadfile --timeout 1200
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-lint: $(STAMP)
+lint: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(STAMP)
+bench: $(TEST)
 	$(BIN)/python benchmarks/converting.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/order.py
