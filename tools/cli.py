@@ -26,13 +26,8 @@ COMMANDS = {
     "index": "make a dataset's indexes again, or a dataset of TFRecords that someone else wrote",
     "demo": "convert, verify and train on drawn shapes, in a minute",
 }
-_SIGTERM_CODE = 128 + signal.SIGTERM
-_SIGINT_CODE = 128 + signal.SIGINT
+_SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
-
-
-class _Terminated(BaseException):
-    """SIGTERM, as an exception: every `with` and `finally` on the way out runs."""
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
@@ -60,13 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     command = next((argument for argument in arguments if argument in COMMANDS), None)
 
-    asked: list[float] = []  # when we were told to stop
+    asked: list[tuple[int, float]] = []  # by which signal we were told to stop, and when
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if asked and time.monotonic() - asked[-1] < _PATIENCE:
+        if asked and time.monotonic() - asked[-1][1] < _PATIENCE:
             return
-        asked.append(time.monotonic())
-        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        asked.append((number, time.monotonic()))
+        # An exception, so that every `with` and `finally` on the way out runs. For SIGTERM this one, too: Ray passes it
+        # on from within a wait, and turns one that it does not know into a SystemError.
+        raise KeyboardInterrupt
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
@@ -79,11 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"shardfeed: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("shardfeed: interrupted; run the same command again to go on", file=sys.stderr)
-        return _SIGINT_CODE
-    except _Terminated:
-        print("shardfeed: terminated; run the same command again to go on", file=sys.stderr)
-        return _SIGTERM_CODE
+        number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
+        print(f"shardfeed: {_SAID[number]}; run the same command again to go on", file=sys.stderr)
+        return 128 + number
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -179,8 +179,7 @@ def test_a_signal_at_a_random_time(
         assert slowest < 5
         finished = check_output(place, conversion, replace=False)
         assert finished or code
-        if code and "_Terminated" in errors:
-            raise AssertionError(errors)
+        assert number is signal.SIGINT or "KeyboardInterrupt" not in errors, errors
         stopped += not finished
         resume(place, conversion, finished, replace=False)
         shutil.rmtree(place)
