@@ -1,0 +1,31 @@
+"""What the core said that extras install, as tests/support/core_only.py printed it."""
+
+import re
+
+from shardfeed import pipelines
+
+WITHOUT_EXTRA = {"Cache", "Position", "as_dataset", "cached", "mix", "order_samples"} | {
+    f"prefetch_{workers}" for workers in ("processes", "ray", "threads")
+}
+
+
+def extras_named(said: str) -> dict[str, str]:
+    """What was asked for -> the extra that one line each told to install."""
+    line = re.compile(r"(?:shardfeed: )?([^:]+): .* is not installed; pip install 'shardfeed\[(\w+)\]'.*")
+    found = [line.fullmatch(each) for each in said.splitlines()]
+    assert all(found), said
+    return {match[1]: match[2] for match in found if match}
+
+
+def check_what_was_named(named: dict[str, str]) -> None:
+    """Of everything that needs an extra, and of nothing else."""
+    for place in ("cache", "shardfeed bench", "shardfeed demo"):
+        assert named.pop(place) == "tensorflow"
+    for place in ("prefetch_ray", "engine"):
+        assert named.pop(place) == "ray"
+    assert named.pop("baseline") == "baseline"
+    assert named.pop("--plot") == "bench"
+    for name in pipelines.__all__:
+        assert named.pop(f"shardfeed.pipelines.{name}", None) == (None if name in WITHOUT_EXTRA else "tensorflow")
+    assert {*named.values()} == {"torch"}
+    assert {place.rpartition(".")[0] for place in named} == {"shardfeed.pipelines.torch"}
