@@ -28,6 +28,7 @@ def photos(folder: Callable[..., Path]) -> Path:
     return folder(per_class=10, classes=("ash", "elm", "fir", "oak"))
 
 
+@pytest.mark.long
 def test_a_round_of_those_that_need_no_other_environment(photos: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "converting.py"), str(photos), "--rounds", "1", "--warm-ups", "0"]
     folders = ["--scratch", str(tmp_path), "--results", str(tmp_path / "results")]
@@ -68,6 +69,7 @@ def test_a_round_of_those_that_need_no_other_environment(photos: Path, tmp_path:
         ("tensorflow_loop.py", ("2",)),
     ],
 )
+@pytest.mark.long
 def test_the_output_holds_every_image(script: str, arguments: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

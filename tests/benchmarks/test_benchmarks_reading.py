@@ -55,6 +55,7 @@ def run_reading(photos: Path, out: Path, *options: str) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, env=variables)
 
 
+@pytest.mark.long
 def test_all_deliver_each_image(photos: Path, tmp_path: Path) -> None:
     options = ["--rounds", "1", "--batch", str(BATCH), "--only", "tf.data tuned"]
     done = run_reading(photos, tmp_path / "out", *options)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -10,6 +11,7 @@ from repository import TESTS
 PAGE = TESTS.parent / "docs" / "reliability.md"
 
 
+@cache
 def marked() -> dict[str, set[str]]:
     """Row -> names of the files with tests or parameters that are marked with it."""
     found: dict[str, set[str]] = {}
@@ -23,6 +25,7 @@ def marked() -> dict[str, set[str]]:
     return found
 
 
+@cache
 def promised() -> dict[str, set[str]]:
     """Row -> the test files that the page names for it."""
     tables = PAGE.read_text().split("## What a checksum sees")[0]

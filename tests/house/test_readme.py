@@ -53,7 +53,13 @@ def test_there_are_blocks() -> None:
     assert len(blocks()) >= 5
 
 
-@pytest.mark.parametrize(("name", "code"), blocks(), ids=[name for name, _ in blocks()])
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        pytest.param(name, code, id=name, marks=[] if name.startswith("README") else pytest.mark.long)
+        for name, code in blocks()
+    ],
+)
 def test_python_blocks_run(place: Path, name: str, code: str) -> None:
     script = place / f"{name}.py"
     # Only the multi-GPU block is about several devices: it gets two logical CPU devices, which MirroredStrategy uses.

@@ -68,6 +68,7 @@ if sys.argv[3] == "raises":
 """
 
 
+@pytest.mark.long
 def test_a_process_ends_while_it_reads_ahead(flowers: Dataset) -> None:
     """Promptly and in silence, with the iterator alive and reads under way: most such processes once hung."""
     environment = os.environ | {"PYTHONPATH": ":".join(sys.path), "TF_CPP_MIN_LOG_LEVEL": "1"}

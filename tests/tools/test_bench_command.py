@@ -99,6 +99,7 @@ def test_waits_are_those_of_the_steps(measured: tuple[dict[str, Any], Path, Path
     assert model["images_per_s_wanted"] == 200
 
 
+@pytest.mark.long
 def test_larger_images_than_needed_are_noticed(run: Run, measured: tuple[dict[str, Any], Path, Path]) -> None:
     _, _, dataset = measured
     code, out, err = run(dataset, *QUICK, "--order", "global", "--parallelism", "1")
@@ -145,6 +146,7 @@ def test_the_report_of_a_model_that_waits_and_of_one_that_does_not(
     assert "none: the records hold pixels" in fast
 
 
+@pytest.mark.long
 def test_pngs_and_boxes_without_a_label(run: Run, tmp_path: Path) -> None:
     root = tmp_path / "images"
     root.mkdir()

@@ -23,7 +23,7 @@ def demo(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_converts_trains_and_says_what_to_type(tmp_path: Path) -> None:
-    done = demo(tmp_path, "--samples", str(SHAPES), "--out", "out")
+    done = demo(tmp_path, "--samples", str(SHAPES), "--out", "out", "--epochs", "15")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     found = re.search(r"test accuracy ([0-9.]+)%", done.stdout)

@@ -22,6 +22,7 @@ def test_a_new_process_measures_itself(flowers: Dataset) -> None:
     assert 50e6 < found["imported_bytes"] < found["peak_bytes"] < 1.6e9
 
 
+@pytest.mark.long
 def test_it_stops_when_its_time_is_up(flowers: Dataset) -> None:
     found = measure_fresh(flowers.directory, "train", **OPTIONS, seconds=1e-9)
     assert 1 <= found["batches"] < len(flowers["train"]) // 8

@@ -156,6 +156,7 @@ def test_the_command_gives_the_same_bytes(cluster: Any, folder: Callable[..., Pa
 
 
 @pytest.mark.promise(5)
+@pytest.mark.long
 def test_a_signal_stops_it(cluster: Any, folder: Callable[..., Path], tmp_path: Path) -> None:
     """And the local engine takes up what was begun here."""
     root = folder(400)
@@ -188,7 +189,7 @@ def test_a_signal_stops_it(cluster: Any, folder: Callable[..., Path], tmp_path: 
 
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
-@pytest.mark.parametrize("call", ["wait", "get"])
+@pytest.mark.parametrize("call", ["wait", pytest.param("get", marks=pytest.mark.long)])
 def test_a_signal_inside_a_call_of_ray(
     connected: Any,
     call: str,
@@ -230,6 +231,7 @@ def send_inside(number: signal.Signals, thread: int) -> None:
     signal.raise_signal(number)
 
 
+@pytest.mark.long
 def test_a_connection_of_its_own_is_left(cluster: Any, image: Path, tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGTERM)
     engine = RayEngine(str(tmp_path / "tries"), cluster.address)
@@ -254,6 +256,7 @@ def test_another_cluster_than_the_one_that_is_joined(connected: Any, tmp_path: P
 
 
 @pytest.mark.promise(8, 9)
+@pytest.mark.long
 def test_poisonous_and_endless_images_are_condemned(connected: Any, image: Path, tmp_path: Path) -> None:
     whole = image.read_bytes()
     engine = RayEngine(str(tmp_path / "tries"), connected.address, image_timeout=1.0)
@@ -418,6 +421,7 @@ def test_an_address_where_nothing_answers(folder: Callable[..., Path], tmp_path:
 
 
 @pytest.mark.promise(7, 14)
+@pytest.mark.long
 def test_a_killed_node(
     connected: Any, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def modules() -> Path:
     return SUPPORT
 
 
+@pytest.mark.long
 def test_an_address_is_connected_to_and_left(cluster: Any) -> None:
     assert not ray.is_initialized()
     with prefetch_ray([producers.counting] * 2, address=cluster.address) as batches:
@@ -48,6 +49,7 @@ def test_an_address_is_connected_to_and_left(cluster: Any) -> None:
     assert not ray.is_initialized()
 
 
+@pytest.mark.long
 def test_who_leaves_last_takes_the_connection_along(cluster: Any) -> None:
     assert not ray.is_initialized()
     first, second = (prefetch_ray([producers.counting] * 2, address=cluster.address) for _ in range(2))
@@ -110,6 +112,7 @@ def test_a_lost_actor_begins_again(connected: Any, tmp_path: Path) -> None:
         assert [each.tolist() for each in batches] == EVERY
 
 
+@pytest.mark.long
 def test_an_actor_that_is_lost_each_time(connected: Any) -> None:
     found = []
     with warnings.catch_warnings(), pytest.raises(WorkerLostError, match=r"producers\[1\].*4 times in a row"):
@@ -157,6 +160,7 @@ for number, _ in enumerate(prefetch_ray([partial(producers.endless, pause=0.05)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.long
 def test_the_end_of_the_consumer(connected: Any, tmp_path: Path, number: signal.Signals) -> None:
     """Ctrl-C gives one traceback, the others none; no process of it and no actor stays."""
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -186,6 +190,7 @@ def none_stays() -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_nothing_stays(connected: Any) -> None:
     for _ in range(2):
         for each in prefetch_ray([partial(producers.endless, pause=0.01)] * 2):
@@ -194,6 +199,7 @@ def test_nothing_stays(connected: Any) -> None:
     none_stays()
 
 
+@pytest.mark.long
 def test_a_killed_node(connected: Any) -> None:
     """The last test: it takes the second node away in the middle, with batches that lie there."""
     found, used = [], set()

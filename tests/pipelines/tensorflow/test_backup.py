@@ -82,6 +82,7 @@ def killed_and_resumed(flowers: Dataset, root: Path, order: str) -> dict[str, An
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.long
 def test_killed_and_resumed(started: dict[str, Future[Any]], order: str) -> None:
     whole, resumed = started["whole"].result()[order], started[order].result()
     assert len(whole["losses"]) == EPOCHS
@@ -95,6 +96,7 @@ def test_killed_and_resumed(started: dict[str, Future[Any]], order: str) -> None
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.long
 def test_each_life_sees_the_batches_that_remain(started: dict[str, Future[Any]], order: str) -> None:
     whole, resumed = started["whole"].result()[order]["steps"], started[order].result()
     assert len(whole) == EPOCHS * STEPS
@@ -109,6 +111,7 @@ def test_each_life_sees_the_batches_that_remain(started: dict[str, Future[Any]],
     assert len(resumed["steps"]) == EPOCHS * STEPS - resumed["from"]
 
 
+@pytest.mark.long
 def test_the_kills_hit_what_they_aim_at(started: dict[str, Future[Any]]) -> None:
     left = {life["moment"]: life["files"] for order in ORDERS for life in started[order].result()["lives"]}
     for moment in ("within the variables", "before the variables' name"):
@@ -120,6 +123,7 @@ def test_the_kills_hit_what_they_aim_at(started: dict[str, Future[Any]]) -> None
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.long
 def test_one_pair_of_files_remains(started: dict[str, Future[Any]], order: str) -> None:
     assert started[order].result()["files"] == ["backup.json", f"step-{EPOCHS * STEPS:08d}.npz"]
 
@@ -150,6 +154,7 @@ INTERRUPTED = [  # steps between backups, step that is interrupted, what is spec
 
 
 @pytest.mark.parametrize(("every", "stop", "others", "together"), INTERRUPTED)
+@pytest.mark.long
 def test_interrupted(cases: dict[str, Any], every: int | None, stop: int, others: str, together: int) -> None:
     whole, resumed = cases["interrupted"][str((every, stop, others, together))]
     assert resumed["variables"] == whole["variables"]
@@ -164,6 +169,7 @@ def test_interrupted(cases: dict[str, Any], every: int | None, stop: int, others
         assert len(set(whole["checkpoints"])) == EPOCHS
 
 
+@pytest.mark.long
 def test_a_loop_of_its_own(cases: dict[str, Any]) -> None:
     whole, resumed = cases["loop"]
     assert resumed["steps"] == whole["steps"][2 * 5 :]
@@ -171,6 +177,7 @@ def test_a_loop_of_its_own(cases: dict[str, Any]) -> None:
     assert "position: step 15 was counted in another order: seed was 5, now 6" in cases["loop refused"]
 
 
+@pytest.mark.long
 def test_another_number_of_replicas(cases: dict[str, Any]) -> None:
     whole, resumed = cases["elastic"]
     assert resumed["from"] == STEPS + 3
@@ -185,14 +192,17 @@ STOPS = ["epoch, first", "epoch, last", "step, first", "step, last", "begin, fir
 
 
 @pytest.mark.parametrize("kind", STOPS)
+@pytest.mark.long
 def test_a_stop_that_another_callback_wants_in_the_resumed_epoch(cases: dict[str, Any], kind: str) -> None:
     assert cases["stops"][kind] == {"from": STEPS + 2, "steps": STEPS - 2, "epochs": [1], "stored": 2 * STEPS}
 
 
+@pytest.mark.long
 def test_early_stopping_after_the_resumed_epoch(cases: dict[str, Any]) -> None:
     assert cases["early stopping"] == [1, 2]
 
 
+@pytest.mark.long
 def test_a_reduced_learning_rate_is_restored(cases: dict[str, Any]) -> None:
     whole, resumed = cases["plateau"]
     assert whole["rates"][2 * STEPS] < whole["rates"][0]
@@ -201,6 +211,7 @@ def test_a_reduced_learning_rate_is_restored(cases: dict[str, Any]) -> None:
     assert resumed["weights"] == whole["weights"]
 
 
+@pytest.mark.long
 def test_the_same_lines_again_train_nothing_more(cases: dict[str, Any]) -> None:
     whole, again = cases["finished"]["whole"], cases["finished"]["again"]
     assert again["steps"] == []
@@ -208,6 +219,7 @@ def test_the_same_lines_again_train_nothing_more(cases: dict[str, Any]) -> None:
     assert again["variables"] == whole["variables"]
 
 
+@pytest.mark.long
 def test_more_epochs_go_on(cases: dict[str, Any]) -> None:
     found = cases["finished"]
     assert found["more"]["from"] == EPOCHS * STEPS
@@ -220,11 +232,13 @@ def test_more_epochs_go_on(cases: dict[str, Any]) -> None:
     assert found["twice"]["later epochs"] == [0]
 
 
+@pytest.mark.long
 def test_a_feed_that_starts_later(cases: dict[str, Any]) -> None:
     """`start_step` is where a run without a backup starts; with one it does not count."""
     assert cases["later start"] == [[STEPS + 1, [1, 2]], [EPOCHS * STEPS, []]]
 
 
+@pytest.mark.long
 def test_a_loss_that_is_no_number_is_not_saved(cases: dict[str, Any]) -> None:
     assert cases["not a number"] == {"steps": 4, "stored": 2}
 
@@ -247,10 +261,12 @@ def test_a_loss_that_is_no_number_is_not_saved(cases: dict[str, Any]) -> None:
         ("variables gone", "step-00000004.npz: cannot be read: No such file or directory; restore it, or start"),
     ],
 )
+@pytest.mark.long
 def test_refused(cases: dict[str, Any], name: str, message: str) -> None:
     assert message in cases["refused"][name]
 
 
+@pytest.mark.long
 def test_the_backup_before_a_failed_one_is_whole(cases: dict[str, Any]) -> None:
     found = cases["limited"]
     assert "step-00000002.npz: cannot write: File too large (EFBIG)" in found["error"]
@@ -262,6 +278,7 @@ def test_the_backup_before_a_failed_one_is_whole(cases: dict[str, Any]) -> None:
 # --- Refused when it is made
 
 
+@pytest.mark.long
 def test_another_order_is_refused(flowers: Dataset, started: dict[str, Future[Any]], tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -288,6 +305,7 @@ def test_another_order_is_refused(flowers: Dataset, started: dict[str, Future[An
         Backup(tmp_path / "none" / "run", distribute(strategy, train, **same))
 
 
+@pytest.mark.long
 def test_a_damaged_record_is_refused(flowers: Dataset, started: dict[str, Future[Any]], tmp_path: Path) -> None:
     import tensorflow as tf
 

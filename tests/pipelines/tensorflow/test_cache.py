@@ -670,7 +670,7 @@ print(json.dumps([len(built), ours[7]["image/filename"].decode(), ours.shard_sli
 )
 
 
-@pytest.mark.parametrize("kind", ["encoded", "decoded"])
+@pytest.mark.parametrize("kind", ["encoded", pytest.param("decoded", marks=pytest.mark.long)])
 def test_processes_that_start_at_once(train: Split, tmp_path: Path, kind: str) -> None:
     """One builds, the others wait for it."""
     command = [sys.executable, "-c", RACING, train.shards.directory, str(tmp_path), kind]

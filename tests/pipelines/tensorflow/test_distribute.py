@@ -69,6 +69,7 @@ EVALUATIONS = [(VALIDATION, 16), (VALIDATION, 40), (VALIDATION, 60), (40, 20), (
 
 
 @pytest.mark.parametrize(("kind", "samples", "batch_size"), FITS)
+@pytest.mark.long
 def test_fit(child: tuple[dict[str, Any], str], kind: str, samples: int, batch_size: int) -> None:
     found = child[0]["fits"][f"{kind} {samples} {batch_size}"]
     steps = samples // batch_size
@@ -78,6 +79,7 @@ def test_fit(child: tuple[dict[str, Any], str], kind: str, samples: int, batch_s
     assert found["validation samples"] == [VALIDATION] * 3
 
 
+@pytest.mark.long
 def test_no_warning(child: tuple[dict[str, Any], str]) -> None:
     found, errors = child
     assert found["warnings"] == []
@@ -88,6 +90,7 @@ def test_no_warning(child: tuple[dict[str, Any], str]) -> None:
 
 
 @pytest.mark.parametrize(("samples", "batch_size"), EVALUATIONS)
+@pytest.mark.long
 def test_evaluate_sees_each_sample_once(child: tuple[dict[str, Any], str], samples: int, batch_size: int) -> None:
     one, two = child[0]["evaluations"][f"{samples} {batch_size}"]
     assert one["samples"] == two["samples"] == samples
@@ -96,6 +99,7 @@ def test_evaluate_sees_each_sample_once(child: tuple[dict[str, Any], str], sampl
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.long
 def test_an_epoch_is_different_samples(child: tuple[dict[str, Any], str], replicas: int) -> None:
     epochs = child[0]["epochs"][str(replicas)]
     for epoch in epochs:
@@ -106,15 +110,18 @@ def test_an_epoch_is_different_samples(child: tuple[dict[str, Any], str], replic
     assert epochs[0] != epochs[1]
 
 
+@pytest.mark.long
 def test_a_step_has_the_same_samples_for_any_number_of_replicas(child: tuple[dict[str, Any], str]) -> None:
     epochs = child[0]["epochs"]
     assert epochs["1"] == epochs["2"] == epochs["make_batches"]
 
 
+@pytest.mark.long
 def test_each_replica_gets_its_share(child: tuple[dict[str, Any], str]) -> None:
     assert child[0]["shares"] == [[[8, SIZE, SIZE, 3], [8, SIZE, SIZE, 3]], [[8], [8]]]
 
 
+@pytest.mark.long
 def test_uneven_batches_are_refused(child: tuple[dict[str, Any], str]) -> None:
     errors = child[0]["errors"]
     assert errors["7"] == "batch_size: got 7, expected a multiple of the 2 replicas; use 6 or 8"

@@ -167,6 +167,7 @@ def test_one_worker_goes_on_where_two_stopped(colours: Path, whole: list[dict[st
     assert steps_of_one(colours, state) == steps_of_both(whole, "places")[STOP:]
 
 
+@pytest.mark.long
 def test_the_script_of_the_docs(tmp_path: Path) -> None:
     """One epoch on two workers; then from that checkpoint a second one, on two workers and on one."""
     (script,) = WORKER.findall(DOCS.read_text())

@@ -78,7 +78,9 @@ def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
         assert found == whole[step : step + 3], step
 
 
-@pytest.mark.parametrize("kind", ["stream", "global", "blocks", "balanced"])
+@pytest.mark.parametrize(
+    "kind", ["stream", "global", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("blocks", "balanced"))]
+)
 def test_images_bit_for_bit_with_any_parallelism(flowers: Dataset, kind: str) -> None:
     samples = samples_of(flowers, kind)
     options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, **KINDS[kind]}
@@ -142,6 +144,7 @@ def test_damage_names_its_record(flowers: Dataset, tmp_path: Any) -> None:
 CHILD_STEPS = (0, 3, STEPS, 2 * STEPS + 2)
 
 
+@pytest.mark.long
 def test_other_replicas_and_a_new_process(flowers: Dataset) -> None:
     """Steps of 1, 2 and 4 replicas in another process hold the same images, in the same order, as here."""
     done = subprocess.run(
