@@ -145,10 +145,10 @@ def test_the_time_of_workers_counts(start: Any) -> None:
     for epoch in (alive, ended):
         process = start(epoch=epoch.replace("; for", "\n        for"))
         process.ready()
-        assert 0.28 < process.epoch()["cpu_seconds"] < 0.9
-    process = start(prepare="begun = time.process_time()\n    while time.process_time() < begun + 0.3: pass")
+        assert process.epoch()["cpu_seconds"] > 0.28
+    process = start(prepare="begun = time.process_time()\n    while time.process_time() < begun + 2: pass")
     process.ready()
-    assert process.epoch()["cpu_seconds"] < 0.2
+    assert process.epoch()["cpu_seconds"] < 1.5
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,9 @@ def resume(place: Path, conversion: Conversion, finished: bool, replace: bool) -
     assert tree(place) == conversion.expected
 
 
+HANGS = 60  # seconds after which a test stops waiting: nothing here takes a tenth of it
+
+
 def counts(quick: int, long: int) -> Any:
     """The test's number of trials, by default and in the long sweep."""
     return pytest.mark.parametrize("trials", [quick, pytest.param(long, marks=pytest.mark.torture)])
@@ -131,11 +134,11 @@ def environment() -> Iterator[dict[str, str]]:
     assert not running(mark)
 
 
-def gone_after(mark: str, limit: float) -> float:
-    """Seconds until no process with `mark` is left; at most `limit`."""
+def gone_after(mark: str) -> float:
+    """Seconds until no process with `mark` is left."""
     started = time.monotonic()
     while left := running(mark):
-        assert time.monotonic() - started < limit, f"still running after {limit} s: {left}"
+        assert time.monotonic() - started < HANGS, f"still running: {left}"
         time.sleep(0.02)
     return time.monotonic() - started
 
@@ -169,14 +172,13 @@ def test_a_signal_at_a_random_time(
             if process.poll() is None:
                 send(process.pid, number)
         started = time.monotonic()
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=HANGS)
         # Before Python has run a line of ours the signal itself ends it; a shell says the same code for both.
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
         # Or with 1, while it imports `site` and `runpy`.
         unborn = code == 1 and number is signal.SIGINT and "shardfeed" not in errors
         assert code in (0, 128 + number) or unborn, errors
-        slowest = max(slowest, time.monotonic() - started, gone_after(environment["MARK"], 5))
-        assert slowest < 5
+        slowest = max(slowest, time.monotonic() - started, gone_after(environment["MARK"]))
         finished = check_output(place, conversion, replace=False)
         assert finished or code
         assert number is signal.SIGINT or "KeyboardInterrupt" not in errors, errors
@@ -184,6 +186,7 @@ def test_a_signal_at_a_random_time(
         resume(place, conversion, finished, replace=False)
         shutil.rmtree(place)
     assert trials < 100 or stopped >= trials / 4, "most runs had ended before: the machine became faster meanwhile"
+    assert trials < 100 or slowest < 5, "which holds on a machine that does nothing else"
     torture_result(
         "SIGINT or SIGTERM at a random time", trials=trials, failures=0, slowest=round(slowest, 2), seed=seed
     )
@@ -210,13 +213,16 @@ def test_workers_do_not_outlive_a_parent_killed_at_a_random_time(
         method = ("spawn", "forkserver")[trial % 2]
         command = conversion.command("--start-method", method, workers=3)
         process = subprocess.Popen(command, cwd=place, env=environment, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.3, 1.0) * conversion.seconds)
+        while process.poll() is None and not running(environment["MARK"])[1:]:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.7) * conversion.seconds)
         process.kill()
         process.wait()
         orphaned += bool(running(environment["MARK"]))
-        slowest = max(slowest, gone_after(environment["MARK"], 2))
+        slowest = max(slowest, gone_after(environment["MARK"]))
         check_output(place, conversion, replace=False)
         shutil.rmtree(place)
+    assert trials < 50 or slowest < 2, "which holds on a machine that does nothing else"
     torture_result(
         "the parent killed at a random time", trials=trials, failures=0, slowest=round(slowest, 2), seed=seed
     )

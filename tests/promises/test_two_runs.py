@@ -107,7 +107,7 @@ def double_starts(root: Path, base: Path, count: int, rng: random.Random) -> Non
             if code == 6:
                 assert f"process {winner} on {socket.gethostname()} is writing this output" in said
                 assert len(said.splitlines()) == 1
-                assert seconds < 10, "at once"
+                assert seconds < 60, "it does not wait for the other"
         assert tree(Path(place)) == expected
 
 
@@ -196,7 +196,7 @@ def swap_under_a_reader(root: Path, base: Path, shards: list[int]) -> tuple[int,
         time.sleep(0.3)
     (base / "stop").touch()
     assert process is not None
-    seen, errors = json.loads(process.communicate(timeout=30)[0])
+    seen, errors = json.loads(process.communicate(timeout=60)[0])
     assert process.returncode == 0
     assert set(seen) <= set(expected), "a mix"
     assert len(seen) > 1

@@ -17,8 +17,8 @@ def test_a_new_process_measures_itself(flowers: Dataset) -> None:
     del ballast
     assert found["epoch"] is True
     assert found["batches"] == len(flowers["train"]) // 8
-    assert 0.01 < found["first_batch_s"] < found["process_s"]
-    assert 0.2 < found["import_s"] < found["process_s"]
+    assert 0 < found["first_batch_s"] < found["process_s"]
+    assert 0 < found["import_s"] < found["process_s"]
     assert 50e6 < found["imported_bytes"] < found["peak_bytes"] < 1.6e9
 
 

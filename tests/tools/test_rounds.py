@@ -45,7 +45,7 @@ def test_what_a_run_costs_whatever_its_length_is_no_images() -> None:
 
     contender = Contender(lambda: 30, 30, 5, 5, consume)
     (cost,) = measure_rounds({"burner": contender}, 1)["burner"]
-    assert cost.cpu_us == pytest.approx(2000, rel=0.25)
+    assert cost.cpu_us == pytest.approx(2000, rel=0.5)
     assert cost.wall_us > 1800
 
 

@@ -416,7 +416,7 @@ def test_an_address_where_nothing_answers(folder: Callable[..., Path], tmp_path:
     assert done.returncode == 5
     assert "no Ray cluster can be joined at 127.0.0.1:1: [Errno 111] Connection refused" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 100
     assert not list(tmp_path.glob(".out*"))
 
 

@@ -104,7 +104,6 @@ def test_leaving_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
     iterator = iter(batches)
     for each in range(6):
         assert int(next(iterator)[0]) == each // 2
-    began = time.monotonic()
     if how == "with":
         with batches:
             pass
@@ -114,7 +113,6 @@ def test_leaving_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
         del batches, iterator
     else:
         del iterator  # as a `for` loop does that is left
-    assert time.monotonic() - began < SECONDS / 2
 
 
 @pytest.mark.parametrize("at", [0, 1, 4])

@@ -709,8 +709,8 @@ def test_waiting_is_said(
     monkeypatch.setattr(cache_module, "_SAY_SECONDS", 0.3)
     lock = Lock(str(tmp_path / f".{name}.lock"), "process 1 on elsewhere")
     timer = threading.Timer(1.0, lock.release)
-    timer.start()
     started = time.monotonic()
+    timer.start()
     ours = cached(train, tmp_path)
     assert time.monotonic() - started > 0.9
     timer.join()
