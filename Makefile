@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
 
-.PHONY: setup demo test test-all torture coverage peers lint bench clean
+.PHONY: setup demo test test-long test-all torture coverage peers lint bench clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -33,9 +33,11 @@ demo: $(DEMO)
 test: $(TEST)
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
-# What `make test` leaves out as long, too.
-test-all: test
+# What `make test` leaves out.
+test-long: $(TEST)
 	$(BIN)/pytest -q -n 2 --dist loadfile -m long
+
+test-all: test test-long
 
 # The long sweeps of docs/reliability.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -41,3 +42,31 @@ def test_there_are_as_many_as_were_given() -> None:
 @pytest.mark.parametrize("row", [*range(1, 38), "E"])
 def test_each_is_tested_where_the_page_says(row: int | str) -> None:
     assert marked().get(str(row), set()) == promised()[str(row)] != set()
+
+
+@cache
+def run_by_default() -> set[str]:
+    """Rows with a test that `make test` runs: one whose function is not marked as a whole for another time."""
+    left_out = {f"pytest.mark.{name}" for name in ("long", "torture", "peers_by_hand")}
+    found: set[str] = set()
+    for path in TESTS.rglob("test_*.py"):
+        module = ast.parse(path.read_text())
+        of_all = [node.value for node in module.body if isinstance(node, ast.Assign)]  # pytestmark is one of them
+        for function in module.body:
+            if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
+                marks = [*of_all, *function.decorator_list]
+                if not left_out & {*map(ast.unparse, marks)}:
+                    found.update(*map(promise_rows, marks))
+    return found
+
+
+def promise_rows(node: ast.AST) -> Iterator[str]:
+    """Of each `pytest.mark.promise(...)` in `node`."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.promise":
+            yield from (str(ast.literal_eval(row)) for row in call.args)
+
+
+@pytest.mark.parametrize("row", [*range(1, 38), "E"])
+def test_each_has_a_test_that_runs_by_default(row: int | str) -> None:
+    assert str(row) in run_by_default()
