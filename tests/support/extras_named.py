@@ -4,9 +4,7 @@ import re
 
 from shardfeed import pipelines
 
-WITHOUT_EXTRA = {"Cache", "Position", "as_dataset", "cached", "mix", "order_samples"} | {
-    f"prefetch_{workers}" for workers in ("processes", "ray", "threads")
-}
+WITHOUT_EXTRA = {"Cache", "Position", "cached", "mix", "order_samples", "prefetch_threads", "prefetch_processes"}
 
 
 def extras_named(said: str) -> dict[str, str]:
@@ -25,7 +23,10 @@ def check_what_was_named(named: dict[str, str]) -> None:
         assert named.pop(place) == "ray"
     assert named.pop("baseline") == "baseline"
     assert named.pop("--plot") == "bench"
-    for name in pipelines.__all__:
-        assert named.pop(f"shardfeed.pipelines.{name}", None) == (None if name in WITHOUT_EXTRA else "tensorflow")
+    places = {name: f"shardfeed.pipelines.{name}" for name in pipelines.__all__}
+    of_pipelines = {name: named.pop(place) for name, place in places.items() if place in named}
+    assert {*of_pipelines.values()} == {"tensorflow"}
+    assert {"train_batches", "eval_batches", "distribute", "Backup", "as_dataset"} <= {*of_pipelines}
+    assert not WITHOUT_EXTRA & {*of_pipelines}
     assert {*named.values()} == {"torch"}
     assert {place.rpartition(".")[0] for place in named} == {"shardfeed.pipelines.torch"}
