@@ -39,7 +39,7 @@ test-long: $(TEST)
 
 test-all: test test-long
 
-# The long sweeps of docs/reliability.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
+# The long sweeps of docs/reliability-runs.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl
 torture: $(TEST)
 	mkdir -p $(dir $(TORTURE))

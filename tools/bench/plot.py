@@ -1,5 +1,6 @@
 """One picture of what `shardfeed bench` measured: where the CPU time goes, how fast that is, how long steps wait."""
 
+import os
 import warnings
 from typing import Any
 
@@ -37,7 +38,8 @@ def draw(report: dict[str, Any], path: str) -> None:
         _waits(axes[2], report["model"])
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    name = escape(report["dataset"]).replace("$", r"\$")  # else matplotlib would read it as a formula
+    # The name alone, as pictures are shown to others; "$" would begin a formula.
+    name = escape(os.path.basename(os.path.normpath(report["dataset"]))).replace("$", r"\$")
     figure.suptitle(
         f"{name}, {report['split']}: {report['image_size_px']} px crops of {report['median_width_px']}x"
         f"{report['median_height_px']}, batches of {report['batch_size']}, {report['order']}, "

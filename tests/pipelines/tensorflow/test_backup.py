@@ -658,7 +658,7 @@ def interrupted(child: Child) -> dict[str, Any]:
 
 
 def loop(child: Child) -> dict[str, Any]:
-    """As in docs/train.md: without Keras's `fit`, the position is a variable of the checkpoint."""
+    """As in docs/resume.md: without Keras's `fit`, the position is a variable of the checkpoint."""
     import tensorflow as tf
 
     def train(name: str, last: int, other: bool, **options: Any) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""Docs hold together: links lead somewhere, and the command line's reference has every option."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardfeed.tools.cli import COMMANDS
+
+from repository import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+MENTION = re.compile(r"\bdocs/[\w/-]+\.(?:md|png|py)\b")
+CLI = DOCS / "cli.md"
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return FENCED.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """What `page.md#anchor` may say: headings as GitHub and myst-parser number them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(prose(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_on_the_site() -> None:
+    listed = "\n".join(path.read_text() for path in (DOCS / "index.md", DOCS / "api" / "index.md"))
+    pages = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
+    for name in pages:
+        if name != "index" and not re.match(r"design/\d", name):  # notes are found by their numbers
+            assert re.search(rf"^{re.escape(name.removeprefix('api/'))}$|^{re.escape(name)}$", listed, re.MULTILINE), (
+                name
+            )
+
+
+def test_what_code_says_of_docs_is_there() -> None:
+    folders = ("shardfeed", "converters", "readers", "pipelines", "tools", "tests", "benchmarks")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if "results" not in path.parts]
+    for path in [*files, *PAGES, ROOT / "Makefile", ROOT / "pyproject.toml"]:
+        for mention in MENTION.findall(path.read_text()):
+            assert (ROOT / mention).exists(), f"{path}: {mention}"
+
+
+def test_the_command_line_reference_is_what_the_parsers_say() -> None:
+    made = subprocess.run([sys.executable, DOCS / "cli_reference.py"], capture_output=True, text=True, check=True)
+    assert made.stdout in CLI.read_text(), "run: python docs/cli_reference.py --write"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_reference(command: str) -> None:
+    asked = [sys.executable, "-m", "shardfeed.tools.cli", command, "--help"]
+    offered = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    section = CLI.read_text().split(f"\n## shardfeed {command}\n")[1].split("\n## ")[0]
+    options = set(re.findall(r"^  +(?:-\w(?: \w+)?, )?(--[\w-]+)", offered, re.MULTILINE)) - {"--help"}
+    assert options
+    for option in options:
+        assert re.search(rf"`[^`]*{option}\b", section), option
