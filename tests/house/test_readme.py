@@ -54,9 +54,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_convert_command_prints_what_readme_shows(converted: Path) -> None:
-    shown = re.search(
-        r"^    \$ shardfeed convert .*\n((?:    .*\n)+?)    \.\.\.|      \.\.\.$", README.read_text(), re.MULTILINE
-    )
+    shown = re.search(r"^    \$ shardfeed convert .*\n((?:    .+\n)+?) +\.\.\.$", README.read_text(), re.MULTILINE)
     assert shown
     lines = [line.strip() for line in shown.group(1).splitlines()]
     printed = [line.strip() for line in (converted / "printed.txt").read_text().splitlines()]
