@@ -16,6 +16,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted((ROOT 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MENTION = re.compile(r"\bdocs/[\w/-]+\.(?:md|png|py)\b")
+OURS = re.compile(r"`((?:shardfeed|converters|readers|pipelines|tools|tests|benchmarks(?!/results)|docs)/[\w/.-]+)`")
 CLI = DOCS / "cli.md"
 
 
@@ -30,7 +31,16 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_files_of_ours_that_a_page_names_are_there(page: Path) -> None:
+    for name in OURS.findall(page.read_text()):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_relative_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(prose(page)):
         if "://" in link:
