@@ -17,17 +17,19 @@ _LONGEST = 65_535  # pixels, of a side of a JPEG
 class ImageOptions:
     """Everything about images that changes bytes.
 
-    check: "decode" decodes every image; "header" reads headers and looks for the end of the file; "none" reads only
-        what is stored beside the image (format, height, width). Images that are transcoded are always decoded.
-    encode: "keep" stores JPEG and PNG files; "raw" stores pixels: uint8 RGB, row-major [height, width, 3], gray as
-        three equal channels. Every source format becomes them.
-    resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
-    size: (height, width), or one number for a square, each 1 to 65535: every image covers it and the middle is cut out
-        (see `Fit`), so that all records have one shape. Enlarges small images. Excludes `resize_shorter`.
-    quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
-    baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the extra
-        `baseline`; not for "raw".
-    max_pixels: height * width, max_bytes: of the file; more is rejected as E_TOO_LARGE before it is decoded.
+    Args:
+        check: "decode" decodes every image; "header" reads headers and looks for the end of the file; "none" reads only
+            what is stored beside the image (format, height, width). Images that are transcoded are always decoded.
+        encode: "keep" stores JPEG and PNG files; "raw" stores pixels: uint8 RGB, row-major [height, width, 3], gray as
+            three equal channels. Every source format becomes them.
+        resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
+        size: (height, width), or one number for a square, each 1 to 65535: every image covers it and the middle is cut
+            out, so that all records have one shape. Enlarges small images. Excludes `resize_shorter`.
+        quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
+        baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the
+            extra `baseline`; not for "raw".
+        max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
+        max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
     """
 
     check: Check = "decode"
