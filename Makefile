@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
+DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup demo test test-long test-all torture coverage peers lint bench clean
+.PHONY: setup demo test test-long test-all torture coverage peers lint docs bench clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -24,6 +25,11 @@ $(DEMO): setup.cfg pyproject.toml $(FOLDERS)
 # Every extra, and what tests and lint need.
 $(TEST): $(DEMO)
 	$(INSTALL) ".[test,dev]"
+	touch $@
+
+# What builds the site, whose reference is made of the docstrings of everything.
+$(DOCS): $(TEST)
+	$(INSTALL) ".[test,dev,docs]"
 	touch $@
 
 demo: $(DEMO)
@@ -64,6 +70,10 @@ lint: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# The site, into build/docs; any warning ends it.
+docs: $(DOCS)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -b html docs build/docs
 
 bench: $(TEST)
 	$(BIN)/python benchmarks/converting.py
