@@ -1,10 +1,13 @@
 """Sphinx makes a site of this folder: `make docs`. Any warning ends the build (docs/design/020-docs-site.md)."""
 
+import os
 import re
 from importlib import import_module
 from typing import Any
 
 from shardfeed.version import __version__
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 project = "shardfeed"
 version = release = __version__
