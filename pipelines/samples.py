@@ -137,13 +137,22 @@ class Mixture:
 
 
 def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
-    """Splits, of one dataset or of several, as one: `train_batches(mix([(flowers, 3), (plants, 1)]), ...)`.
+    """Splits, of one dataset or of several, as one, each drawn by its weight.
 
     Of each batch, each split gets its share of the weights, rounded down or up, whatever its size: a small split is
-    gone through more often. An epoch has as many samples as all splits together, unless `epoch_samples` says otherwise.
+    gone through more often. An epoch has as many samples as all splits together, unless `Global(epoch_samples=...)`
+    says otherwise. The schema is what all splits share.
 
-    Raises UsageError when there are none, when one is empty or its weight is not above 0, when classes of a label that
-    they share have other names (a number would mean two things), and when they share no feature.
+    Args:
+        parts: pairs of a split and its weight, a number above 0.
+
+    Raises:
+        UsageError: when there are none, when one is empty or its weight is not above 0, when classes of a label that
+            they share have other names (a number would mean two things), and when they share no feature.
+
+    Example:
+        both = mix([(flowers["train"], 3), (plants["train"], 1)])
+        batches = train_batches(both, batch_size=256, image_size=224)
     """
     if not parts:
         raise UsageError("mix", "got no splits, expected pairs of a split and its weight")

@@ -42,10 +42,14 @@ _SAY_SECONDS = 3.0  # of waiting before it is said
 
 @dataclass(frozen=True)
 class Cache:
-    """Where a split is copied to, and how.
+    """Where a split is copied to, and how: for `cached`.
 
-    `directory`: on a fast disk, or in memory (/dev/shm); made if it is not there. `decoded`: images are stored as
-    pixels, `height * width * 3` bytes each, so that nothing is left to decode; else shards are copied as they are.
+    Args:
+        directory: on a fast disk, or in memory (/dev/shm); made if it is not there.
+        decoded: images are stored as pixels, `height * width * 3` bytes each, so that nothing is left to decode; else
+            shards are copied as they are.
+
+    Raises UsageError for what is no path.
     """
 
     directory: str | os.PathLike[str]
@@ -60,27 +64,37 @@ CacheLike = Cache | str | os.PathLike[str]
 
 
 @overload
-def cached(samples: Split, cache: CacheLike | None) -> Split: ...
+def cached(samples: Split, cache: CacheLike) -> Split: ...
 @overload
-def cached(samples: Mixture, cache: CacheLike | None) -> Mixture: ...
+def cached(samples: Mixture, cache: CacheLike) -> Mixture: ...
 @overload
-def cached(samples: Samples, cache: CacheLike | None) -> Samples: ...
-def cached(samples: Any, cache: CacheLike | None) -> Any:
+def cached(samples: Samples, cache: CacheLike) -> Samples: ...
+def cached(samples: Any, cache: CacheLike) -> Any:
     """The same samples, read from a copy in the cache's directory, which is made now unless it is there.
 
     What is copied are the shards, whole, that hold samples of the split or view: cut views from a cached split, rather
     than caching each. Length, order, places, fingerprint, columns and labels are the split's; `formats` and
-    `image/format` are "raw" where images are decoded. The parts of a mixture are cached each. None: no cache.
+    `image/format` are "raw" where images are decoded.
 
     A copy that is there is used once its manifest and the sizes of its files are right, else it is made anew, with a
     warning. Another process that makes it is waited for. CRCs are checked as the copy is made and as it is read.
 
-    Raises StorageError where there is no room (before anything is written) or no permission, RecordError for a damaged
-    record and for an image that cannot be decoded, IntegrityError for a damaged shard, UsageError where images are to
-    be decoded and there are none.
+    Args:
+        samples: a split, a part of one, or a `mix`, whose parts are cached each.
+        cache: a directory on a faster disk or in memory (/dev/shm), which is made if it is not there; or a `Cache`,
+            which may say that images are stored decoded.
+
+    Raises:
+        StorageError: where there is no room, before anything is written, or no permission.
+        RecordError: for a damaged record, and for an image that cannot be decoded.
+        IntegrityError: for a damaged shard.
+        UsageError: where images are to be decoded and there are none, and for what is neither a split nor a mixture.
+
+    Example:
+        train = cached(data["train"], "/nvme/cache")
+        train = cached(data["train"], Cache("/dev/shm/cache", decoded=True))
+        batches = train_batches(train, batch_size=256, image_size=224)
     """
-    if cache is None:
-        return samples
     if not isinstance(cache, Cache):
         cache = Cache(cache)
     if isinstance(samples, Mixture):
@@ -92,7 +106,7 @@ def cached(samples: Any, cache: CacheLike | None) -> Any:
     plan = _plan(samples, cache)
     # The absolute path: the split may be sent to a process that is somewhere else.
     directory = os.path.join(os.path.abspath(os.fspath(cache.directory)), _directory_name(plan))
-    return samples.reading(_found(directory, plan) or _made(directory, plan))
+    return samples.reading(_open_intact(directory, plan) or _make_or_wait(directory, plan))
 
 
 def _plan(split: Split, cache: Cache) -> CopyPlan:
@@ -120,7 +134,7 @@ def _directory_name(plan: CopyPlan) -> str:
     return "-".join([plan.name, plan.split.name, *(["decoded"] if plan.decoded else []), plan.key[:8]])
 
 
-def _found(directory: str, plan: CopyPlan) -> Copy | None:
+def _open_intact(directory: str, plan: CopyPlan) -> Copy | None:
     """The copy that is there; None where there is none, or a damaged one."""
     try:
         return open_copy(directory, plan)
@@ -128,7 +142,7 @@ def _found(directory: str, plan: CopyPlan) -> Copy | None:
         return None
 
 
-def _made(directory: str, plan: CopyPlan) -> Copy:
+def _make_or_wait(directory: str, plan: CopyPlan) -> Copy:
     """The copy, made by this process or by another that is at it."""
     parent, name = os.path.split(directory)
     lock = None
@@ -143,12 +157,12 @@ def _made(directory: str, plan: CopyPlan) -> Copy:
                 said = True
                 print(f"shardfeed: waiting for the cache {escape(directory)}: {error.problem}", file=sys.stderr)
             time.sleep(_LOOK_SECONDS)
-            if (copy := _found(directory, plan)) is not None:
+            if (copy := _open_intact(directory, plan)) is not None:
                 return copy
         except StorageError as error:
             raise _cannot_write(parent, error) from error
     try:
-        if (copy := _found(directory, plan)) is not None:  # another process was faster
+        if (copy := _open_intact(directory, plan)) is not None:  # another process was faster
             return copy
         return _build(directory, plan)
     finally:

@@ -34,7 +34,7 @@ READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a networ
 # also where a cache holds larger ones: the order must not depend on it.
 START_BYTES = 64 << 20
 _SKIP_RECORDS = 64  # read at once where damaged ones are left out; part of which neighbour takes a gap
-_START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_started_early`
+_START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_with_early_start`
 
 ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from what is known of a shard to its (place, record)
 
@@ -80,7 +80,7 @@ def serialized_records(
     if shuffle_buffer < _START_SHARE * start:
         records = _interleaved(ordered, read, len(slices), parallelism)
         return _shuffled(_between(look, records, look), shuffle_buffer, seed, 2)
-    return _started_early(ordered, read, look, slices, seed, start, shuffle_buffer, parallelism)
+    return _with_early_start(ordered, read, look, slices, seed, start, shuffle_buffer, parallelism)
 
 
 def _between(
@@ -107,7 +107,7 @@ def _interleaved(shards: tf.data.Dataset, read: ReadShard, count: int, paralleli
     )
 
 
-def _started_early(
+def _with_early_start(
     shards: tf.data.Dataset,
     read: ReadShard,
     look: tf.data.Dataset | None,
