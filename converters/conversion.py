@@ -15,7 +15,6 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, write_shards
 from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, inputs_listing, make_plan
 from shardfeed.converters.planning.space import check_space
-from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.report import (
     Report,
     all_rejected,
@@ -150,7 +149,7 @@ def convert(
 
 def _plan_json(plan: Plan) -> dict[str, object]:
     """What must agree for a resume to give the same bytes."""
-    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": made_by(plan.options.image)}
+    return {"options": plan.options.to_json(), "schema": plan.schema.to_json(), "made_by": dict(plan.made_by)}
 
 
 def _stage_manifest(
@@ -181,7 +180,7 @@ def _stage_manifest(
         fingerprint=plan.fingerprint,
         options=plan.options.to_json(),
         rejected=counts_by_code(rejected),
-        made_by=made_by(plan.options.image),
+        made_by=plan.made_by,
     )
 
 

@@ -31,13 +31,8 @@ class NotTranscodableError(Exception):
     """This file stays as it is; the text says why."""
 
 
-def require() -> None:
-    """Raises UsageError, which says what to install, when the package that transcodes is not there."""
-    _tool()
-
-
 def tool_version() -> str:
-    """Of the package that transcodes. Raises UsageError when it is not there."""
+    """Of the package that transcodes. Raises UsageError, which says what to install, when it is not there."""
     _tool()
     return version(PACKAGE)
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
 from shardfeed.errors import UsageError
 
@@ -27,7 +26,7 @@ class ImageOptions:
             out, so that all records have one shape. Enlarges small images. Excludes `resize_shorter`.
         quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
         baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the
-            extra `baseline`; not for "raw".
+            extra `baseline`, looked for when a conversion is planned; not for "raw".
         max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
         max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
     """
@@ -57,8 +56,6 @@ class ImageOptions:
             raise UsageError("baseline", f"got {self.baseline!r}, expected True or False")
         if self.baseline and self.encode == "raw":
             raise UsageError("baseline", "raw pixels are no JPEG", "leave it out")
-        if self.baseline:
-            transcode.require()
 
     def _check_size(self) -> None:
         if self.size is None:

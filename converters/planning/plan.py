@@ -19,10 +19,12 @@ import numpy as np
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.places import check_boxes
 from shardfeed.converters.planning.space import Forecast, make_forecast
+from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.source import Sample, Source, SourceFile
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.naming import check_split_name
 from shardfeed.schema import Schema, image_features
+from shardfeed.text import in_usual_order
 
 DEFAULT_SHARD_SIZE = 256_000_000  # bytes; long enough to read sequentially, short enough to redo after a crash
 
@@ -55,7 +57,7 @@ class PlanOptions:
         if abs(sum(fractions.values()) - 1) > 1e-6:
             total = sum(fractions.values())
             raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
-        counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards or 1]
+        counts = self.shards.values() if isinstance(self.shards, Mapping) else [1 if self.shards is None else self.shards]
         for count in counts:
             if not 1 <= count <= 99_999:
                 raise UsageError("shards", f"got {count}, expected 1 to 99999")
@@ -98,6 +100,7 @@ class Plan:
     `drawn`: whether the split of any sample was drawn, not named by the source.
     `states`: uint64 [len(source), 3], for each sample what tells whether it is still the one that was planned.
     `forecast`: what the dataset will take on disk.
+    `made_by`: versions of what will decide the bytes of its records.
     """
 
     schema: Schema
@@ -108,6 +111,7 @@ class Plan:
     drawn: bool
     states: np.ndarray
     forecast: Forecast
+    made_by: Mapping[str, str]
 
     def __len__(self) -> int:
         return sum(len(shard.samples) for shard in self.shards)
@@ -134,8 +138,8 @@ class Lots:
 
     def __init__(self, seed: int, fractions: Mapping[str, float]) -> None:
         self._secret = str(seed).encode()
-        self._splits = list(fractions)
-        self._bounds = np.cumsum(list(fractions.values()))[:-1].tolist()
+        self._splits = in_usual_order(fractions)  # the same shares in another order are the same shares
+        self._bounds = np.cumsum([fractions[name] for name in self._splits])[:-1].tolist()
 
     def draw(self, key: bytes) -> bytes:
         """16 bytes: 8 for the split, 8 for the place in it."""
@@ -147,10 +151,13 @@ class Lots:
 
 
 def make_plan(source: Source, options: PlanOptions) -> Plan:
-    """Look at every sample once and decide its place. Raises UsageError when it cannot be done.
+    """Look at every sample once and decide its place.
+
+    Raises UsageError when it cannot be done, or when a package that `options` ask for is not installed.
 
     Memory: about 70 bytes a sample beside the source itself.
     """
+    versions = made_by(options.image)
     count = len(source)
     if not count:
         raise UsageError(getattr(source, "root", "source"), "no images found", "check the path")
@@ -198,7 +205,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
     size = int(sizes.sum())
     forecast = make_forecast(source, len(shards), size, schema, options.image)
-    return Plan(schema, options, shards, content.hexdigest(), size, drawn, states, forecast)
+    return Plan(schema, options, shards, content.hexdigest(), size, drawn, states, forecast, versions)
 
 
 def _size(sample: Sample) -> int:

@@ -68,7 +68,6 @@ class FileNames(ListedSource):
             _splits(listing, found) if found.splits else None,
             sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
             [*listing.notes, *numbering.notes, *([note] if others else [])],
-            {"kind": "file_names", "pattern": chosen.pattern, "class_names": given and list(given)},
         )
 
 

@@ -54,7 +54,6 @@ class ImageFolder(ListedSource):
             Splits(split_names, numbers[found.top_of]) if splits else None,
             sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
             [*listing.notes, *numbering.notes, *_notes(found, splits, numbering)],
-            {"kind": "image_folder", "class_names": given and list(given)},
         )
 
 

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -80,7 +80,6 @@ class ListedSource:
     splits: Splits | None = None
     rejected: Sequence[Skipped] = ()
     notes: Sequence[str] = ()
-    _options: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def root(self) -> bytes:
@@ -108,7 +107,3 @@ class ListedSource:
         features = {key: value for column in self.columns for key, value in column.values(index).items()}
         split = self.splits.names[self.splits.numbers.item(index)] if self.splits else None
         return Sample(self.listing.key(index), self.listing.file(index), features, split)
-
-    def to_json(self) -> dict[str, object]:
-        """The kind of source and the options that change its samples, as a JSON value; no absolute path."""
-        return dict(self._options)

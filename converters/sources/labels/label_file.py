@@ -85,16 +85,6 @@ class LabelFile(ListedSource):
             splits,
             rows.rejected(),
             [*listing.notes, *notes, *rows.notes(doubled), *_unnamed(rows, listing, files)],
-            {
-                "kind": "label_file",
-                "format": table.format,
-                "path_column": columns.path,
-                "label_columns": [column for column, _ in columns.labels],
-                "split_column": columns.split,
-                "header": columns.header,
-                "delimiter": table.delimiter if table.format in ("csv", "tsv") else None,
-                "class_names": {name: list(names) for name, names in sorted(given.items())},
-            },
         )
 
 

@@ -168,10 +168,3 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
 def test_nothing_in_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no file in it \(0 hidden names\); check the path"):
         FileNames(tmp_path)
-
-
-def test_to_json_says_what_changes_the_result(tmp_path: Path) -> None:
-    plant(tmp_path, "cat_1.jpg", "dog_1.jpg")
-    pattern = r"(?P<label>[a-z]+)_.*"
-    expected = {"kind": "file_names", "pattern": pattern, "class_names": None}
-    assert FileNames(tmp_path, pattern=pattern).to_json() == expected

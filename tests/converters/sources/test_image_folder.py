@@ -210,9 +210,3 @@ def test_folders_that_would_share_an_escaped_name_are_refused(tmp_path: Path) ->
     plant(tmp_path, "other/x.jpg")
     with pytest.raises(UsageError, match="would be the same class"):
         ImageFolder(tmp_path)
-
-
-def test_to_json_says_what_changes_the_result(tmp_path: Path) -> None:
-    plant(tmp_path, "a/x.jpg", "b/x.jpg")
-    assert ImageFolder(tmp_path).to_json() == {"kind": "image_folder", "class_names": None}
-    assert ImageFolder(tmp_path, class_names=("b", "a")).to_json()["class_names"] == ["b", "a"]

@@ -527,20 +527,6 @@ def test_nothing_in_the_root(images: Path) -> None:
         LabelFile(write(images, "a.jpg,cat\n"), images / "empty")
 
 
-def test_to_json_says_what_changes_the_result(images: Path) -> None:
-    source = LabelFile(write(images, TABLE), label_columns=["breed"], class_names=["pug", "siam"])
-    assert source.to_json() == {
-        "kind": "label_file",
-        "format": "csv",
-        "path_column": 1,
-        "label_columns": [3],
-        "split_column": 6,
-        "header": True,
-        "delimiter": ",",
-        "class_names": {"breed": ["pug", "siam"]},
-    }
-
-
 NAME = st.binary(min_size=1, max_size=12).map(lambda name: b"f" + name.replace(b"/", b"").replace(b"\0", b""))
 WORD = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp", "Nd"]), min_size=1, max_size=8).map(str.strip)
 
