@@ -1,6 +1,6 @@
 """Samples in, committed dataset out: `convert(ImageFolder("photos"), "dataset")`. Never imports TensorFlow.
 
-A source of your own needs `len(source)`, `source[i]` and two attributes: see `shardfeed.converters.sources.source`.
+A source of your own needs a `schema`, `len(source)` and `source[i]`: see `shardfeed.converters.sources.source`.
 """
 
 from typing import TYPE_CHECKING

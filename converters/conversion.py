@@ -25,7 +25,7 @@ from shardfeed.converters.report import (
     without_counted,
 )
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.converters.sources.source import Skipped, Source
+from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import (
     OutputExistsError,
     StorageError,
@@ -93,7 +93,7 @@ def convert(
     options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions())
     staging = Staging(out)
     writers = choose_engine(engine, address, workers, start_method, staging.tries)
-    skipped: Sequence[Skipped] = getattr(source, "rejected", ())
+    skipped = findings_of(source).rejected
     allowed = rejections_allowed(max_bad, len(source) + len(skipped))
     check_output(out, replace=replace)
     lock = Lock(staging.lock, owner())
@@ -130,7 +130,7 @@ def convert(
             rejected=rejected,
             normalised=normalised,
             warnings=odd,
-            notes=[*getattr(source, "notes", ()), *_absent_classes(plan, manifest), *counted, *writers.warnings],
+            notes=[*plan.findings.notes, *_absent_classes(plan, manifest), *counted, *writers.warnings],
             images=images,
             source_bytes=size,
             seconds=time.monotonic() - started,

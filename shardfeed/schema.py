@@ -1,11 +1,11 @@
-"""What a record holds: feature keys, their dtypes and shapes, and the names of classes.
+"""What a record holds: feature keys, their dtypes and shapes, what their values mean, and the names of classes.
 
 Keys are TensorFlow's own (Model Garden, Object Detection API), so that every decoder that knows those reads ours.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from shardfeed.errors import UsageError, escape
@@ -25,23 +25,58 @@ LABEL = "image/class/label"  # int64, 0-based index into the class names
 TEXT = "image/class/text"  # bytes: the class name, UTF-8
 
 Dtype = Literal["bytes", "int64", "float32"]
+# What values mean: an encoded image or its pixels; the number of a class; UTF-8 text; a number that is no class; bytes
+# of which no more is known; places in the image (boxes, keypoints, masks), which move when it is turned or cut.
+Kind = Literal["image", "label", "text", "number", "bytes", "place"]
 Value = bytes | int | float | list[bytes] | list[int] | list[float]
 
 _KEY = re.compile(r"[^\x00-\x1f\ud800-\udfff]+\Z")  # lone surrogates are no UTF-8
+_DTYPES: dict[Kind, tuple[Dtype, ...]] = {
+    "image": ("bytes",),
+    "label": ("int64",),
+    "text": ("bytes",),
+    "number": ("int64", "float32"),
+    "bytes": ("bytes",),
+    "place": ("bytes", "int64", "float32"),
+}
+# The kinds of TensorFlow's own keys, for features of which none is stated. A file name need not be text.
+_USUAL_KINDS: dict[str, Kind] = {
+    ENCODED: "image",
+    FORMAT: "text",
+    FILENAME: "bytes",
+    SOURCE_ID: "text",
+    SHA256: "text",
+    **dict.fromkeys((f"image/object/bbox/{side}" for side in ("xmin", "xmax", "ymin", "ymax")), "place"),
+    "image/object/mask": "place",
+    "image/segmentation/class/encoded": "place",
+}
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature: `dtype`, and `shape` as `()` for exactly one value or `(None,)` for any number of them."""
+    """One feature of a record.
+
+    `dtype`: "bytes", "int64" or "float32". `shape`: `()` for exactly one value, `(None,)` for any number of them.
+    `kind`: what the values mean: "image", "label" (int64, a class), "text" (UTF-8), "number", "bytes", or "place" (a
+    place in the image, which turning or cutting it would move). None: not stated; `Schema.kind` then says.
+
+    Raises UsageError where these are others, or where values of `dtype` cannot be of that kind.
+    """
 
     dtype: Dtype
     shape: tuple[None, ...] = ()
+    kind: Kind | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in ("bytes", "int64", "float32"):
             raise UsageError("Feature.dtype", f"got {self.dtype!r}, expected 'bytes', 'int64' or 'float32'")
         if self.shape not in ((), (None,)):
             raise UsageError("Feature.shape", f"got {self.shape!r}, expected () or (None,)")
+        if self.kind is not None and self.kind not in _DTYPES:
+            raise UsageError("Feature.kind", f"got {self.kind!r}, expected one of {', '.join(_DTYPES)}, or None")
+        if self.kind is not None and self.dtype not in _DTYPES[self.kind]:
+            expected = " or ".join(_DTYPES[self.kind])
+            raise UsageError("Feature.kind", f"got {self.kind!r} for {self.dtype}, expected {expected}")
 
     @property
     def ragged(self) -> bool:
@@ -51,14 +86,18 @@ class Feature:
 
 @dataclass(frozen=True)
 class Schema:
-    """Feature keys with their dtypes and shapes, and class names for the int64 features that are labels.
+    """What every record of a dataset holds: features by key, and names of the classes of those that are labels.
 
-    `class_names[key][v]` is the name of value `v` of feature `key`; `key` must be an int64 feature.
-    Every record of a dataset has every feature of its schema.
+    `class_names[key][v]` is the name of value `v` of feature `key`, an int64 feature whose kind is "label".
+
+        Schema({LABEL: Feature("int64")}, {LABEL: ("cat", "dog")})
+
+    Raises UsageError for a key that is not printable text, and for class names of a feature that is no label, or that
+    name a class twice.
     """
 
     features: Mapping[str, Feature]
-    class_names: Mapping[str, tuple[str, ...]]
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in self.features:
@@ -68,8 +107,40 @@ class Schema:
             feature = self.features.get(key)
             if feature is None or feature.dtype != "int64":
                 raise UsageError(f"Schema.class_names[{key!r}]", "class names belong to an int64 feature")
+            if feature.kind not in (None, "label"):
+                problem = f"class names belong to a label, and this feature is of the kind {feature.kind!r}"
+                raise UsageError(f"Schema.class_names[{key!r}]", problem, "give it the kind 'label'")
             if len(set(names)) != len(names):
                 raise UsageError(f"Schema.class_names[{key!r}]", "a class is named twice")
+
+    def kind(self, key: str) -> Kind:
+        """What the values of a feature mean.
+
+        Where the feature does not state it (in datasets made before kinds were written, and where a source leaves it
+        to this rule): one with class names is a label; TensorFlow's own keys for images, boxes and masks have their
+        kinds; the text `x/text` beside the label `x/label` is text; other bytes are bytes, other numbers numbers.
+        """
+        stated = self.features[key].kind
+        if stated is not None:
+            return stated
+        if key in self.class_names:
+            return "label"
+        prefix, _, last = key.rpartition("/")
+        if last == "text" and f"{prefix}/label" in self.class_names and self.features[key].dtype == "bytes":
+            return "text"
+        usual = _USUAL_KINDS.get(key)
+        if usual is not None and self.features[key].dtype in _DTYPES[usual]:
+            return usual
+        return "bytes" if self.features[key].dtype == "bytes" else "number"
+
+    def of_kind(self, kind: Kind) -> list[str]:
+        """Keys of the features of a kind, sorted."""
+        return sorted(key for key in self.features if self.kind(key) == kind)
+
+    def stated(self) -> "Schema":
+        """The same schema, in which every feature states its kind."""
+        features = {key: replace(feature, kind=self.kind(key)) for key, feature in self.features.items()}
+        return Schema(features, self.class_names)
 
     def mismatch(self, found: Mapping[str, tuple[str, Any]]) -> str:
         """What keeps `found`, a record as `example.decode` gives it, from being of this schema; "" where nothing does.
@@ -93,6 +164,8 @@ class Schema:
         features: dict[str, Any] = {}
         for key, feature in sorted(self.features.items()):
             features[key] = {"dtype": feature.dtype, "shape": list(feature.shape)}
+            if feature.kind is not None:  # manifests that were written before there were kinds keep their bytes
+                features[key]["kind"] = feature.kind
             if key in self.class_names:
                 features[key]["class_names"] = list(self.class_names[key])
         return features
@@ -100,7 +173,7 @@ class Schema:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Schema":
         """The inverse of `to_json`. Raises UsageError, AttributeError, KeyError or TypeError on anything else."""
-        features = {key: Feature(f["dtype"], tuple(f["shape"])) for key, f in value.items()}
+        features = {key: Feature(f["dtype"], tuple(f["shape"]), f.get("kind")) for key, f in value.items()}
         names = {key: tuple(f["class_names"]) for key, f in value.items() if "class_names" in f}
         if not all(isinstance(name, str) for of_key in names.values() for name in of_key):
             raise TypeError("a class name is not text")

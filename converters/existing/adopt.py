@@ -129,7 +129,7 @@ def survey(
     return Survey(
         directory,
         tuple(splits),
-        Schema(features, inference.class_names(class_names)),
+        Schema(features, inference.class_names(class_names)).stated(),
         tallies,
         data,
         distinct,

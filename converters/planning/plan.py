@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.places import check_boxes
 from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.versions import made_by
-from shardfeed.converters.sources.source import Sample, Source, SourceFile
+from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.naming import check_split_name
 from shardfeed.schema import Schema, image_features
@@ -57,9 +56,9 @@ class PlanOptions:
         if abs(sum(fractions.values()) - 1) > 1e-6:
             total = sum(fractions.values())
             raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
-        counts = self.shards.values() if isinstance(self.shards, Mapping) else [1 if self.shards is None else self.shards]
+        counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards]
         for count in counts:
-            if not 1 <= count <= 99_999:
+            if count is not None and not 1 <= count <= 99_999:
                 raise UsageError("shards", f"got {count}, expected 1 to 99999")
         if self.shard_size < 1:
             raise UsageError("shard_size", f"got {self.shard_size} bytes, expected at least 1")
@@ -97,7 +96,7 @@ class Plan:
 
     `fingerprint`: of keys, sizes, labels and options, 32 hex digits; the same for a copy of the folder elsewhere.
     `source_bytes`: what the images take on disk, in bytes, as far as the source knows.
-    `drawn`: whether the split of any sample was drawn, not named by the source.
+    `drawn`: whether the split of any sample was drawn, not named by the source. `findings`: the source's own.
     `states`: uint64 [len(source), 3], for each sample what tells whether it is still the one that was planned.
     `forecast`: what the dataset will take on disk.
     `made_by`: versions of what will decide the bytes of its records.
@@ -109,6 +108,7 @@ class Plan:
     fingerprint: str
     source_bytes: int
     drawn: bool
+    findings: Findings
     states: np.ndarray
     forecast: Forecast
     made_by: Mapping[str, str]
@@ -127,10 +127,13 @@ class Plan:
 def schema_of(source: Source, options: PlanOptions) -> Schema:
     """The schema of the records that `source` gives with `options`."""
     images = image_features(sha256=options.sha256)
-    for key in source.features:
+    own = source.schema
+    for key in own.features:
         if key in images:
-            raise UsageError(f"source.features[{key!r}]", "this key is written by the conversion itself", "rename it")
-    return Schema(images | dict(source.features), dict(source.class_names))
+            raise UsageError(
+                f"source.schema.features[{key!r}]", "this key is written by the conversion itself", "rename it"
+            )
+    return Schema(images | dict(own.features), own.class_names).stated()
 
 
 class Lots:
@@ -160,8 +163,9 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     versions = made_by(options.image)
     count = len(source)
     if not count:
-        raise UsageError(getattr(source, "root", "source"), "no images found", "check the path")
-    check_boxes(source.features, options.image)
+        raise UsageError("source", "it has no sample", "check where it looks for them")
+    schema = schema_of(source, options)
+    _check_cut(schema, options.image)
     draws_bytes, states_bytes = bytearray(), bytearray()
     sizes = np.zeros(count, np.int64)
     split_of = np.zeros(count, np.int16)
@@ -199,13 +203,31 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     for name in fractions:
         if drawn and name not in names:
             raise UsageError(f"split {name}", f"none of {count} samples falls into it", "give it a larger share")
-    schema = schema_of(source, options)
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(states[by_key, :2].tobytes(), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
     size = int(sizes.sum())
     forecast = make_forecast(source, len(shards), size, schema, options.image)
-    return Plan(schema, options, shards, content.hexdigest(), size, drawn, states, forecast, versions)
+    return Plan(
+        schema=schema,
+        options=options,
+        shards=shards,
+        fingerprint=content.hexdigest(),
+        source_bytes=size,
+        drawn=drawn,
+        findings=findings_of(source),
+        states=states,
+        forecast=forecast,
+        made_by=versions,
+    )
+
+
+def _check_cut(schema: Schema, image: ImageOptions) -> None:
+    """Raises UsageError where images are to be cut and features mean places in them."""
+    places = schema.of_kind("place")
+    if image.shape is not None and places:
+        problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
+        raise UsageError("size", problem, "use resize_shorter, which cuts nothing, or leave that label out")
 
 
 def _size(sample: Sample) -> int:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from shardfeed.converters.images.places import box_warning, placed_features
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
@@ -54,7 +53,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     path = os.path.join(task.directory, task.stem)
     hashed = SHA256 in task.schema.features
     encoder = ExampleEncoder(task.schema.features)
-    placed = placed_features(task.schema.features)
+    places = ", ".join(map(escape, task.schema.of_kind("place")))
     ahead = ReadAhead(task.samples)
     # The directory is made durable once, with the index: the receipt that counts comes after both.
     with NewFile(path + RECORD_SUFFIX, sync_directory=False) as shard:
@@ -75,8 +74,10 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             if image.transform:
                 normalised.append(Noted(sample.key, image.transform, f"stored as {image.format.decode()}"))
             warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
-            if said := box_warning(image.transform, placed):
-                warnings.append(Noted(sample.key, "warning", said))
+            if places and "exif-rotated" in (image.transform or "").split("+"):
+                # Whether who drew them saw the image upright or as its file has it, no file says.
+                why = f"turned upright as its EXIF says: {places} must mean the upright image"
+                warnings.append(Noted(sample.key, "warning", why))
             values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
             parts = frame_parts(encoder.parts(values))
             shard.write(parts)

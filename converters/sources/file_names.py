@@ -12,7 +12,7 @@ from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbe
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, split_named
 from shardfeed.errors import UsageError
 from shardfeed.text import counted, some
@@ -35,7 +35,7 @@ class FileNames(ListedSource):
     Where every folder in the root is called like a split and the pattern has no group `split`, those are splits.
 
     Names are sorted or in the order of `class_names`; labels that are integers are kept when they are 0 to K-1.
-    Image files whose name does not fit are in `rejected`, other files are counted in `notes`.
+    Image files whose name does not fit are in `findings.rejected`, other files are counted in its notes.
     Features: `image/class/label`, `image/class/text`. Raises UsageError where names do not tell classes.
     """
 
@@ -66,8 +66,11 @@ class FileNames(ListedSource):
             listing.take(np.array(found.kept, np.int64)),
             (column,),
             _splits(listing, found) if found.splits else None,
-            sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
-            [*listing.notes, *numbering.notes, *([note] if others else [])],
+            Findings(
+                sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
+                [*listing.notes, *numbering.notes, *([note] if others else [])],
+                listing.root,
+            ),
         )
 
 

@@ -19,7 +19,7 @@ from shardfeed.converters.sources.classes import (
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted, some
@@ -33,7 +33,7 @@ class ImageFolder(ListedSource):
     Names of classes are sorted as bytes (folders 0 to K-1 as numbers), or are in the order of `class_names`: a
     sequence of names or the path of a file with one a line.
 
-    Files beside the class folders are in `rejected` when their extension is an image's, else counted in `notes`.
+    Files beside the class folders are in `findings.rejected` when their extension is an image's, else counted in notes.
     Features: `image/class/label`, `image/class/text`. Raises UsageError where folders do not tell classes.
     """
 
@@ -52,8 +52,11 @@ class ImageFolder(ListedSource):
             listing.take(found.kept),
             (column,),
             Splits(split_names, numbers[found.top_of]) if splits else None,
-            sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
-            [*listing.notes, *numbering.notes, *_notes(found, splits, numbering)],
+            Findings(
+                sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
+                [*listing.notes, *numbering.notes, *_notes(found, splits, numbering)],
+                listing.root,
+            ),
         )
 
 

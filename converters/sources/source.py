@@ -1,15 +1,15 @@
 """Where samples come from: the one extension point of conversion.
 
-A source answers `len(source)` and `source[i]`, nothing else. Converting asks for each sample twice, once to
-plan (key, split, labels) and once to write, so `source[i]` must be cheap and say the same each time: give a
+A source has a `schema` and answers `len(source)` and `source[i]`, nothing else. Converting asks for each sample twice,
+once to plan (key, split, labels) and once to write, so `source[i]` must be cheap and say the same each time: give a
 `SourceFile` or a callable for the image, and its bytes are only fetched by the worker that writes them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from shardfeed.schema import Feature, Value
+from shardfeed.schema import Schema, Value
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sample:
     `key` is the unique, relative name of the sample: it decides the sample's split and place, and is stored as
     `image/filename`. Bytes, because a file name need not be UTF-8.
     `image` is the encoded file: where to read it, its bytes, or a picklable callable that returns them.
-    `features` holds the sample's labels by feature key: exactly the keys of `source.features`.
+    `features` holds the sample's labels by feature key: exactly the keys of `source.schema.features`.
     `split` names the split, or is None where the plan's fractions decide.
     """
 
@@ -50,22 +50,56 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What a source came upon while it looked for its samples; the report says it.
+
+    `rejected`: inputs that it could not offer. `notes`: sentences (hidden files passed over, rows that say a thing
+    twice). `folder`: the absolute path of a folder of which it takes whatever lies in it; a dataset must not be made
+    there, or the next conversion would take it for images.
+    """
+
+    rejected: Sequence[Skipped] = ()
+    notes: Sequence[str] = ()
+    folder: bytes | None = None
+
+
 @runtime_checkable
 class Source(Protocol):
-    """Samples by number. Deterministic, picklable, random access; used from one thread of one process.
+    """Samples by number: deterministic, picklable, random access; used from one thread of one process.
 
-    `features` gives the dtype and shape of every label feature a sample carries (not of the image itself),
-    `class_names` the names of classes for those that are labels, in label order (0-based).
-    A source that lists files may also have `rejected: Sequence[Skipped]`, inputs it could not offer, and
-    `notes: Sequence[str]`, sentences for the report (hidden files skipped, doubled rows).
+    `schema` says what a sample's features are (not the image itself): their dtypes, shapes and kinds, and the class
+    names of labels, in label order (0-based). `source[i]` raises IndexError from `len(source)` on, so that a source
+    can be iterated. A whole one:
+
+        class Digits:
+            schema = Schema({LABEL: Feature("int64")}, {LABEL: ("zero", "one")})
+
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, i):
+                return Sample(f"{i}.png".encode(), SourceFile(...), {LABEL: i})
+
+    `shardfeed.testing.SourceContract` has the tests of what a source promises.
     """
 
     @property
-    def features(self) -> Mapping[str, Feature]: ...
-
-    @property
-    def class_names(self) -> Mapping[str, tuple[str, ...]]: ...
+    def schema(self) -> Schema: ...
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Sample: ...
+
+
+@runtime_checkable
+class FindingSource(Source, Protocol):
+    """A source that has something to report of its search, as those that list files do."""
+
+    @property
+    def findings(self) -> Findings: ...
+
+
+def findings_of(source: Source) -> Findings:
+    """What a source found on its way, nothing for one that does not say."""
+    return source.findings if isinstance(source, FindingSource) else Findings()

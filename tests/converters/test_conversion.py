@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from shardfeed.errors import (
     UsageError,
 )
 from shardfeed.readers import verify
-from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature
+from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema
 from shardfeed.storage.local import Lock
 
 from trees import tree
@@ -284,12 +284,14 @@ def test_verify_before_commit_finds_a_flipped_bit(folder: Callable[..., Path], t
 class Drawn:
     """A source of one's own: images made when a worker asks for them."""
 
-    features: Mapping[str, Feature] = {
-        LABEL: Feature("int64"),
-        TEXT: Feature("bytes"),
-        "image/size": Feature("float32", (None,)),
-    }
-    class_names: Mapping[str, tuple[str, ...]] = {LABEL: ("a", "b")}
+    schema = Schema(
+        {
+            LABEL: Feature("int64"),
+            TEXT: Feature("bytes"),
+            "image/size": Feature("float32", (None,)),
+        },
+        {LABEL: ("a", "b")},
+    )
 
     def __init__(self, make: Callable[[int], object]) -> None:
         self.make = make

@@ -987,8 +987,8 @@ def test_a_label_file_is_read_or_refused(
             key: name.encode() for key, name in table.said.items()
         }
         for words in table.told:
-            assert [note for note in source.notes if words in note], source.notes
-        assert tuple(skipped.code for skipped in source.rejected) == table.rejected
+            assert [note for note in source.findings.notes if words in note], source.findings.notes
+        assert tuple(skipped.code for skipped in source.findings.rejected) == table.rejected
         return
     before = sorted(os.listdir(tmp_path))
     options = [str(tmp_path / "classes.txt") if option == "CLASSES" else option for option in table.options]

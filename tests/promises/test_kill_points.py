@@ -184,7 +184,7 @@ class Failing:
 
     def __init__(self, root: Path, calls: int) -> None:
         self._source = ImageFolder(root)
-        self.features, self.class_names = self._source.features, self._source.class_names
+        self.schema = self._source.schema
         self.calls, self.asked = calls, 0
 
     def __len__(self) -> int:

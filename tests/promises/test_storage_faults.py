@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -25,6 +25,7 @@ from shardfeed.converters import ImageFolder, Sample, SourceFile, conversion, co
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.errors import OutputExistsError, PlanMismatchError, ShardfeedError, StorageError, TooManyRejectedError
 from shardfeed.readers import verify
+from shardfeed.schema import Schema
 
 from in_process import OwnEngine
 from repository import SUPPORT
@@ -336,8 +337,7 @@ def test_a_disk_that_fills_up(flowers_folder: Path, tmp_path: Path, limit: str) 
 class Watched:
     """Samples whose images leave a mark when they are read."""
 
-    features: ClassVar = {}
-    class_names: ClassVar = {}
+    schema = Schema({})
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -449,7 +449,7 @@ class OneFile:
 
     def __init__(self, root: Path, file: SourceFile) -> None:
         self.folder, self.file = ImageFolder(root), file
-        self.features, self.class_names = self.folder.features, self.folder.class_names
+        self.schema = self.folder.schema
 
     def __len__(self) -> int:
         return len(self.folder) + 1

@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from shardfeed.formats.tfrecord.index import Index
 from shardfeed.label_column import column_header, label_bytes
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, read_manifest
 from shardfeed.readers import Split, columns, verify
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, Feature
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, Feature, Schema
 from shardfeed.storage.local import write_file
 
 from trees import tree
@@ -50,19 +50,21 @@ def image(number: int) -> bytes:
 class Noise:
     """Labels of one value and of many, numbers of both signs, and long bytes behind the image."""
 
-    features: Mapping[str, Feature] = {
-        LABEL: Feature("int64"),
-        GRADE: Feature("int64"),
-        RAGGED: Feature("int64", (None,)),
-        OFFSET: Feature("int64"),
-        PRICE: Feature("float32"),
-        MASK: Feature("bytes"),
-    }
-    class_names: Mapping[str, tuple[str, ...]] = {
-        LABEL: tuple(map(str, range(300))),
-        GRADE: ("low", "high"),
-        RAGGED: ("a", "b"),
-    }
+    schema = Schema(
+        {
+            LABEL: Feature("int64"),
+            GRADE: Feature("int64"),
+            RAGGED: Feature("int64", (None,)),
+            OFFSET: Feature("int64"),
+            PRICE: Feature("float32"),
+            MASK: Feature("bytes"),
+        },
+        {
+            LABEL: tuple(map(str, range(300))),
+            GRADE: ("low", "high"),
+            RAGGED: ("a", "b"),
+        },
+    )
 
     def __len__(self) -> int:
         return 60
@@ -202,12 +204,14 @@ def test_a_selection(noise: Path) -> None:
 class Colliding(Noise):
     """Two label features whose files would have one name."""
 
-    features: Mapping[str, Feature] = {
-        LABEL: Feature("int64"),
-        "image/a/b": Feature("int64"),
-        "image/a.b": Feature("int64"),
-    }
-    class_names: Mapping[str, tuple[str, ...]] = {LABEL: ("a", "b"), "image/a/b": ("c", "d"), "image/a.b": ("e", "f")}
+    schema = Schema(
+        {
+            LABEL: Feature("int64"),
+            "image/a/b": Feature("int64"),
+            "image/a.b": Feature("int64"),
+        },
+        {LABEL: ("a", "b"), "image/a/b": ("c", "d"), "image/a.b": ("e", "f")},
+    )
 
     def __getitem__(self, i: int) -> Sample:
         return Sample(b"%d" % i, image(3 * (i % 3)), {LABEL: i % 2, "image/a/b": i // 2 % 2, "image/a.b": i // 4 % 2})

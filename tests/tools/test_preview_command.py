@@ -1,7 +1,7 @@
 """`shardfeed preview`: every row shows its own class, and reading stays within bounds."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import shardfeed
 from shardfeed.converters import ImageOptions, convert
 from shardfeed.converters.sources.source import Sample
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL, TEXT, Feature
+from shardfeed.schema import LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands import preview_command
 from shardfeed.tools.commands.preview_command import contact_sheet
@@ -37,12 +37,9 @@ class Plain:
         self.labels, self.names, self.shift = labels, tuple(names), shift
 
     @property
-    def features(self) -> Mapping[str, Feature]:
-        return {LABEL: Feature("int64"), TEXT: Feature("bytes")} if self.names else {}
-
-    @property
-    def class_names(self) -> Mapping[str, tuple[str, ...]]:
-        return {LABEL: self.names} if self.names else {}
+    def schema(self) -> Schema:
+        features = {LABEL: Feature("int64"), TEXT: Feature("bytes")}
+        return Schema(features, {LABEL: self.names}) if self.names else Schema({})
 
     def __len__(self) -> int:
         return len(self.labels)

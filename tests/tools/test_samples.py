@@ -73,9 +73,9 @@ def test_it_is_small() -> None:
 def test_shapes_is_a_balanced_image_folder() -> None:
     source = ImageFolder(STORED / "shapes")
     labels = [source[i].features["image/class/label"] for i in range(len(source))]
-    assert source.class_names["image/class/label"] == SHAPES
+    assert source.schema.class_names["image/class/label"] == SHAPES
     assert np.bincount(labels).tolist() == [IMAGES_PER_CLASS] * len(SHAPES)
-    assert not source.rejected
+    assert not source.findings.rejected
 
 
 def test_colour_and_brightness_do_not_tell_the_class() -> None:
@@ -109,7 +109,7 @@ def test_the_text_file_gives_numbers_of_the_class_list() -> None:
 
 def test_flat_names_tell_the_class() -> None:
     source = FileNames(STORED / "flat")
-    assert source.class_names["image/class/label"] == SHAPES
+    assert source.schema.class_names["image/class/label"] == SHAPES
     assert len(source) == 4 * len(SHAPES)
 
 

@@ -18,7 +18,7 @@ from shardfeed.converters.sources.classes import read_class_list
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
-from shardfeed.converters.sources.source import Source
+from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import TooManyRejectedError, UsageError, escape
 from shardfeed.text import size_text
 from shardfeed.tools.commands.convert_report import print_plan, print_report
@@ -200,10 +200,11 @@ def _source(args: argparse.Namespace) -> Source:
 
 def _check_place(source: Source, out: str) -> None:
     """Refuse an output inside the listed folder: the next run would take the dataset for images."""
-    if isinstance(source, ImageFolder | FileNames):
-        root, place = os.path.realpath(os.fsdecode(source.root)), os.path.realpath(out)
+    folder = findings_of(source).folder
+    if folder is not None:
+        root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
         if os.path.commonpath([root, place]) == root:
-            raise UsageError(out, f"lies inside the source {escape(source.root)}", "choose a place outside of it")
+            raise UsageError(out, f"lies inside the source {escape(folder)}", "choose a place outside of it")
 
 
 def _is_flat(root: str) -> bool:

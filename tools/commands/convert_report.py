@@ -39,7 +39,7 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
     if pixels is not None:
         print(f"raw pixels: {'' if exact else 'about '}{size_text(pixels)}, {_each(pixels, len(plan), args)}")
     _print_classes(plan.schema.class_names)
-    for note in getattr(source, "notes", ()):
+    for note in plan.findings.notes:
         print(f"note: {note}")
     print("nothing was written (--dry-run)")
 

@@ -1,14 +1,15 @@
 """What the sources of listed files have in common: a listing, columns of labels, a report of what was left out."""
 
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.source import Sample, Skipped
-from shardfeed.schema import Feature, Value
+from shardfeed.converters.sources.source import Findings, Sample
+from shardfeed.schema import Feature, Schema, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,10 @@ class ClassColumn:
     def features(self) -> dict[str, Feature]:
         """The two features and their shapes."""
         shape = () if self.ends is None else (None,)
-        return {f"{self.prefix}/label": Feature("int64", shape), f"{self.prefix}/text": Feature("bytes", shape)}
+        return {
+            f"{self.prefix}/label": Feature("int64", shape, "label"),
+            f"{self.prefix}/text": Feature("bytes", shape, "text"),
+        }
 
     def values(self, index: int) -> dict[str, Value]:
         """Label and text of sample `index`."""
@@ -41,17 +45,21 @@ class ClassColumn:
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """Numbers that are no labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn."""
+    """Numbers that are no labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn.
+
+    `kind`: "number", or "place" where they say where something is in the image.
+    """
 
     key: str
     numbers: np.ndarray
     ends: np.ndarray | None = None
+    kind: Literal["number", "place"] = "number"
 
     @property
     def features(self) -> dict[str, Feature]:
         """The feature, its dtype and shape."""
         dtype = "int64" if self.numbers.dtype == np.int64 else "float32"
-        return {self.key: Feature(dtype, () if self.ends is None else (None,))}
+        return {self.key: Feature(dtype, () if self.ends is None else (None,), self.kind)}
 
     def values(self, index: int) -> dict[str, Value]:
         """The number or numbers of sample `index`."""
@@ -78,8 +86,7 @@ class ListedSource:
     listing: Listing
     columns: Sequence[ClassColumn | NumberColumn]
     splits: Splits | None = None
-    rejected: Sequence[Skipped] = ()
-    notes: Sequence[str] = ()
+    findings: Findings = field(default_factory=Findings)
 
     @property
     def root(self) -> bytes:
@@ -87,14 +94,10 @@ class ListedSource:
         return self.listing.root
 
     @property
-    def features(self) -> Mapping[str, Feature]:
-        """The dtype and shape of each label feature."""
-        return {key: feature for column in self.columns for key, feature in column.features.items()}
-
-    @property
-    def class_names(self) -> Mapping[str, tuple[str, ...]]:
-        """Class names by label feature, in label order."""
-        return {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
+    def schema(self) -> Schema:
+        """The label features, and the class names of those that are classes."""
+        names = {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
+        return Schema({key: feature for column in self.columns for key, feature in column.features.items()}, names)
 
     def __len__(self) -> int:
         return len(self.listing)

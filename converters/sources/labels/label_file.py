@@ -14,6 +14,7 @@ from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.labels.rows import LabelRows
 from shardfeed.converters.sources.labels.table import Column, Format, LabelTable
 from shardfeed.converters.sources.labels.values import BadCellError, label_column
+from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import image_features, is_plain
@@ -32,9 +33,10 @@ class LabelFile(ListedSource):
     column to those. Labels are then names of the list, or integers that count from 0 in it.
 
     The first label column gives `image/class/label` and `image/class/text`, another one C `image/C/label` and
-    `image/C/text`, or `image/C` where it holds numbers (see label_values.py); JSON lists give any number of values.
+    `image/C/text`, or `image/C` where it holds numbers; JSON lists give any number of values. Numbers of a column that
+    is called like a box, a mask or their like (`xmin`, `face_box`) are of the kind "place".
     Paths are relative to `root`, or absolute and inside it; they match exactly, or the only file that differs in
-    Unicode form. Rows without a file are in `rejected`, files without a row are counted in `notes`.
+    Unicode form. Rows without a file are in `findings.rejected`, files without a row are counted in its notes.
     Raises LabelFileError where a row is not clear or contradicts another, with its line and, of a cell, the column.
     """
 
@@ -83,8 +85,7 @@ class LabelFile(ListedSource):
             listing.take(files),
             labels,
             splits,
-            rows.rejected(),
-            [*listing.notes, *notes, *rows.notes(doubled), *_unnamed(rows, listing, files)],
+            Findings(rows.rejected(), [*listing.notes, *notes, *rows.notes(doubled), *_unnamed(rows, listing, files)]),
         )
 
 

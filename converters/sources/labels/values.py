@@ -17,6 +17,9 @@ _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 )  # no nan, no inf, no digits of other scripts
 _INT64 = range(-(2**63), 2**63)
+# One word of a column's name is enough: TensorFlow's (object/bbox/xmin) and what people call columns of their own.
+_PLACE_WORDS = {"bbox", "bboxes", "box", "boxes", "xmin", "xmax", "ymin", "ymax", "mask", "masks", "segmentation"}
+_PLACE_WORDS |= {"keypoint", "keypoints", "polygon", "polygons"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def label_column(
     (`image/class`), or, where at least half of its cells are numbers with a point or exponent and all are numbers,
     float32 `image/class/value`. Another column C holds classes (`image/C`) where its cells are texts or the integers
     0 to K-1, and else numbers, `image/C`: int64, or float32 when one has a point or exponent.
-    Lists of integers are numbers unless in the main column. Raises BadCellError.
+    Lists of integers are numbers unless in the main column. Numbers mean places where the column is called like one.
+    Raises BadCellError.
     """
     lists = _check_cells(cells)
     first_code: dict[str, int] = {}  # every text with the first cell that has it
@@ -65,7 +69,8 @@ def label_column(
     note = f"column {escape(name)}: integers that are not 0 to K-1 are stored as numbers, not as classes"
     notes = (note,) if meaning == "integers" and not lists else ()
     key = "image/class/value" if main else f"image/{name}"
-    return NumberColumn(key, *_spread(cells, rows, numbers, dtype, lists)), notes
+    kind = "place" if _PLACE_WORDS.intersection(re.split("[/_]", name.lower())) else "number"
+    return NumberColumn(key, *_spread(cells, rows, numbers, dtype, lists), kind), notes
 
 
 def _texts(cell: Cell) -> tuple[str, ...]:

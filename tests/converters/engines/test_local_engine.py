@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -178,9 +177,9 @@ def write_slow_conversion(folder: Path, out: Path) -> None:
     """slow.py: a conversion that takes minutes, as each image sleeps."""
     script = (
         "import sys, time\nfrom functools import partial\n"
-        "from shardfeed.converters import convert, Sample\n"
+        "from shardfeed.converters import convert, Sample\nfrom shardfeed.schema import Schema\n"
         "class Slow:\n"
-        "    features = {}; class_names = {}\n"
+        "    schema = Schema({})\n"
         "    def __len__(self): return 100\n"
         "    def __getitem__(self, i): return Sample(b'%d' % i, partial(time.sleep, 5))\n"
         f"convert(Slow(), {str(out)!r}, workers=3, shards=4, start_method=sys.argv[1])\n"
@@ -265,8 +264,7 @@ def test_a_signal_stops_the_command(folder: Callable[..., Path], tmp_path: Path,
 class Breaks:
     """A source that fails while its last shard is put together."""
 
-    features: ClassVar = {LABEL: Feature("int64")}
-    class_names: ClassVar = {LABEL: ("a", "b")}
+    schema = Schema({LABEL: Feature("int64")}, {LABEL: ("a", "b")})
 
     def __init__(self, paths: list[Path], calls: int) -> None:
         self.paths, self.left = paths, calls

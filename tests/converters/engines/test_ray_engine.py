@@ -101,7 +101,8 @@ class Slow:
     def __init__(self, root: Path, seconds: float) -> None:
         import ray_trouble  # pyright: ignore[reportMissingImports]  # as above
 
-        self.folder, self.features, self.class_names = ImageFolder(root), *features_of(root)
+        self.folder = ImageFolder(root)
+        self.schema = self.folder.schema
         self.slow, self.root, self.seconds = ray_trouble.slow, root, seconds
 
     def __len__(self) -> int:
@@ -110,11 +111,6 @@ class Slow:
     def __getitem__(self, i: int) -> Sample:
         sample = self.folder[i]
         return replace(sample, image=partial(self.slow, self.root / os.fsdecode(sample.key), self.seconds))
-
-
-def features_of(root: Path) -> tuple[Any, Any]:
-    source = ImageFolder(root)
-    return source.features, source.class_names
 
 
 def below(pid: int) -> set[int]:

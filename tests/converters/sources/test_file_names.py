@@ -39,7 +39,7 @@ def texts(source: FileNames) -> dict[str, bytes]:
 def test_class_then_number(tmp_path: Path, name: str, text: str) -> None:
     source = FileNames(plant(tmp_path, name, "other_1.jpg"))
     assert texts(source)[name].decode() == text
-    assert not source.rejected
+    assert not source.findings.rejected
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_number_then_class(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["cat_2020_01.jpg", "3_cat_0001.jpg", "123.jpg", "cat.jpg", "cat1.jpg", "_1.jpg"])
 def test_names_that_fit_neither_are_rejected(tmp_path: Path, name: str) -> None:
     source = FileNames(plant(tmp_path, name, "cat_1.jpg", "dog_1.jpg"))
-    assert [(os.fsdecode(s.key), s.code) for s in source.rejected] == [(name, "E_NO_LABEL")]
+    assert [(os.fsdecode(s.key), s.code) for s in source.findings.rejected] == [(name, "E_NO_LABEL")]
     assert len(source) == 2
 
 
@@ -85,9 +85,9 @@ def test_a_cameras_names_are_no_classes(tmp_path: Path) -> None:
 
 def test_only_image_files_are_looked_at_without_a_pattern(tmp_path: Path) -> None:
     source = FileNames(plant(tmp_path, "cat_1.jpg", "dog_1.jpg", "labels_2.csv", "README"))
-    assert source.class_names == {LABEL: ("cat", "dog")}
-    assert source.notes == ["other files passed over: 2 (README, labels_2.csv)"]
-    assert not source.rejected
+    assert source.schema.class_names == {LABEL: ("cat", "dog")}
+    assert source.findings.notes == ["other files passed over: 2 (README, labels_2.csv)"]
+    assert not source.findings.rejected
 
 
 def test_a_pattern_fits_the_whole_name(tmp_path: Path) -> None:
@@ -95,25 +95,25 @@ def test_a_pattern_fits_the_whole_name(tmp_path: Path) -> None:
         plant(tmp_path, "a-cat-x.jpg", "b-dog-y.jpg", "wildcat.jpg"), pattern=r"\w-(?P<label>\w+)-\w\.jpg"
     )
     assert texts(source) == {"a-cat-x.jpg": b"cat", "b-dog-y.jpg": b"dog"}
-    assert [s.key for s in source.rejected] == [b"wildcat.jpg"]
+    assert [s.key for s in source.findings.rejected] == [b"wildcat.jpg"]
 
 
 def test_a_pattern_with_a_slash_fits_the_path(tmp_path: Path) -> None:
     plant(tmp_path, "one/val/cat7.jpg", "one/fold2/dog7.jpg", "cat7.jpg")
     source = FileNames(tmp_path, pattern=r".*/(?P<split>\w+)/(?P<label>\D+)\d\.jpg")
     assert [(s.split, s.features[TEXT]) for s in source] == [("fold2", b"dog"), ("validation", b"cat")]
-    assert [s.key for s in source.rejected] == [b"cat7.jpg"]
+    assert [s.key for s in source.findings.rejected] == [b"cat7.jpg"]
 
 
 def test_folders_named_like_splits_are_splits(tmp_path: Path) -> None:
     source = FileNames(plant(tmp_path, "train/cat.0.jpg", "train/dog.0.jpg", "val/cat.1.jpg", "cat.3.jpg"))
     assert [s.split for s in source] == ["train", "train", "validation"]
-    assert [s.key for s in source.rejected] == [b"cat.3.jpg"]
+    assert [s.key for s in source.findings.rejected] == [b"cat.3.jpg"]
 
 
 def test_other_folders_say_nothing(tmp_path: Path) -> None:
     source = FileNames(plant(tmp_path, "photos_2020/cat_1.jpg", "photos_2021/dog_1.jpg"))
-    assert source.class_names == {LABEL: ("cat", "dog")}
+    assert source.schema.class_names == {LABEL: ("cat", "dog")}
     assert source[0].split is None
 
 

@@ -33,9 +33,9 @@ def test_the_first_folder_is_the_class(tmp_path: Path) -> None:
         ("daisy/deep/er/b.jpg", None, 0, "daisy"),
         ("rose/a.jpg", None, 1, "rose"),
     ]
-    assert source.class_names == {LABEL: ("daisy", "rose")}
-    assert not source.rejected
-    assert not source.notes
+    assert source.schema.class_names == {LABEL: ("daisy", "rose")}
+    assert not source.findings.rejected
+    assert not source.findings.notes
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_the_first_folder_is_the_class(tmp_path: Path) -> None:
 def test_folders_with_the_names_of_splits_are_splits(tmp_path: Path, names: list[str], splits: list[str]) -> None:
     source = ImageFolder(plant(tmp_path, *(f"{name}/{c}/x.jpg" for name in names for c in ("a", "b"))))
     assert {key.split("/")[0]: split for key, split, *_ in told(source)} == dict(zip(names, splits, strict=True))
-    assert source.class_names == {LABEL: ("a", "b")}
-    assert not source.notes
+    assert source.schema.class_names == {LABEL: ("a", "b")}
+    assert not source.findings.notes
 
 
 def test_classes_are_those_of_all_splits_and_gaps_are_told(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "train/cat/x.jpg", "train/dog/x.jpg", "test/cats/x.jpg", "test/dog/x.jpg"))
-    assert source.class_names == {LABEL: ("cat", "cats", "dog")}
-    assert source.notes == [
+    assert source.schema.class_names == {LABEL: ("cat", "cats", "dog")}
+    assert source.findings.notes == [
         "classes without a file in the split test: 1 (cat)",
         "classes without a file in the split train: 1 (cats)",
     ]
@@ -84,14 +84,14 @@ def test_splits_beside_other_folders_are_refused(tmp_path: Path) -> None:
 def test_one_class_may_have_a_splits_name(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "train/x.jpg", "bus/x.jpg"))
     assert [told[2:] for told in told(source)] == [(0, "bus"), (1, "train")]
-    assert source.notes == ["the folder train is taken as a class, not as a split"]
+    assert source.findings.notes == ["the folder train is taken as a class, not as a split"]
 
 
 def test_a_class_list_sets_order_and_is_checked(tmp_path: Path) -> None:
     plant(tmp_path, "cat/x.jpg", "dog/x.jpg")
     source = ImageFolder(tmp_path, class_names=["dog", "cow", "cat"])
     assert [told[2:] for told in told(source)] == [(2, "cat"), (0, "dog")]
-    assert source.notes == ["classes of the list without a folder: 1 (cow)"]
+    assert source.findings.notes == ["classes of the list without a folder: 1 (cow)"]
     with pytest.raises(UsageError, match="got the class 'dog', expected one of the class list"):
         ImageFolder(tmp_path, class_names=["cat", "dgo"])
 
@@ -108,8 +108,8 @@ def test_folders_0_to_k_are_numbers(tmp_path: Path) -> None:
 
 def test_folders_from_1_are_names_with_a_note(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(1, 11))))
-    assert source.class_names[LABEL][:2] == ("1", "10")
-    assert "label 1 is 10; give class_names for another order" in source.notes[0]
+    assert source.schema.class_names[LABEL][:2] == ("1", "10")
+    assert "label 1 is 10; give class_names for another order" in source.findings.notes[0]
     ordered = ImageFolder(tmp_path, class_names=[str(i) for i in range(1, 11)])
     assert [label for key, _, label, _ in told(ordered) if key == "10/x.jpg"] == [9]
 
@@ -119,14 +119,14 @@ def test_an_empty_class_folder_is_a_class_and_told(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     source = ImageFolder(tmp_path)
     assert [told[2:] for told in told(source)] == [(0, "a"), (2, "c")]
-    assert source.notes == ["class folders without a file: 1 (b)"]
+    assert source.findings.notes == ["class folders without a file: 1 (b)"]
 
 
 @pytest.mark.promise(30)
 def test_strays_in_the_root(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "a/x.jpg", "b/x.jpg", "README.md", "LICENSE", "lost.JPG", ".DS_Store"))
-    assert [(s.key, s.code) for s in source.rejected] == [(b"lost.JPG", "E_NO_LABEL")]
-    assert source.notes == [
+    assert [(s.key, s.code) for s in source.findings.rejected] == [(b"lost.JPG", "E_NO_LABEL")]
+    assert source.findings.notes == [
         "hidden names passed over: 1 (.DS_Store)",
         "files beside the class folders passed over: 2 (LICENSE, README.md)",
     ]
@@ -134,8 +134,8 @@ def test_strays_in_the_root(tmp_path: Path) -> None:
 
 def test_strays_in_a_split(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "train/a/x.jpg", "train/b/x.jpg", "train/lost.png", "train/list.txt"))
-    assert [s.key for s in source.rejected] == [b"train/lost.png"]
-    assert source.notes == ["files beside the class folders passed over: 1 (train/list.txt)"]
+    assert [s.key for s in source.findings.rejected] == [b"train/lost.png"]
+    assert source.findings.notes == ["files beside the class folders passed over: 1 (train/list.txt)"]
 
 
 @pytest.mark.promise(30)
@@ -147,7 +147,7 @@ def test_other_files_in_class_folders_are_left_to_the_image_step(tmp_path: Path)
 def test_what_the_walk_refuses_is_rejected(tmp_path: Path) -> None:
     plant(tmp_path, "a/x.jpg", "b/x.jpg", "y.jpg")
     os.mkfifo(tmp_path / "a" / "fifo.jpg")
-    codes = {s.key: s.code for s in ImageFolder(tmp_path).rejected}
+    codes = {s.key: s.code for s in ImageFolder(tmp_path).findings.rejected}
     assert codes == {b"a/fifo.jpg": "E_NOT_REGULAR", b"y.jpg": "E_NO_LABEL"}
 
 
@@ -199,9 +199,9 @@ def test_class_folders_of_any_name(tmp_path: Path) -> None:
         with open(os.path.join(os.fsencode(tmp_path), name, b"x.jpg"), "wb"):
             pass
     source = ImageFolder(tmp_path)
-    assert source.class_names == {LABEL: ("a\\nb", "caf\\xe9", "caf\u00e9")}
+    assert source.schema.class_names == {LABEL: ("a\\nb", "caf\\xe9", "caf\u00e9")}
     assert [s.features[LABEL] for s in source] == [0, 2, 2, 1]
-    assert "Unicode form" in source.notes[0]
+    assert "Unicode form" in source.findings.notes[0]
 
 
 def test_folders_that_would_share_an_escaped_name_are_refused(tmp_path: Path) -> None:

@@ -74,9 +74,9 @@ EXPECTED = {"a.jpg": (0, b"cat"), "b.jpg": (1, b"dog"), "sub/c d.jpg": (0, b"cat
 def test_formats(images: Path, name: str, content: str) -> None:
     source = LabelFile(write(images, content, name))
     assert labels(source) == EXPECTED
-    assert source.class_names == {LABEL: ("cat", "dog")}
-    assert not source.rejected
-    assert not source.notes
+    assert source.schema.class_names == {LABEL: ("cat", "dog")}
+    assert not source.findings.rejected
+    assert not source.findings.notes
 
 
 # --- RELIABILITY.md 37, in its order -------------------------------------------------------------------------------
@@ -110,8 +110,8 @@ def test_crlf_quotes_embedded_newline_blank_lines(tmp_path: Path) -> None:
 @pytest.mark.promise(37)
 def test_header_or_none(images: Path) -> None:
     assert len(LabelFile(write(images, "x,y\na.jpg,cat\n"), header=True)) == 1
-    assert LabelFile(write(images, "x,y\na.jpg,cat\n"), header=False).rejected[0].key == b"x"
-    assert LabelFile(write(images, "lost.jpg,cat\na.jpg,cat\n")).rejected[0].reason == "l.csv:1: no such file"
+    assert LabelFile(write(images, "x,y\na.jpg,cat\n"), header=False).findings.rejected[0].key == b"x"
+    assert LabelFile(write(images, "lost.jpg,cat\na.jpg,cat\n")).findings.rejected[0].reason == "l.csv:1: no such file"
     assert refusal(images, "x,y\na.jpg,cat\n") == (
         "1: the first row (x, y) names no file, and no column that is known to hold paths; "
         "give header=True or header=False"
@@ -124,7 +124,7 @@ def test_header_or_none(images: Path) -> None:
 def test_rows_that_say_the_same_are_a_note(images: Path) -> None:
     source = LabelFile(write(images, "a.jpg,cat\nb.jpg,dog\n./a.jpg,cat\nsub/c d.jpg,cat\na.jpg,cat\n"))
     assert labels(source) == EXPECTED
-    assert source.notes == ["rows that say again what an earlier row says: 2 (line 3, line 5)"]
+    assert source.findings.notes == ["rows that say again what an earlier row says: 2 (line 3, line 5)"]
 
 
 @pytest.mark.promise(37)
@@ -146,22 +146,22 @@ def test_rows_that_contradict_each_other_are_an_error(images: Path) -> None:
 def test_rows_without_file_are_rejected_and_counted(images: Path) -> None:
     content = "path,label\na.jpg,cat\ngone.jpg,dog\nb.jpg,cat\n.hidden.jpg,cat\n"
     source = LabelFile(write(plant(images, ".hidden.jpg"), content))
-    assert [(s.key, s.code, s.reason) for s in source.rejected] == [
+    assert [(s.key, s.code, s.reason) for s in source.findings.rejected] == [
         (b".hidden.jpg", "E_MISSING", "l.csv:5: hidden names are passed over"),
         (b"gone.jpg", "E_MISSING", "l.csv:3: no such file"),
     ]
-    assert "paths in the label file that lead to no file: 2 (gone.jpg, .hidden.jpg)" in source.notes
-    assert source.class_names == {LABEL: ("cat", "dog")}  # a lost file shifts no label
+    assert "paths in the label file that lead to no file: 2 (gone.jpg, .hidden.jpg)" in source.findings.notes
+    assert source.schema.class_names == {LABEL: ("cat", "dog")}  # a lost file shifts no label
 
 
 @pytest.mark.promise(37)
 def test_files_without_row_are_counted(images: Path) -> None:
     source = LabelFile(write(plant(images, "README"), "a.jpg,cat\n"))
-    assert source.notes == [
+    assert source.findings.notes == [
         "image files under the root without a row: 2 (b.jpg, sub/c d.jpg)",
         "other files under the root without a row: 1 (README)",
     ]
-    assert not source.rejected
+    assert not source.findings.rejected
 
 
 def test_no_row_has_a_file(images: Path) -> None:
@@ -181,7 +181,7 @@ def test_leaving_the_root_is_an_escape(images: Path, path: str) -> None:
     plant(images, "secret.jpg")
     path = path.format(parent=images)
     source = LabelFile(write(root, f"a.jpg,cat\n{path},dog\n"))
-    assert [(os.fsdecode(s.key), s.code, s.reason) for s in source.rejected] == [
+    assert [(os.fsdecode(s.key), s.code, s.reason) for s in source.findings.rejected] == [
         (path, "E_PATH_ESCAPE", "l.csv:2: it leaves the root")
     ]
 
@@ -292,7 +292,7 @@ def test_a_path_is_found_exactly_else_by_unique_unicode_form(tmp_path: Path) -> 
     plant(tmp_path, f"one/{nfd}", f"two/{nfc}", f"two/{nfd}", "u\u0308/\u00e9.jpg", "\u00fc/e\u0301.jpg")
     source = LabelFile(write(tmp_path, f"one/{nfc},cat\ntwo/{nfc},dog\ntwo/{nfd},cat\n\u00fc/\u00e9.jpg,dog\n"))
     assert labels(source) == {f"one/{nfd}": (0, b"cat"), f"two/{nfc}": (1, b"dog"), f"two/{nfd}": (0, b"cat")}
-    assert [(s.code, s.reason) for s in source.rejected] == [
+    assert [(s.code, s.reason) for s in source.findings.rejected] == [
         ("E_MISSING", "l.csv:4: no such file, and 2 files that differ from it in Unicode form")
     ]
     # Two rows that mean the same file contradict each other whichever way they are written.
@@ -321,12 +321,12 @@ def test_a_row_gets_the_code_of_what_it_names(images: Path) -> None:
     os.mkfifo(images / "fifo.jpg")
     os.mkfifo(images / "other.jpg")
     source = LabelFile(write(images, "a.jpg,x\nout.jpg,x\nfifo.jpg,x\noutside/passwd,x\n"))
-    assert {s.key: s.code for s in source.rejected} == {
+    assert {s.key: s.code for s in source.findings.rejected} == {
         b"fifo.jpg": "E_NOT_REGULAR",
         b"out.jpg": "E_PATH_ESCAPE",
         b"outside/passwd": "E_PATH_ESCAPE",
     }
-    assert source.notes[-1] == (
+    assert source.findings.notes[-1] == (
         "inputs under the root that no row names and that cannot be read: "
         "2 (other.jpg: E_NOT_REGULAR, outside: E_PATH_ESCAPE)"
     )
@@ -349,13 +349,13 @@ TABLE = "id_,path,label,breed,age,score,split\n1,a.jpg,cat,siam,3,0.5,train\n2,b
 
 def test_several_label_columns(images: Path) -> None:
     source = LabelFile(write(images, TABLE), label_columns=["label", "breed", "age", "score"])
-    assert source.features == {
-        LABEL: Feature("int64"),
-        TEXT: Feature("bytes"),
-        "image/breed/label": Feature("int64"),
-        "image/breed/text": Feature("bytes"),
-        "image/age": Feature("int64"),
-        "image/score": Feature("float32"),
+    assert source.schema.features == {
+        LABEL: Feature("int64", (), "label"),
+        TEXT: Feature("bytes", (), "text"),
+        "image/breed/label": Feature("int64", (), "label"),
+        "image/breed/text": Feature("bytes", (), "text"),
+        "image/age": Feature("int64", (), "number"),
+        "image/score": Feature("float32", (), "number"),
     }
     assert source[0].features == {
         LABEL: 0,
@@ -365,9 +365,9 @@ def test_several_label_columns(images: Path) -> None:
         "image/age": 3,
         "image/score": 0.5,
     }
-    assert source.class_names == {LABEL: ("cat", "dog"), "image/breed/label": ("pug", "siam")}
+    assert source.schema.class_names == {LABEL: ("cat", "dog"), "image/breed/label": ("pug", "siam")}
     assert [s.split for s in source] == ["train", "validation"]
-    assert source.notes[:2] == [
+    assert source.findings.notes[:2] == [
         "column age: integers that are not 0 to K-1 are stored as numbers, not as classes",
         "columns not used: 1 (id_)",
     ]
@@ -376,7 +376,7 @@ def test_several_label_columns(images: Path) -> None:
 def test_columns_by_number_and_without_header(images: Path) -> None:
     content = TABLE.partition("\n")[2]
     source = LabelFile(write(images, content), path_column=1, label_columns=[2, 3], split_column=6)
-    assert set(source.features) == {LABEL, TEXT, "image/column3/label", "image/column3/text"}
+    assert set(source.schema.features) == {LABEL, TEXT, "image/column3/label", "image/column3/text"}
     assert source[1].split == "validation"
     assert refusal(images, content, path_column=1).startswith("1: got the columns column0, column1, ")
 
@@ -423,8 +423,8 @@ def test_arguments_that_cannot_be_meant(images: Path, name: str, options: dict[s
 
 def test_numbers_in_the_first_label_column(images: Path) -> None:
     source = LabelFile(write(images, "a.jpg,1.5\nb.jpg,-2e-1\nsub/c d.jpg,3\n"))
-    assert source.features == {"image/class/value": Feature("float32")}
-    assert source.class_names == {}
+    assert source.schema.features == {"image/class/value": Feature("float32", (), "number")}
+    assert source.schema.class_names == {}
     assert [s.features["image/class/value"] for s in source] == [1.5, float(np.float32(-0.2)), 3.0]
     assert refusal(images, "a.jpg,1.5\nb.jpg,1e39\n").startswith(
         "2, column 1: got 1e39, expected a number that fits float32"
@@ -434,7 +434,7 @@ def test_numbers_in_the_first_label_column(images: Path) -> None:
 def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(21)))
     source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,caption {i}\n" for i in range(21))))
-    assert source.notes == ["column column1: each of 21 rows has a class of its own"]
+    assert source.findings.notes == ["column column1: each of 21 rows has a class of its own"]
 
 
 # --- JSON Lines ----------------------------------------------------------------------------------------------------
@@ -451,11 +451,11 @@ def test_lists_are_ragged_features(images: Path) -> None:
         {"path": "sub/c d.jpg", "label": "dog", "box": [-(2**63)], "weights": [2], "tags": ["a"]},
     )
     source = LabelFile(write(images, content, "l.jsonl"), label_columns=["label", "box", "weights", "tags"])
-    assert source.features["image/box"] == Feature("int64", (None,))
-    assert source.features["image/weights"] == Feature("float32", (None,))
-    assert source.features["image/tags/label"] == Feature("int64", (None,))
-    assert source.features["image/tags/text"] == Feature("bytes", (None,))
-    assert source.class_names["image/tags/label"] == ("a", "b")
+    assert source.schema.features["image/box"] == Feature("int64", (None,))
+    assert source.schema.features["image/weights"] == Feature("float32", (None,))
+    assert source.schema.features["image/tags/label"] == Feature("int64", (None,))
+    assert source.schema.features["image/tags/text"] == Feature("bytes", (None,))
+    assert source.schema.class_names["image/tags/label"] == ("a", "b")
     assert source[0].features == {
         LABEL: 0,
         TEXT: b"cat",
@@ -550,4 +550,4 @@ def test_any_paths_and_labels_round_trip_through_csv(rows: dict[bytes, str], quo
         names = sorted(set(rows.values()), key=str.encode)
         source = LabelFile(f"{folder}/l.csv", root, delimiter=mark, class_names=names)
         assert [(s.key, s.features[TEXT]) for s in source] == sorted((k, v.encode()) for k, v in rows.items())
-        assert not source.rejected
+        assert not source.findings.rejected

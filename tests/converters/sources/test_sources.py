@@ -73,8 +73,8 @@ def test_pickles_whole_and_small(build: Build) -> None:
     source = build()
     again = pickle.loads(pickle.dumps(source))
     assert list(again) == list(source)
-    assert (again.features, again.class_names, again.root) == (source.features, source.class_names, source.root)
-    assert (again.rejected, again.notes) == (source.rejected, source.notes)
+    assert (again.schema, again.root) == (source.schema, source.root)
+    assert again.findings == source.findings
     assert pickle.dumps(again[0]) == pickle.dumps(source[0])
 
 
@@ -92,12 +92,12 @@ def test_keys_are_unique_sorted_and_lead_to_the_file(build: Build) -> None:
 
 def test_features_are_exactly_those_of_the_source(build: Build) -> None:
     source = build()
-    Schema(image_features(sha256=True) | dict(source.features), dict(source.class_names))
+    Schema(image_features(sha256=True) | dict(source.schema.features), dict(source.schema.class_names))
     kinds = {"int64": int, "float32": float, "bytes": bytes}
     for sample in source:
-        assert sample.features.keys() == source.features.keys()
+        assert sample.features.keys() == source.schema.features.keys()
         for key, value in sample.features.items():
-            feature = source.features[key]
+            feature = source.schema.features[key]
             assert isinstance(value, list) == feature.ragged
             for item in value if isinstance(value, list) else [value]:
                 assert type(item) is kinds[feature.dtype]
@@ -105,8 +105,8 @@ def test_features_are_exactly_those_of_the_source(build: Build) -> None:
 
 def test_labels_are_in_range_and_have_their_text(build: Build) -> None:
     source = build()
-    assert {LABEL, TEXT} <= source.features.keys()
-    for key, names in source.class_names.items():
+    assert {LABEL, TEXT} <= source.schema.features.keys()
+    for key, names in source.schema.class_names.items():
         assert key.endswith("/label")
         assert len(set(names)) == len(names)
         for sample in source:
@@ -124,14 +124,14 @@ def test_splits_are_named_or_left_to_the_plan(build: Build) -> None:
 
 def test_what_is_left_out_is_named(build: Build) -> None:
     source = build()
-    keys = [skipped.key for skipped in source.rejected]
+    keys = [skipped.key for skipped in source.findings.rejected]
     assert keys == sorted(set(keys))
     assert not set(keys) & {sample.key for sample in source}
-    for skipped in source.rejected:
+    for skipped in source.findings.rejected:
         assert isinstance(skipped, Skipped)
         assert RejectCode(skipped.code).value == skipped.code
         assert skipped.reason.isprintable()
-    assert all(isinstance(note, str) and note.isprintable() for note in source.notes)
+    assert all(isinstance(note, str) and note.isprintable() for note in source.findings.notes)
 
 
 def test_works_from_another_folder(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ import runpy, sys
 module = runpy.run_path(sys.argv[1])
 for name, build in module["BUILDERS"].items():
     source = build()
-    print(name, list(source), source.features, source.class_names, source.rejected, source.notes)
+    print(name, list(source), source.schema, source.findings)
 """
 
 

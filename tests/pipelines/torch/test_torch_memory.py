@@ -16,14 +16,13 @@ from shardfeed.converters import convert
 from shardfeed.converters.sources.source import Sample
 from shardfeed.pipelines import Global
 from shardfeed.pipelines.torch import torch_loader
-from shardfeed.schema import LABEL, Feature
+from shardfeed.schema import LABEL, Feature, Schema
 
 
 class Tiny:
     """`count` samples that share sixteen images of 4 x 4 pixels, and differ in their names and labels."""
 
-    features: Mapping[str, Feature] = {LABEL: Feature("int64")}
-    class_names: Mapping[str, tuple[str, ...]] = {LABEL: tuple(map(str, range(10)))}
+    schema = Schema({LABEL: Feature("int64")}, {LABEL: tuple(map(str, range(10)))})
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import convert
+from shardfeed.converters import Sample, convert
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.places import box_warning, check_boxes, placed_features
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import UsageError
+from shardfeed.schema import Feature, Schema
 
 pytestmark = pytest.mark.promise(32)
 BOXES = {"object/bbox/ymin": [0.0], "object/bbox/xmin": [0.0], "object/bbox/ymax": [0.5], "object/bbox/xmax": [0.25]}
@@ -65,17 +65,33 @@ def test_boxes_are_not_cut_silently(boxed: LabelFile, tmp_path: Path) -> None:
     assert report.committed, "fractions of a smaller image are the same"
 
 
-def test_which_features_mean_places() -> None:
-    placed = [
-        "image/bbox",
-        "image/object/bbox/xmin",
-        "image/segmentation/class/encoded",
-        "image/Face_Box",
-        "image/x/mask",
-    ]
-    assert placed_features([*placed, "image/class/label", "image/boxer", "image/unmasked"]) == sorted(placed)
-    check_boxes(["image/class/label"], ImageOptions(size=16))
-    assert box_warning("resized+exif-rotated", ["image/bbox"])
-    for transform in (None, "resized", "cmyk"):
-        assert box_warning(transform, ["image/bbox"]) is None
-    assert box_warning("exif-rotated", []) is None
+class Masked:
+    """One turned photo with a mask, which a source of one's own says is one."""
+
+    schema = Schema({"image/damage": Feature("bytes", kind="place"), "image/maskless": Feature("int64")})
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(b"0.jpg", photo(6), {"image/damage": b"mask", "image/maskless": 3})
+
+
+def test_the_schema_says_what_means_a_place(tmp_path: Path) -> None:
+    """No name of a key does, but TensorFlow's own."""
+    (warning,) = convert(Masked(), tmp_path / "out", workers=1).warnings
+    assert warning.why == "turned upright as its EXIF says: image/damage must mean the upright image"
+    with pytest.raises(UsageError, match="image/damage would mean other places"):
+        convert(Masked(), tmp_path / "cut", image=ImageOptions(size=16), workers=1)
+    kinds = {key: shardfeed.open(tmp_path / "out").manifest.schema.kind(key) for key in Masked.schema.features}
+    assert kinds == {"image/damage": "place", "image/maskless": "number"}
+
+
+@pytest.mark.parametrize("column", ["bbox", "Face_Box", "object/bbox/xmin", "x/mask", "polygons"])
+def test_columns_of_numbers_that_are_called_like_places(column: str, tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(photo(1))
+    rows = {"path": "1.jpg", "label": "corner", column: [0.5], "boxer": 0.5, "unmasked": [2]}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(rows))
+    schema = LabelFile(tmp_path / "labels.jsonl", label_columns=["label", column, "boxer", "unmasked"]).schema
+    assert schema.of_kind("place") == [f"image/{column}"]
+    assert schema.of_kind("number") == ["image/boxer", "image/unmasked"]
