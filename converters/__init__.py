@@ -1,4 +1,4 @@
-"""Samples in, committed dataset out: `convert(ImageFolder("photos"), "dataset")`. Never imports TensorFlow.
+"""Samples in, committed dataset out: `convert("photos", "dataset")`. Never imports TensorFlow.
 
 A source of your own needs a `schema`, `len(source)` and `source[i]`: see `shardfeed.converters.sources.source`.
 """
@@ -9,6 +9,7 @@ from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
     from shardfeed.converters.conversion import convert as convert
+    from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.existing.adopt import Survey as Survey
     from shardfeed.converters.existing.adopt import adopt as adopt
     from shardfeed.converters.existing.adopt import survey as survey
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.file_names import FileNames as FileNames
     from shardfeed.converters.sources.image_folder import ImageFolder as ImageFolder
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
+    from shardfeed.converters.sources.open_source import open_source as open_source
+    from shardfeed.converters.sources.source import Findings as Findings
     from shardfeed.converters.sources.source import Sample as Sample
+    from shardfeed.converters.sources.source import Skipped as Skipped
     from shardfeed.converters.sources.source import Source as Source
     from shardfeed.converters.sources.source import SourceFile as SourceFile
 
@@ -30,6 +34,7 @@ __all__, __getattr__ = lazy_names(
     __name__,
     {
         "shardfeed.converters.conversion": ("convert",),
+        "shardfeed.converters.engines.engine": ("Engine",),
         "shardfeed.converters.existing.adopt": ("Survey", "adopt", "survey"),
         "shardfeed.converters.existing.rebuild": ("Rebuilt", "rebuild"),
         "shardfeed.converters.existing.salvage.report": ("Salvaged",),
@@ -40,6 +45,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.sources.file_names": ("FileNames",),
         "shardfeed.converters.sources.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
-        "shardfeed.converters.sources.source": ("Sample", "Source", "SourceFile"),
+        "shardfeed.converters.sources.open_source": ("open_source",),
+        "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
     },
 )

@@ -28,7 +28,7 @@ class Progress:
     shards_planned: int
 
 
-def write_shards(
+def write_missing(
     plan: Plan,
     source: Source,
     staging: Staging,

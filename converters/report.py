@@ -2,15 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.store import ASKED, PROGRESSIVE_KEPT
+from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import UsageError, name_text
+from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
 from shardfeed.manifest import Manifest
+from shardfeed.text import listing
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,36 @@ class Report:
     images: int
     source_bytes: int
     seconds: float
+
+    @classmethod
+    def of(
+        cls, out: str, plan: Plan, receipts: Sequence[Receipt], manifest: Manifest, engine: Engine, seconds: float
+    ) -> "Report":
+        """What was converted, and is not committed yet."""
+        odd, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
+        images, size = engine.done()
+        return cls(
+            out=out,
+            committed=False,
+            manifest=manifest,
+            rejected=all_rejected(plan, receipts),
+            normalised=all_normalised(receipts),
+            warnings=odd,
+            notes=[*plan.findings.notes, *_absent_classes(plan, manifest), *counted, *engine.warnings],
+            images=images,
+            source_bytes=size,
+            seconds=seconds,
+        )
+
+    @classmethod
+    def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
+        """Of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
+        note = "an earlier run had committed this dataset; only its leftovers were removed"
+        return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds)
+
+    def committed_with(self, notes: Sequence[str]) -> "Report":
+        """The same, of a dataset that has its name now; `notes`: what there is to say of that."""
+        return replace(self, committed=True, notes=[*self.notes, *notes])
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable."""
@@ -92,26 +124,71 @@ def without_counted(warnings: Iterable[Noted]) -> tuple[list[Noted], list[str]]:
     if progressive:
         images = "1 progressive JPEG was" if progressive == 1 else f"{progressive:,} progressive JPEGs were"
         notes.append(f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss")
-    return sorted(listed, key=lambda noted: (noted.key, noted.what, noted.why)), notes
+    return sorted(listed, key=_by_key), notes
 
 
-def all_rejected(skipped: Sequence[Skipped], receipts: Sequence[Receipt]) -> list[Noted]:
+def all_rejected(plan: Plan, receipts: Sequence[Receipt]) -> list[Noted]:
     """Everything that was left out, while listing and while converting, sorted by key."""
-    found = [Noted(entry.key, str(entry.code), entry.reason) for entry in skipped]
+    found = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
     return sorted([*found, *(noted for receipt in receipts for noted in receipt.rejected)], key=lambda noted: noted.key)
 
 
-def rejections_allowed(max_bad: int | str, inputs: int) -> int:
-    """How many of `inputs` may be rejected: a count, or text like "12" or "0.5%" (rounded down)."""
-    text = str(max_bad).strip()
-    try:
-        share = float(text[:-1]) / 100 if text.endswith("%") else 0.0
-        allowed = int(share * inputs) if text.endswith("%") else int(text)
-    except ValueError:
-        raise UsageError("max_bad", f"got {text!r}, expected a count or a percentage like 0.5%") from None
-    if allowed < 0 or not 0 <= share <= 1:
-        raise UsageError("max_bad", f"got {text!r}, expected 0 or more, at most 100%")
-    return allowed
+def all_normalised(receipts: Sequence[Receipt]) -> list[Noted]:
+    """Everything that was stored with other bytes than the source's, sorted by key."""
+    return sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key)
+
+
+def _by_key(noted: Noted) -> tuple[bytes, str, str]:
+    return noted.key, noted.what, noted.why
+
+
+def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
+    """A sentence for each drawn split that lacks classes: with few images a class, chance leaves some out."""
+    for name, info in manifest.splits.items() if plan.drawn else ():
+        for key, counts in info.class_counts.items():
+            names = manifest.schema.class_names[key]
+            absent = [escape(names[label]) for label, count in enumerate(counts) if not count]
+            if absent:
+                yield f"split {name} has no image of {len(absent)} classes: {listing(absent, 5)}"
+
+
+@dataclass(frozen=True)
+class RejectLimit:
+    """How many inputs may be rejected: a number of them, or a share of all, which is rounded down."""
+
+    count: int = 0
+    share: float | None = None
+
+    @classmethod
+    def of(cls, max_bad: int | str) -> "RejectLimit":
+        """From a count, or text like "12" or "0.5%". Raises UsageError for anything else."""
+        text = str(max_bad).strip()
+        try:
+            found = cls(share=float(text[:-1]) / 100) if text.endswith("%") else cls(int(text))
+        except ValueError:
+            raise UsageError("max_bad", f"got {text!r}, expected a count or a percentage like 0.5%") from None
+        if found.count < 0 or (found.share is not None and not 0 <= found.share <= 1):
+            raise UsageError("max_bad", f"got {text!r}, expected 0 or more, at most 100%")
+        return found
+
+    def allowed(self, inputs: int) -> int:
+        """How many of `inputs` may be rejected."""
+        return self.count if self.share is None else int(self.share * inputs)
+
+    def check(self, report: Report, inputs: int) -> None:
+        """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be."""
+        allowed = self.allowed(inputs)
+        if len(report.rejected) <= allowed:
+            return
+        codes = ", ".join(f"{count} {code}" for code, count in report.manifest.rejected.items())
+        left_out = f"{len(report.rejected)} inputs rejected ({codes}), {allowed} allowed"
+        error = TooManyRejectedError(
+            report.out,
+            f"{left_out}; all else is converted, not committed",
+            f"repair them, or run again with --max-bad {len(report.rejected)} to commit at once",
+        )
+        error.report = report
+        raise error
 
 
 def counts_by_code(rejected: Sequence[Noted]) -> Mapping[str, int]:

@@ -1,11 +1,11 @@
-"""Where a dataset goes: whether it can, and a directory beside it that gets the name by one rename."""
+"""Where a dataset goes: whether it can, and the directory that a conversion gives its name in the end."""
 
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.planning.plan import Plan
 from shardfeed.errors import (
     IntegrityError,
     OutputExistsError,
@@ -13,15 +13,77 @@ from shardfeed.errors import (
     UsageError,
     escape,
 )
-from shardfeed.manifest import has_manifest, read_manifest
+from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
-from shardfeed.storage.local import (
-    TEMPORARY,
-    Lock,
-    make_directory,
-    publish,
-    remove_tree,
-)
+from shardfeed.storage.building import built, give_name, locked
+from shardfeed.storage.local import TEMPORARY, fsync_directory
+
+
+class Output:
+    """The dataset `path` (absolute) that a conversion makes, while it holds the lock.
+
+    `staging`: where it is built. `committed`: whether an earlier run gave the dataset its name and was stopped before
+    it could clear up.
+    """
+
+    def __init__(self, path: str, staging: Staging, *, replace: bool) -> None:
+        self.path, self.staging, self._replace = path, staging, replace
+        self.committed = staging.committed(path)
+        if not self.committed:
+            staging.sweep()
+            self._check_untaken()
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: str, *, replace: bool) -> Iterator["Output"]:
+        """The output for a block; `replace`: a dataset that is there already may be swapped for the new one.
+
+        Raises UsageError, OutputExistsError or StorageError where there can be none, BusyError where another run makes
+        it, PlanMismatchError where what an earlier run left is damaged.
+        """
+        check_output(path, replace=replace)
+        with locked(path):
+            yield cls(path, Staging(path), replace=replace)
+
+    def _check_untaken(self) -> None:
+        if os.path.lexists(self.path) and not self._replace:
+            raise OutputExistsError(self.path, "exists already", "choose another name, or replace it with --replace")
+
+    def finished(self, plan: Plan) -> Manifest | None:
+        """The manifest where an earlier run finished and committed this very plan; what that run left is removed.
+
+        Raises OutputExistsError where it was another plan, and may not be replaced.
+        """
+        if not self.committed:
+            return None
+        same = self.staging.is_of(plan)
+        fsync_directory(os.path.dirname(self.path))  # that run may have been stopped before this, too
+        manifest = read_manifest(self.path)
+        self.staging.clear()
+        if same:
+            return manifest
+        self._check_untaken()
+        return None
+
+    def commit(self) -> list[str]:
+        """Give the staged dataset its name; sentences about what could not be cleared up, which changes nothing.
+
+        Raises OutputExistsError where something else has the name by now, StorageError.
+        """
+        self._check_untaken()  # it may have come while this ran
+        check_output(self.path, replace=self._replace)
+        self.staging.note_commit()
+        give_name(self.staging.dataset, self.path)
+        return _clear(self.staging)
+
+
+def _clear(staging: Staging) -> list[str]:
+    """Remove what a committed dataset leaves behind; a sentence where that fails."""
+    try:
+        staging.clear()
+    except StorageError as error:
+        return [f"the dataset is complete, but its leftovers could not be removed: {error}"]
+    return []
 
 
 @contextmanager
@@ -32,38 +94,10 @@ def new_dataset(out: str) -> Iterator[str]:
     UsageError, OutputExistsError, StorageError where `out` cannot be created, BusyError where another run makes it.
     """
     check_new_output(out)
-    parent, name = os.path.split(out)
-    building = os.path.join(parent, f".{name}.building")
-    lock = Lock(Staging(out).lock, owner())
-    try:
+    with locked(out):
         check_new_output(out)  # another run may have made it since
-        remove_tree(building)
-        make_directory(building)
-        try:
-            yield building
-            _publish(building, out)
-        except BaseException:
-            with suppress(StorageError):
-                remove_tree(building)
-            raise
-    finally:
-        lock.release()
-
-
-def _publish(building: str, out: str) -> None:
-    """As `publish`, with an error of its own where the name is there already: the same command could not run again."""
-    try:
-        publish(building, out)
-    except StorageError as error:
-        if os.path.lexists(building) or not os.path.lexists(out):
-            raise
-        problem = f"is complete, but a power cut now may lose its name: {error.problem}"
-        raise StorageError(out, problem, "look after the disk; `sync` and `shardfeed verify` say more") from error
-
-
-def owner() -> str:
-    """What a lock says of its owner."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
+        with built(out) as directory:
+            yield directory
 
 
 def check_new_output(out: str) -> None:
@@ -80,6 +114,15 @@ def check_parent(out: str) -> None:
         raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError(parent, "cannot be written", "choose another place, or change its permissions")
+
+
+def check_apart(out: str, folder: bytes | None) -> None:
+    """Raises UsageError for an output inside `folder`, all of which is a source's: it would be taken for images."""
+    if folder is None:
+        return
+    root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
+    if os.path.commonpath([root, place]) == root:
+        raise UsageError(out, f"lies inside the source {escape(folder)}", "choose a place outside of it")
 
 
 def check_output(out: str, *, replace: bool) -> None:

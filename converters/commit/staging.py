@@ -9,15 +9,17 @@
 .flowers.lock                   who is building it (an flock: it ends with its owner)
 """
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
+from shardfeed.converters.planning.plan import Plan
 from shardfeed.errors import PlanMismatchError, StorageError, escape
 from shardfeed.naming import MANIFEST
+from shardfeed.storage.building import discard, hidden_sibling
 from shardfeed.storage.local import (
     TEMPORARY,
     NewFile,
@@ -42,9 +44,7 @@ class Staging:
     """The staging directory of the output `out` (an absolute path without trailing slash)."""
 
     def __init__(self, out: str) -> None:
-        parent, name = os.path.split(out)
-        self.root = os.path.join(parent, f".{name}.staging")
-        self.lock = os.path.join(parent, f".{name}.lock")
+        self.root = hidden_sibling(out, "staging")
         self.dataset = os.path.join(self.root, "dataset")
         self.receipts = os.path.join(self.root, "receipts")
         self.tries = os.path.join(self.root, "tries")
@@ -56,9 +56,9 @@ class Staging:
         stored = self._stored()
         return stored is not None and _is_committed_as(stored, out)
 
-    def is_of(self, plan: Mapping[str, Any], inputs: Callable[[], Iterable[str]]) -> bool:
-        """Whether what is here was made by the same plan; arguments as of `begin`."""
-        return _without_commit(self._stored() or {}) == {**plan, "inputs": _digest(inputs())}
+    def is_of(self, plan: Plan) -> bool:
+        """Whether what is here was made by the same plan."""
+        return _without_commit(self._stored() or {}) == plan.identity()
 
     def _stored(self) -> dict[str, Any] | None:
         """plan.json, or None where nothing was begun."""
@@ -72,25 +72,22 @@ class Staging:
         except ValueError:
             raise PlanMismatchError(self._plan, "damaged, so nothing beside it can be used", _REMOVE) from None
 
-    def begin(self, plan: Mapping[str, Any], inputs: Callable[[], Iterable[str]]) -> None:
-        """Start, or take up what an identical plan left. Raises PlanMismatchError when it was another plan.
-
-        `plan` is a JSON value of everything that must agree, `inputs` gives a line for each input.
-        """
+    def begin(self, plan: Plan) -> None:
+        """Start, or take up what an identical plan left. Raises PlanMismatchError when it was another plan."""
         stored = self._stored()
         if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
             self.clear()  # what was committed, and then moved away, is no reason to refuse another
-            self._start(plan, inputs())
+            self._start(plan)
             return
         if _COMMIT in stored:  # it was stopped just before the dataset got its name
             stored = _without_commit(stored)
             write_file(self._plan, _plan_bytes(stored))
-        expected = {**plan, "inputs": _digest(inputs())}
+        expected = plan.identity()
         differing = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
         if differing:
             what = "; ".join(_difference(key, stored.get(key), expected.get(key)) for key in differing)
             if differing == ["inputs"]:
-                what = self._changed_inputs(inputs())
+                what = self._changed_inputs(plan.inputs.lines())
             raise PlanMismatchError(
                 self.root,
                 f"holds an unfinished conversion of something else: {what}",
@@ -103,20 +100,14 @@ class Staging:
                 if name.endswith(TEMPORARY):
                     remove_file(os.path.join(directory, name))
 
-    def _start(self, plan: Mapping[str, Any], inputs: Iterable[str]) -> None:
+    def _start(self, plan: Plan) -> None:
         for directory in ("", "dataset", "receipts"):
             make_directory(os.path.join(self._partial, directory).rstrip("/"))
-        digest = hashlib.blake2b(digest_size=16)
         with NewFile(os.path.join(self._partial, _INPUTS)) as file:
-            batch: list[bytes] = []
-            for line in inputs:
-                batch.append(line.encode() + b"\n")
-                digest.update(batch[-1])
-                if len(batch) == _BATCH:
-                    file.write([b"".join(batch)])
-                    batch.clear()
-            file.write([b"".join(batch)])
-        write_file(os.path.join(self._partial, _PLAN), _plan_bytes({**plan, "inputs": digest.hexdigest()}))
+            lines = plan.inputs.lines()
+            while batch := "".join(f"{line}\n" for line in islice(lines, _BATCH)):
+                file.write([batch.encode()])
+        write_file(os.path.join(self._partial, _PLAN), _plan_bytes(plan.identity()))
         publish(self._partial, self.root)
 
     def _changed_inputs(self, inputs: Iterable[str]) -> str:
@@ -148,10 +139,7 @@ class Staging:
 
     def clear(self) -> None:
         """Remove everything; stopped at any moment, nothing half removed is taken for an unfinished conversion."""
-        self.sweep()
-        if os.path.lexists(self.root):
-            publish(self.root, self._partial)
-            remove_tree(self._partial)
+        discard(self.root, self._partial)
 
 
 def _manifest_checksum(directory: str) -> list[int]:
@@ -176,13 +164,6 @@ def _without_commit(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plan_bytes(plan: Mapping[str, Any]) -> bytes:
     return json.dumps(plan, sort_keys=True).encode()
-
-
-def _digest(inputs: Iterable[str]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for line in inputs:
-        digest.update(line.encode() + b"\n")
-    return digest.hexdigest()
 
 
 def _difference(key: str, before: object, after: object) -> str:

@@ -1,7 +1,7 @@
 """What an engine is: it decides where shards are written."""
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError
@@ -16,11 +16,13 @@ LOSSES = 8  # workers one shard may lose before the run gives up
 POLL = 0.2  # seconds between looks at the clock
 
 
+@runtime_checkable
 class Engine(Protocol):
     """What decides where shards are written, and what becomes of them when that place is lost.
 
-    Every engine has the shards written by `shard_writer.write_shard`. `warnings`: sentences about what was lost, for
-    the report. The methods are called from one thread, `stop` also after an error, and more than once.
+    Every engine has shards written by `shardfeed.converters.shards.write_shard.write_shard`, wherever that runs.
+    `warnings`: sentences about what was lost, for the report. The methods are called from one thread, for one
+    conversion; `start` where there is something to do, `stop` always, also after an error, and more than once.
     """
 
     warnings: list[str]

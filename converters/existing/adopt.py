@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.converters.commit.finish import split_info, stage_manifest
-from shardfeed.converters.commit.output import new_dataset, owner
-from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.commit.output import new_dataset
 from shardfeed.converters.existing.record_schema import Features, SchemaInference
 from shardfeed.converters.existing.shard_names import FoundSplit, find_splits
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
@@ -37,8 +36,9 @@ from shardfeed.naming import (
     shard_stem,
 )
 from shardfeed.schema import LABEL, Schema
+from shardfeed.storage.building import locked
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.local import TEMPORARY, Lock, remove_file, storage_error, write_file
+from shardfeed.storage.local import TEMPORARY, remove_file, storage_error, write_file
 from shardfeed.text import listing
 from shardfeed.version import __version__
 
@@ -148,12 +148,9 @@ def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
         with new_dataset(target) as directory:
             return _write(found, directory, target)
     _check_beside(found)
-    lock = Lock(Staging(found.directory).lock, owner())
-    try:
+    with locked(found.directory):
         _sweep(found.directory)
         return _write(found, found.directory, found.directory)
-    finally:
-        lock.release()
 
 
 def _write(found: Survey, directory: str, target: str) -> Manifest:

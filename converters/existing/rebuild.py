@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.commit.output import owner
-from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.tally import ShardTally
@@ -19,7 +17,8 @@ from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.label_column import column_header, column_name
 from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
 from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
-from shardfeed.storage.local import TEMPORARY, Lock, remove_file, storage_error, write_file
+from shardfeed.storage.building import locked
+from shardfeed.storage.local import TEMPORARY, remove_file, storage_error, write_file
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
 
@@ -64,13 +63,10 @@ def rebuild(
         made |= _sidecars(manifest, damaged)
     files = {name: problem for name, problem in damaged.items() if name in made}
     if write and files:
-        lock = Lock(Staging(directory).lock, owner())
-        try:
+        with locked(directory):
             for name in files:
                 remove_file(os.path.join(directory, name + TEMPORARY))  # of a run that was stopped
                 write_file(os.path.join(directory, name), made[name])
-        finally:
-            lock.release()
     lost = {name: problem for name, problem in damaged.items() if name not in made}
     return Rebuilt(manifest, files, lost, write and bool(files))
 

@@ -5,17 +5,17 @@ A copy is made once, by whichever process comes first, and used by all later one
 named after what it is a copy of, down to the checksums of the shards: one of other data is never taken for it.
 
     /nvme/x/flowers-train-decoded-1a2b3c4d/            a dataset directory, see pipelines/caching/copies.py
-            .flowers-train-decoded-1a2b3c4d.staging/   while it is made; published by one rename
+            .flowers-train-decoded-1a2b3c4d.building/  while it is made; published by one rename
             .flowers-train-decoded-1a2b3c4d.lock       who makes it (an flock: it ends with its owner)
 """
 
 import hashlib
 import json
 import os
-import socket
 import sys
 import time
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -31,7 +31,8 @@ from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
-from shardfeed.storage.local import Lock, make_directory, publish, remove_tree
+from shardfeed.storage.building import built, discard, hidden_sibling, locked
+from shardfeed.storage.local import make_directory
 from shardfeed.text import size_text
 
 CACHE_VERSION = 1  # part of a cache's name: a release that writes other bytes counts up
@@ -144,54 +145,41 @@ def _open_intact(directory: str, plan: CopyPlan) -> Copy | None:
 
 def _make_or_wait(directory: str, plan: CopyPlan) -> Copy:
     """The copy, made by this process or by another that is at it."""
-    parent, name = os.path.split(directory)
-    lock = None
-    waited = time.monotonic()
-    said = False
-    while lock is None:
-        try:
-            _make_directories(parent)
-            lock = Lock(os.path.join(parent, f".{name}.lock"), f"process {os.getpid()} on {socket.gethostname()}")
-        except BusyError as error:
-            if not said and time.monotonic() - waited > _SAY_SECONDS:
-                said = True
-                print(f"shardfeed: waiting for the cache {escape(directory)}: {error.problem}", file=sys.stderr)
-            time.sleep(_LOOK_SECONDS)
-            if (copy := _open_intact(directory, plan)) is not None:
-                return copy
-        except StorageError as error:
-            raise _cannot_write(parent, error) from error
-    try:
-        if (copy := _open_intact(directory, plan)) is not None:  # another process was faster
-            return copy
-        return _build(directory, plan)
-    finally:
-        lock.release()
+    waited, said = time.monotonic(), False
+    with ExitStack() as lock:
+        while True:
+            try:
+                _make_directories(os.path.dirname(directory))
+                lock.enter_context(locked(directory))
+                break
+            except BusyError as error:
+                if not said and time.monotonic() - waited > _SAY_SECONDS:
+                    said = True
+                    print(f"shardfeed: waiting for the cache {escape(directory)}: {error.problem}", file=sys.stderr)
+                time.sleep(_LOOK_SECONDS)
+                if (copy := _open_intact(directory, plan)) is not None:
+                    return copy
+            except StorageError as error:
+                raise _cannot_write(os.path.dirname(directory), error) from error
+        return _open_intact(directory, plan) or _build(directory, plan)  # another process may have been faster
 
 
 def _build(directory: str, plan: CopyPlan) -> Copy:
     """Make the copy; the caller holds the lock."""
     parent, name = os.path.split(directory)
-    staging = os.path.join(parent, f".{name}.staging")
-    remove_tree(staging)  # what a killed process left
     try:
         open_copy(directory, plan)
     except IntegrityError as error:
         problem = f"the cache {escape(directory)} is damaged: {error.problem}; it is made again"
         warnings.warn(problem, RuntimeWarning, stacklevel=4)  # where `cached` was called
         # Out of the way by one rename, since half of it might look right; and gone before the room is counted.
-        publish(directory, staging)
-        remove_tree(staging)
+        discard(directory, hidden_sibling(directory, "building"))
     sizes = (pixel_record_sizes if plan.decoded else record_sizes)(plan.split, plan.numbers)
     records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
-    check_room(parent, int(sizes.sum()), _what_would_help(plan, records))
     bar = tqdm(total=records, desc=f"cache {name}", unit=" records", delay=1, disable=None)  # None: by terminal
-    try:
-        with bar:
-            write_copy(staging, plan, sizes, to_pixels if plan.decoded else None, bar.update)
-        publish(staging, directory)
-    finally:
-        remove_tree(staging)  # gives back the room when it failed; nothing is there when it did not
+    with built(directory) as building, bar:
+        check_room(parent, int(sizes.sum()), _what_would_help(plan, records))
+        write_copy(building, plan, sizes, to_pixels if plan.decoded else None, bar.update)
     copy = open_copy(directory, plan)
     assert copy is not None
     return copy

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed.converters import ImageFolder, conversion, convert
+from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters.commit import output
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.errors import OutputExistsError, PlanMismatchError
 
@@ -18,13 +19,13 @@ def images(folder: Callable[..., Path]) -> Path:
 
 
 def stop_at(name: str, monkeypatch: pytest.MonkeyPatch, images: Path, out: Path, **options: object) -> None:
-    """Convert, but be stopped where `conversion` would call `name`."""
+    """Convert, but be stopped where the output would call `name`."""
 
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(conversion, name, stop)
+        patch.setattr(output, name, stop)
         convert(ImageFolder(images), out, **{"shards": 2, "workers": 1, **options})  # type: ignore[arg-type]
     assert (out.parent / f".{out.name}.staging" / "plan.json").exists()
 
@@ -91,7 +92,7 @@ def test_stopped_before_the_name_and_asked_for_something_else(
 ) -> None:
     """Written down as about to be committed, yet without its name: an unfinished conversion like any other."""
     out = tmp_path / "out"
-    stop_at("publish", monkeypatch, images, out)
+    stop_at("give_name", monkeypatch, images, out)
     assert not out.exists()
     with pytest.raises(PlanMismatchError, match=r"options\.shards was 2, now 3"):
         convert(ImageFolder(images), out, shards=3, workers=1)

@@ -202,11 +202,10 @@ def test_a_source_that_fails_at_each_sample(
     folder: Callable[..., Path], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = folder(4)
-    monkeypatch.setattr("shardfeed.converters.conversion.LocalEngine", in_process.OwnEngine)
 
     def run(calls: int, at: Path) -> Failing:
         source = Failing(images, calls)
-        convert(source, at / "out", shards=3, workers=1)
+        convert(source, at / "out", shards=3, engine=in_process.OwnEngine(1))
         return source
 
     (place / "whole").mkdir(parents=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed.converters import ImageFolder, conversion, convert
+from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters.engines import choose_engine
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.schema import FILENAME
 from shardfeed.tools import cli
@@ -114,7 +115,7 @@ def test_a_poisonous_image_is_isolated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     die("open rose/0001.jpg", how, once=False)
-    monkeypatch.setattr(conversion, "LocalEngine", partial(LocalEngine, image_timeout=0.5))
+    monkeypatch.setattr(choose_engine, "LocalEngine", partial(LocalEngine, image_timeout=0.5))
     assert command(tmp_path, "--json") == 3
     report = json.loads(capsys.readouterr().out)
     reason = "ended its worker each time it was tried"

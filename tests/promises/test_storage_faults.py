@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 import shardfeed
-from shardfeed.converters import ImageFolder, Sample, SourceFile, conversion, convert
+from shardfeed.converters import ImageFolder, Sample, SourceFile, convert
+from shardfeed.converters.commit import output
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.errors import OutputExistsError, PlanMismatchError, ShardfeedError, StorageError, TooManyRejectedError
 from shardfeed.readers import verify
@@ -56,20 +57,17 @@ def open_below(place: Path) -> list[str]:
     return [path for path in found if path.startswith(f"{place}/")]
 
 
-def fail_every_call(
-    kind: str, base: Path, root: Path, monkeypatch: pytest.MonkeyPatch, *, replace: bool, step: int, first: int = 1
-) -> tuple[int, int]:
+def fail_every_call(kind: str, base: Path, root: Path, *, replace: bool, step: int, first: int = 1) -> tuple[int, int]:
     """Fail call `first`, `first + step`, ... until the run succeeds; (trials, calls of a whole run).
 
     After each: the output is as before or complete, no file descriptor is left, and the next run makes it byte by byte
     what it is without failures.
     """
     faults = injector()
-    monkeypatch.setattr(conversion, "LocalEngine", OwnEngine)
     source, old = ImageFolder(root), ImageFolder(root)
     fresh = base / "fresh"
     fresh.mkdir()
-    convert(source, fresh / "out", **OPTIONS)
+    convert(source, fresh / "out", engine=OwnEngine(1), **OPTIONS)
     expected = tree(fresh)
     (base / "before").mkdir()
     if replace:
@@ -83,7 +81,7 @@ def fail_every_call(
         failed = None
         fault.install()
         try:
-            convert(source, place / "out", replace=replace, **OPTIONS)
+            convert(source, place / "out", engine=OwnEngine(1), replace=replace, **OPTIONS)
         except ShardfeedError as error:
             failed = error
         finally:
@@ -105,7 +103,7 @@ def fail_every_call(
             assert failed.exit_code == 5, said
             assert kind != "short", said
         try:
-            convert(source, place / "out", replace=replace, **OPTIONS)
+            convert(source, place / "out", engine=OwnEngine(1), replace=replace, **OPTIONS)
         except OutputExistsError:
             assert failed is None, said
             assert not replace, said
@@ -126,12 +124,10 @@ KINDS = ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EMFILE", "fsync", "short")
 @pytest.mark.promise(16)
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_some_failing_calls(
-    kind: str, replace: bool, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_some_failing_calls(kind: str, replace: bool, small: Path, tmp_path: Path) -> None:
     first = 1 + KINDS.index(kind)
     trials, calls = fail_every_call(
-        kind, tmp_path, small, monkeypatch, replace=replace, step=3 if kind == "short" else 7, first=first
+        kind, tmp_path, small, replace=replace, step=3 if kind == "short" else 7, first=first
     )
     assert trials >= 2
     assert calls > 10
@@ -139,14 +135,12 @@ def test_some_failing_calls(
 
 @pytest.mark.torture
 @pytest.mark.promise(16)
-def test_every_failing_call(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torture_result: Callable[..., None]
-) -> None:
+def test_every_failing_call(small: Path, tmp_path: Path, torture_result: Callable[..., None]) -> None:
     total = {}
     for kind, replace in itertools.product(KINDS, (False, True)):
         base = tmp_path / f"{kind}-{replace}"
         base.mkdir()
-        trials, calls = fail_every_call(kind, base, small, monkeypatch, replace=replace, step=1)
+        trials, calls = fail_every_call(kind, base, small, replace=replace, step=1)
         assert trials == calls - 1 > 10
         total[kind] = total.get(kind, 0) + trials
     print(total)
@@ -251,7 +245,7 @@ def test_replace_after_a_kill_between_commit_and_clearing(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
-        patch.setattr(conversion, "_clear", killed)
+        patch.setattr(output, "_clear", killed)
         convert(ImageFolder(small), tmp_path / "out", shards=2, workers=1)
     assert (tmp_path / ".out.staging").exists()
     report = convert(ImageFolder(small), tmp_path / "out", shards=shards, workers=1, replace=True)
@@ -475,7 +469,6 @@ def test_a_file_that_fails_while_it_is_read(small: Path, tmp_path: Path) -> None
 def test_a_machine_without_file_descriptors_blames_no_image(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversion, "LocalEngine", OwnEngine)
     real = os.open
 
     def exhausted(path: Any, *rest: Any, **named: Any) -> int:
@@ -485,7 +478,7 @@ def test_a_machine_without_file_descriptors_blames_no_image(
 
     monkeypatch.setattr(os, "open", exhausted)
     with pytest.raises(StorageError, match=r"0002.jpg: cannot read: Too many open files \(EMFILE\)"):
-        convert(ImageFolder(small), tmp_path / "out", **OPTIONS)
+        convert(ImageFolder(small), tmp_path / "out", engine=OwnEngine(1), **OPTIONS)
     monkeypatch.undo()
     report = convert(ImageFolder(small), tmp_path / "out", workers=1, **OPTIONS)
     assert report.rejected == []

@@ -20,9 +20,9 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
-from shardfeed.converters.commit.staging import Staging
 from shardfeed.errors import IntegrityError
 from shardfeed.schema import FILENAME
+from shardfeed.storage.building import hidden_sibling
 from shardfeed.storage.local import Lock
 
 from trees import tree
@@ -130,7 +130,7 @@ def test_a_killed_owner_is_taken_over(folder: Callable[..., Path], tmp_path: Pat
     root = folder(200)
     command = [*CHECKOUT_COMMAND, str(root), str(tmp_path / "out"), "--shards", "8", "--workers", "1", "--quiet"]
     process = subprocess.Popen(command, start_new_session=True)
-    lock = Path(Staging(str(tmp_path / "out")).lock)
+    lock = Path(hidden_sibling(str(tmp_path / "out"), "lock"))
     deadline = time.monotonic() + 30
     while not any((tmp_path / ".out.staging" / "receipts").glob("*.json")) and time.monotonic() < deadline:
         time.sleep(0.005)

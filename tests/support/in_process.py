@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from shardfeed.converters import ImageFolder, conversion
+from shardfeed.converters import ImageFolder, convert
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.task import Receipt, ShardTask
@@ -29,9 +29,4 @@ class OwnEngine(LocalEngine):
 
 def convert_here(root: Path, out: Path, *, workers: int = 1, **options: Any) -> Report:
     """`convert` in this process, to three shards; `workers` only says for how long a receipt waits."""
-    whole = conversion.LocalEngine
-    conversion.LocalEngine = OwnEngine  # type: ignore[misc]
-    try:
-        return conversion.convert(ImageFolder(root), out, workers=workers, **{"shards": 3, **options})
-    finally:
-        conversion.LocalEngine = whole  # type: ignore[misc]
+    return convert(ImageFolder(root), out, engine=OwnEngine(workers), **{"shards": 3, **options})

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -10,16 +9,14 @@ from typing import Any
 
 from tqdm import tqdm
 
+from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
-from shardfeed.converters.sources.classes import read_class_list
-from shardfeed.converters.sources.file_names import FileNames
-from shardfeed.converters.sources.image_folder import ImageFolder
-from shardfeed.converters.sources.labels.label_file import LabelFile
-from shardfeed.converters.sources.source import Source, findings_of
-from shardfeed.errors import TooManyRejectedError, UsageError, escape
+from shardfeed.converters.sources.files.listed_source import ListedSource
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.errors import TooManyRejectedError, UsageError
 from shardfeed.text import size_text
 from shardfeed.tools.commands.convert_report import print_plan, print_report
 
@@ -115,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
     source = _source(args)
-    _check_place(source, args.out)
+    check_apart(args.out, source.findings.folder)
     image = ImageOptions(
         check=args.check,
         encode=args.encode,
@@ -169,52 +166,19 @@ def _say(message: Warning | str, *where: object) -> None:
     print(f"shardfeed: warning: {message}", file=sys.stderr)
 
 
-def _source(args: argparse.Namespace) -> Source:
-    classes = read_class_list(args.classes) if args.classes else None
-    is_file = os.path.isfile(args.source)
-    columns = (args.path_column, args.label_column, args.split_column, args.header, args.format, args.delimiter)
-    if args.labels or is_file:
-        if args.pattern:
-            raise UsageError("--pattern", "labels come either from a file or from file names", "leave one out")
-        if args.labels and is_file:
-            raise UsageError(args.source, "is a file, and so is --labels", "give the folder of the images")
-        return LabelFile(
-            args.labels or args.source,
-            root=args.source if args.labels else None,
-            format=args.format,
-            delimiter=args.delimiter,
-            path_column=_column(args.path_column),
-            label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
-            split_column=_column(args.split_column),
-            header=args.header,
-            class_names=classes,
-        )
-    if any(value is not None for value in columns):
-        raise UsageError(args.source, "is a folder, and columns are named", "give the label file with --labels")
-    if args.pattern:
-        return FileNames(args.source, pattern=args.pattern, class_names=classes)
-    if _is_flat(args.source):
-        return FileNames(args.source, class_names=classes)
-    return ImageFolder(args.source, class_names=classes)
-
-
-def _check_place(source: Source, out: str) -> None:
-    """Refuse an output inside the listed folder: the next run would take the dataset for images."""
-    folder = findings_of(source).folder
-    if folder is not None:
-        root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
-        if os.path.commonpath([root, place]) == root:
-            raise UsageError(out, f"lies inside the source {escape(folder)}", "choose a place outside of it")
-
-
-def _is_flat(root: str) -> bool:
-    """Whether a folder has visible files and no visible folder: then only file names can carry labels."""
-    try:
-        with os.scandir(root) as entries:
-            visible = [entry for entry in entries if not entry.name.startswith(".")]
-            return bool(visible) and not any(entry.is_dir() for entry in visible)
-    except OSError:
-        return False  # the source says what is wrong
+def _source(args: argparse.Namespace) -> ListedSource:
+    return open_source(
+        args.source,
+        labels=args.labels,
+        pattern=args.pattern,
+        class_names=args.classes,
+        format=args.format,
+        path_column=_column(args.path_column),
+        label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
+        split_column=_column(args.split_column),
+        header=args.header,
+        delimiter=args.delimiter,
+    )
 
 
 def _column(text: str | None) -> Any:

@@ -451,10 +451,10 @@ def test_lists_are_ragged_features(images: Path) -> None:
         {"path": "sub/c d.jpg", "label": "dog", "box": [-(2**63)], "weights": [2], "tags": ["a"]},
     )
     source = LabelFile(write(images, content, "l.jsonl"), label_columns=["label", "box", "weights", "tags"])
-    assert source.schema.features["image/box"] == Feature("int64", (None,))
-    assert source.schema.features["image/weights"] == Feature("float32", (None,))
-    assert source.schema.features["image/tags/label"] == Feature("int64", (None,))
-    assert source.schema.features["image/tags/text"] == Feature("bytes", (None,))
+    assert source.schema.features["image/box"] == Feature("int64", (None,), "place")
+    assert source.schema.features["image/weights"] == Feature("float32", (None,), "number")
+    assert source.schema.features["image/tags/label"] == Feature("int64", (None,), "label")
+    assert source.schema.features["image/tags/text"] == Feature("bytes", (None,), "text")
     assert source.schema.class_names["image/tags/label"] == ("a", "b")
     assert source[0].features == {
         LABEL: 0,

@@ -620,7 +620,7 @@ def test_killed_at_any_moment(train: Split, tmp_path: Path) -> None:
 def test_killed_while_it_decodes(train: Split, tmp_path: Path) -> None:
     arguments = [train.shards.directory, str(tmp_path), "decoded", "4"]
     run(KILLED, *arguments, code=-signal.SIGKILL)
-    assert any(name.endswith(".staging") for name in caches(tmp_path))
+    assert any(name.endswith(".building") for name in caches(tmp_path))
     ours = cached(train, Cache(tmp_path, decoded=True))
     assert [without_pixels(record) for record in ours] == [without_pixels(record) for record in train]
     (name,) = caches(tmp_path)

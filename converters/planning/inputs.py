@@ -1,0 +1,49 @@
+"""The inputs of a plan, to tell later whether they are still the same, and which are not."""
+
+import hashlib
+from array import array
+from collections.abc import Iterator
+from functools import cached_property
+from json.encoder import encode_basestring_ascii
+
+from shardfeed.errors import name_text
+
+_STATE_BYTES = 24
+
+
+class Inputs:
+    """Each sample's key, and its state: bytes that tell whether it is the sample that was planned.
+
+    Takes 32 bytes a sample and the length of its key. Unlike a plan's fingerprint the states have modification times:
+    an edited file of equal size must not be mixed with shards made before.
+    """
+
+    def __init__(self) -> None:
+        self._keys, self._ends, self._states = bytearray(), array("q", [0]), bytearray()
+
+    def add(self, key: bytes, state: bytes) -> None:
+        """One sample more; `state`: 24 bytes."""
+        self._keys += key
+        self._ends.append(len(self._keys))
+        self._states += state
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def lines(self) -> Iterator[str]:
+        """A line for each sample: a JSON list of its key and its state in hexadecimal digits."""
+        start = place = 0
+        for end in self._ends[1:]:
+            key = name_text(bytes(self._keys[start:end]))
+            state = self._states[place : place + _STATE_BYTES].hex()
+            # As json.dumps writes the two strings of a list, several times faster.
+            yield f'[{encode_basestring_ascii(key)}, "{state}"]'
+            start, place = end, place + _STATE_BYTES
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits that differ when any line does."""
+        digest = hashlib.blake2b(digest_size=16)
+        for line in self.lines():
+            digest.update(line.encode() + b"\n")
+        return digest.hexdigest()

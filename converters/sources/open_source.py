@@ -1,0 +1,95 @@
+"""From a path to the source it means: a folder of class folders, a folder of named files, or a label file."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from shardfeed.converters.sources.classes import ClassList
+from shardfeed.converters.sources.file_names import FileNames
+from shardfeed.converters.sources.files.listed_source import ListedSource
+from shardfeed.converters.sources.image_folder import ImageFolder
+from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.labels.table import Column, Format
+from shardfeed.errors import UsageError
+
+
+def open_source(
+    path: str | os.PathLike[str],
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    pattern: str | None = None,
+    class_names: ClassList | Mapping[str, ClassList] | None = None,
+    format: Format | None = None,
+    path_column: Column | None = None,
+    label_columns: Sequence[Column] | None = None,
+    split_column: Column | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+) -> ListedSource:
+    """The source that a path means.
+
+    A file is a label file, a `LabelFile`. A folder with `labels` is the root of that file's paths. Without, a folder
+    with a `pattern`, or with files and no folder, is a `FileNames`, any other an `ImageFolder`.
+
+        open_source("photos")                       # photos/cat/1.jpg, or photos/train/cat/1.jpg
+        open_source("photos", labels="labels.csv")  # a table of paths in photos and labels
+
+    Args:
+        path: the folder of the images, or a label file beside them.
+        labels: a label file for the images in `path`.
+        pattern: a regular expression that fits file names; its group `label` is the class.
+        class_names: names in label order, or the path of a file with one a line.
+        format: of the label file: "csv", "tsv", "jsonl" or "text"; default by its name.
+        path_column: of the label file, by name or number from 0; default one with a usual name.
+        label_columns: of the label file, likewise; the first is the class.
+        split_column: of the label file, likewise.
+        header: whether the first row of the label file names the columns; default by what is in it.
+        delimiter: between the cells of a CSV file; default by its first row.
+
+    Raises:
+        UsageError: arguments that do not go together, a path that is not there, or files that tell no classes.
+        LabelFileError: a label file that is not clear.
+        StorageError: the folder cannot be read.
+    """
+    of_table = {
+        "format": format,
+        "path_column": path_column,
+        "label_columns": label_columns,
+        "split_column": split_column,
+        "header": header,
+        "delimiter": delimiter,
+    }
+    is_file = os.path.isfile(path)
+    if labels is not None or is_file:
+        if pattern is not None:
+            raise UsageError("pattern", "labels come either from a file or from file names", "leave one out")
+        if labels is not None and is_file:
+            raise UsageError(path, "is a file, and so is the one with the labels", "give the folder of the images")
+        return LabelFile(
+            path if labels is None else labels,
+            None if labels is None else path,
+            format=format,
+            path_column=path_column,
+            label_columns=label_columns,
+            split_column=split_column,
+            header=header,
+            delimiter=delimiter,
+            class_names=class_names,
+        )
+    named = [name for name, value in of_table.items() if value is not None]
+    if named:
+        raise UsageError(path, f"is a folder, and {named[0]} is about a label file", "give that file as labels")
+    if isinstance(class_names, Mapping):
+        raise UsageError("class_names", "got a mapping, which is about the columns of a label file", "give the names")
+    if pattern is not None or _is_flat(path):
+        return FileNames(path, pattern=pattern, class_names=class_names)
+    return ImageFolder(path, class_names=class_names)
+
+
+def _is_flat(root: str | os.PathLike[str]) -> bool:
+    """Whether a folder has visible files and no visible folder: then only file names can carry labels."""
+    try:
+        with os.scandir(root) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+            return bool(visible) and not any(entry.is_dir() for entry in visible)
+    except OSError:
+        return False  # the source says what is wrong
