@@ -1,22 +1,28 @@
-"""What every source promises (converters/sources/source.py), asked of each one that lists files."""
+"""What every source promises (shardfeed/testing/source.py), asked of each one here; and what broken ones are told."""
 
+import itertools
 import json
 import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
-from shardfeed.converters.sources.source import Skipped, Source, SourceFile
-from shardfeed.schema import LABEL, TEXT, Schema, image_features
+from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
+from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL, TEXT, Feature, Schema
+from shardfeed.testing.source import SourceContract
 
 ROWS = [("cats/2.jpg", "cat", 3), ("cats/1.jpg", "cat", 4), ("dogs/é 1.jpg", "dog", 9), ("dogs/gone.jpg", "dog", 1)]
 
@@ -58,23 +64,21 @@ def build(
 Build = Callable[[], ListedSource]
 
 
-def test_is_a_source_that_says_the_same_each_time(build: Build) -> None:
-    source: Source = build()
-    assert isinstance(source, Source)
-    assert len(source) > 1
-    samples = [source[i] for i in range(len(source))]
-    assert samples == [source[i] for i in range(len(source))]
-    assert samples == list(build())
-    with pytest.raises(IndexError):
-        source[len(source)]
+class TestListedSources(SourceContract):
+    """What every source promises, of each that lists files."""
+
+    keys_are_sorted = True
+
+    @pytest.fixture
+    def build(self, build: Build) -> Build:
+        return build
 
 
-def test_pickles_whole_and_small(build: Build) -> None:
+def test_pickles_whole(build: Build) -> None:
     source = build()
     again = pickle.loads(pickle.dumps(source))
     assert list(again) == list(source)
-    assert (again.schema, again.root) == (source.schema, source.root)
-    assert again.findings == source.findings
+    assert again.root == source.root
     assert pickle.dumps(again[0]) == pickle.dumps(source[0])
 
 
@@ -90,48 +94,23 @@ def test_keys_are_unique_sorted_and_lead_to_the_file(build: Build) -> None:
         assert (sample.image.size, sample.image.mtime_ns) == (status.st_size, status.st_mtime_ns)
 
 
-def test_features_are_exactly_those_of_the_source(build: Build) -> None:
+def test_labels_have_their_text_and_every_feature_a_kind(build: Build) -> None:
     source = build()
-    Schema(image_features(sha256=True) | dict(source.schema.features), dict(source.schema.class_names))
-    kinds = {"int64": int, "float32": float, "bytes": bytes}
-    for sample in source:
-        assert sample.features.keys() == source.schema.features.keys()
-        for key, value in sample.features.items():
-            feature = source.schema.features[key]
-            assert isinstance(value, list) == feature.ragged
-            for item in value if isinstance(value, list) else [value]:
-                assert type(item) is kinds[feature.dtype]
-
-
-def test_labels_are_in_range_and_have_their_text(build: Build) -> None:
-    source = build()
-    assert {LABEL, TEXT} <= source.schema.features.keys()
-    for key, names in source.schema.class_names.items():
-        assert key.endswith("/label")
-        assert len(set(names)) == len(names)
+    schema = source.schema
+    assert {LABEL, TEXT} <= schema.features.keys()
+    assert schema.of_kind("label") == sorted(schema.class_names)
+    assert schema == schema.stated()
+    for key, names in schema.class_names.items():
         for sample in source:
             label, text = sample.features[key], sample.features[key.removesuffix("label") + "text"]
             assert isinstance(label, list) == isinstance(text, list)
             labels, texts = (label, text) if isinstance(label, list) else ([label], [text])
             assert [names[number].encode() for number in labels] == texts  # type: ignore[index, arg-type]
-            assert min(labels, default=0) >= 0  # type: ignore[type-var, operator]
 
 
 def test_splits_are_named_or_left_to_the_plan(build: Build) -> None:
     splits = {sample.split for sample in build()}
     assert None not in splits or splits == {None}
-
-
-def test_what_is_left_out_is_named(build: Build) -> None:
-    source = build()
-    keys = [skipped.key for skipped in source.findings.rejected]
-    assert keys == sorted(set(keys))
-    assert not set(keys) & {sample.key for sample in source}
-    for skipped in source.findings.rejected:
-        assert isinstance(skipped, Skipped)
-        assert RejectCode(skipped.code).value == skipped.code
-        assert skipped.reason.isprintable()
-    assert all(isinstance(note, str) and note.isprintable() for note in source.findings.notes)
 
 
 def test_works_from_another_folder(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +122,127 @@ def test_works_from_another_folder(build: Build, tmp_path: Path, monkeypatch: py
     image = source[0].image
     assert isinstance(image, SourceFile)
     assert os.path.isfile(image.path)
+
+
+class Drawn:
+    """A source that lists no files: every second image is bytes, the others are made when they are read."""
+
+    schema = Schema({LABEL: Feature("int64"), "image/sizes": Feature("float32", (None,))}, {LABEL: ("a", "b")})
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> Sample:
+        if not 0 <= index < 5:
+            raise IndexError(index)
+        image = b"%d" % index if index % 2 else partial(bytes, index + 1)
+        return Sample(b"%d" % index, image, {LABEL: index % 2, "image/sizes": [0.5] * index})
+
+
+class TestDrawn(SourceContract):
+    """The contract holds for a source without files."""
+
+    @pytest.fixture
+    def build(self) -> type[Drawn]:
+        return Drawn
+
+
+class Endless(Drawn):
+    def __getitem__(self, index: int) -> Sample:
+        return super().__getitem__(index % 5)
+
+
+class Changed(Drawn):
+    """A subclass changes one thing about a sample."""
+
+    change: Mapping[str, Any] = {}
+
+    def __getitem__(self, index: int) -> Sample:
+        return replace(super().__getitem__(index), **self.change)
+
+
+class Twins(Changed):
+    change: Mapping[str, Any] = {"key": b"same"}
+
+
+class Absolute(Drawn):
+    def __getitem__(self, index: int) -> Sample:
+        return replace(super().__getitem__(index), key=b"/data/%d" % index)
+
+
+class NoSuchClass(Changed):
+    change: Mapping[str, Any] = {"features": {LABEL: 2, "image/sizes": []}}
+
+
+class FeatureMissing(Changed):
+    change: Mapping[str, Any] = {"features": {LABEL: 0}}
+
+
+class OfNumpy(Changed):
+    change: Mapping[str, Any] = {"features": {LABEL: np.int64(0), "image/sizes": []}}
+
+
+class NotAList(Changed):
+    change: Mapping[str, Any] = {"features": {LABEL: 0, "image/sizes": 0.5}}
+
+
+class OddSplit(Changed):
+    change: Mapping[str, Any] = {"split": "a/b"}
+
+
+class Unreadable(Changed):
+    change: Mapping[str, Any] = {"image": SourceFile(b"/nowhere", 1, 1)}
+
+
+class Forgetful(Drawn):
+    """Says something else when it is asked again."""
+
+    calls = itertools.count()
+
+    def __getitem__(self, index: int) -> Sample:
+        return replace(super().__getitem__(index), features={LABEL: next(self.calls) % 2, "image/sizes": []})
+
+
+class Unpicklable(Drawn):
+    def __init__(self) -> None:
+        self.state = lambda: None
+
+
+class Unsound(Drawn):
+    findings = Findings([Skipped(b"z", "E_EMPTY", "empty"), Skipped(b"a", "E_EMPTY", "empty")])
+
+
+class WithoutSchema:
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(b"%d" % index, b"")
+
+
+@pytest.mark.parametrize(
+    ("broken", "test"),
+    [
+        (WithoutSchema, "test_is_a_source"),
+        (Endless, "test_ends_at_its_length"),
+        (Forgetful, "test_says_the_same_each_time"),
+        (Unpicklable, "test_pickles"),
+        (Twins, "test_keys_are_unique_relative_names"),
+        (Absolute, "test_keys_are_unique_relative_names"),
+        (FeatureMissing, "test_samples_are_as_the_schema_says"),
+        (OfNumpy, "test_samples_are_as_the_schema_says"),
+        (NotAList, "test_samples_are_as_the_schema_says"),
+        (NoSuchClass, "test_samples_are_as_the_schema_says"),
+        (OddSplit, "test_splits_have_names"),
+        (Unreadable, "test_images_can_be_read"),
+        (Unsound, "test_what_is_left_out_is_named"),
+        (Twins, "test_can_be_planned"),
+    ],
+)
+def test_the_contract_finds_what_is_broken(broken: type, test: str) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception, UsageError, AttributeError, pickle.PicklingError)):
+        getattr(SourceContract(), test)(broken)
+    getattr(SourceContract(), test)(Drawn)
 
 
 PRINT_ALL = """

@@ -1,0 +1,148 @@
+"""The tests of what a source promises (`shardfeed.converters.Source`), for yours to inherit.
+
+from shardfeed.testing.source import SourceContract
+
+
+class TestDigits(SourceContract):
+    @pytest.fixture
+    def build(self):
+        return lambda: Digits("digits.npz")
+"""
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.source import Sample, Source, SourceFile, findings_of
+from shardfeed.naming import check_split_name
+
+_LOOKED_AT = 20  # samples of which the image is read, spread over the source
+_TYPES = {"int64": int, "float32": float, "bytes": bytes}
+
+
+class SourceContract:
+    """A source is deterministic, picklable and random access, and its samples are as its schema says.
+
+    Override the fixture `build`: a function without arguments that gives the source, made anew, with two samples or
+    more. `keys_are_sorted`: whether your source promises to list its samples by the bytes of their keys.
+    Where the image of a sample comes from does not matter: a file, bytes, or a callable.
+    """
+
+    keys_are_sorted = False
+
+    @pytest.fixture
+    def build(self) -> Callable[[], Source]:
+        """A function that makes the source."""
+        raise NotImplementedError("override the fixture `build`: a function that makes the source")
+
+    def test_is_a_source(self, build: Callable[[], Source]) -> None:
+        """It has a schema, a length and items."""
+        source = build()
+        assert isinstance(source, Source), "a source has `schema`, `__len__` and `__getitem__`"
+        assert len(source) >= 2, "give the contract a source of two samples or more"
+        assert all(type(source[i]) is Sample for i in range(len(source)))
+
+    def test_ends_at_its_length(self, build: Callable[[], Source]) -> None:
+        """From there on it raises IndexError, so that a loop over it ends."""
+        source = build()
+        for beyond in (len(source), len(source) + 1, 2**40):
+            with pytest.raises(IndexError):
+                source[beyond]
+
+    def test_says_the_same_each_time(self, build: Callable[[], Source]) -> None:
+        """In any order, and when it is made anew: a conversion asks for each sample twice, a resume again."""
+        source, again = build(), build()
+        count = len(source)
+        assert (len(again), again.schema) == (count, source.schema)
+        samples = [source[i] for i in range(count)]
+        backwards = [again[i] for i in reversed(range(count))][::-1]
+        for one, others in zip(samples, zip(backwards, (source[i] for i in range(count)), strict=True), strict=True):
+            for other in others:
+                assert (one.key, one.features, one.split) == (other.key, other.features, other.split)
+        assert _images(source) == _images(again) == _images(source)
+
+    def test_pickles(self, build: Callable[[], Source]) -> None:
+        """It may be sent to another process, and so may each sample, with the function that reads its image."""
+        source = build()
+        again = pickle.loads(pickle.dumps(source))
+        assert (len(again), again.schema, findings_of(again)) == (len(source), source.schema, findings_of(source))
+        assert [again[i].key for i in range(len(again))] == [source[i].key for i in range(len(source))]
+        assert _images(again) == _images(source)
+        for i in _some(source):
+            assert pickle.loads(pickle.dumps(source[i])).key == source[i].key
+
+    def test_keys_are_unique_relative_names(self, build: Callable[[], Source]) -> None:
+        """A key is bytes, names one sample, and says nothing of the place where the source lies."""
+        source = build()
+        keys = [source[i].key for i in range(len(source))]
+        assert all(type(key) is bytes and key for key in keys)
+        assert len(set(keys)) == len(keys), "two samples with one key"
+        assert not [key for key in keys if key.startswith(b"/")], "an absolute path"
+        if self.keys_are_sorted:
+            assert keys == sorted(keys)
+
+    def test_samples_are_as_the_schema_says(self, build: Callable[[], Source]) -> None:
+        """Exactly its features, each of its dtype and shape, and labels that have a class name."""
+        source = build()
+        schema = source.schema
+        for i in range(len(source)):
+            sample = source[i]
+            assert sample.features.keys() == schema.features.keys()
+            for key, feature in schema.features.items():
+                value = sample.features[key]
+                assert isinstance(value, list) == feature.ragged, f"{key}: a list for the shape (None,), else one value"
+                for item in value if isinstance(value, list) else [value]:
+                    assert type(item) is _TYPES[feature.dtype], f"{key}: {item!r} is no {feature.dtype}"
+                    if key in schema.class_names:
+                        assert 0 <= int(item) < len(schema.class_names[key]), f"{key}: no class {item!r}"
+
+    def test_splits_have_names(self, build: Callable[[], Source]) -> None:
+        """A split names files, or is None where the options of a conversion decide."""
+        source = build()
+        for split in {source[i].split for i in range(len(source))} - {None}:
+            check_split_name(str(split))
+
+    def test_images_can_be_read(self, build: Callable[[], Source]) -> None:
+        """From whatever gives them; a file is the one that was listed."""
+        for data in _images(build()):
+            assert type(data) is bytes
+            assert data
+
+    def test_what_is_left_out_is_named(self, build: Callable[[], Source]) -> None:
+        """Once, sorted, with a code that is known and a reason on one line, and is no sample."""
+        source = build()
+        found = findings_of(source)
+        keys = [skipped.key for skipped in found.rejected]
+        assert keys == sorted(set(keys))
+        assert not set(keys) & {source[i].key for i in range(len(source))}
+        for skipped in found.rejected:
+            assert RejectCode(skipped.code).value == skipped.code
+            assert skipped.reason.isprintable()
+        assert all(isinstance(note, str) and note.isprintable() for note in found.notes)
+
+    def test_can_be_planned(self, build: Callable[[], Source]) -> None:
+        """And the plan of the same source is the same."""
+        plan = make_plan(build(), PlanOptions())
+        assert sorted(int(i) for shard in plan.shards for i in shard.samples) == list(range(len(build())))
+        assert make_plan(build(), PlanOptions()).identity() == plan.identity()
+
+
+def _some(source: Source) -> range:
+    return range(0, len(source), -(-len(source) // _LOOKED_AT))
+
+
+def _images(source: Source) -> list[bytes]:
+    """The images of some samples. Fails where one cannot be read."""
+    found = []
+    for i in _some(source):
+        sample = source[i]
+        assert isinstance(sample.image, SourceFile | bytes) or callable(sample.image)
+        try:
+            found.append(read_image(sample))
+        except RejectedError as error:
+            pytest.fail(f"sample {i}: {error}")
+    return found
