@@ -7,7 +7,6 @@ has it built in), with the metadata kept.
 
 import importlib
 import io
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,12 +18,11 @@ from PIL.JpegImagePlugin import JpegImageFile
 from shardfeed.converters.images.jpeg import JpegHeader, read_jpeg_header, without_metadata
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.errors import UsageError
+from shardfeed.jpeg_markers import SOS, scan_markers
 
 PACKAGE = "turbojpeg"
 
 PROGRESSIVE = 2  # n of its SOFn marker
-_SOS, _EOI = 0xDA, 0xD9
-_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")  # one that has a segment, or ends the image
 
 
 class NotTranscodableError(Exception):
@@ -99,12 +97,6 @@ def _check_complete(data: bytes, header: JpegHeader) -> None:
 
 def _scans(data: bytes) -> Iterator[bytes]:
     """The body of each scan header of the first image, in order."""
-    at = 2
-    while match := _MARKER.search(data, at):
-        at = match.end()
-        if data[at - 1] == _EOI:
-            return
-        length = int.from_bytes(data[at : at + 2], "big")
-        if data[at - 1] == _SOS:
-            yield data[at + 2 : at + length]
-        at += max(2, length)
+    for marker, at in scan_markers(data, 2):
+        if marker == SOS:
+            yield data[at + 2 : at + int.from_bytes(data[at : at + 2], "big")]

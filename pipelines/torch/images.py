@@ -12,6 +12,7 @@ that. The rest is PyTorch's bilinear resize with antialiasing, as torchvision do
 
 import io
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.windows import (
     AREA,
@@ -38,9 +40,8 @@ ImageTransform = Callable[[Mapping[str, Any], int], torch.Tensor]
 ChooseWindow = Callable[[int, int], Window]  # from an image's height and width
 
 _RATIOS = (8, 4, 2)
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # T.81 table B.1
 _SEQUENTIAL = (0xC0, 0xC1)
-_SCAN, _END = 0xDA, b"\xff\xd9"
+_END = b"\xff\xd9"
 
 
 def random_resized_crop(
@@ -203,20 +204,20 @@ def _shortened(encoded: bytes, height: int, rows: int) -> tuple[bytes, int]:
     The decoder stops there, and passes over the rest. Only one that is sent from top to bottom, in one scan; another
     comes back as it is.
     """
-    at, frame, units = 2, 0, 1
-    while at + 10 < len(encoded) and encoded[at] == 0xFF:
-        marker, body = encoded[at + 1], at + 4
-        if marker in _FRAMES:
-            if marker not in _SEQUENTIAL:
-                break
-            frame, components = body + 1, encoded[body + 5]
-            units = max((encoded[body + 7 + 3 * n] & 15 for n in range(components)), default=1)
-        elif marker == _SCAN:
-            kept = -(-rows // (8 * units)) * 8 * units
-            if not frame or encoded[body] != encoded[frame + 4] or kept >= height:
-                break
-            return b"".join((encoded[:frame], kept.to_bytes(2, "big"), encoded[frame + 2 :])), kept
-        at += 2 + int.from_bytes(encoded[at + 2 : at + 4], "big")
+    frame, units = 0, 1
+    with suppress(MarkerError, IndexError):  # a damaged header: the decoder says so
+        for marker, start, _ in header_segments(encoded):
+            body = start + 4
+            if marker in FRAMES:
+                if marker not in _SEQUENTIAL:
+                    break
+                frame, components = body + 1, encoded[body + 5]
+                units = max((encoded[body + 7 + 3 * n] & 15 for n in range(components)), default=1)
+            elif marker == SOS:
+                kept = -(-rows // (8 * units)) * 8 * units
+                if not frame or encoded[body] != encoded[frame + 4] or kept >= height:
+                    break
+                return b"".join((encoded[:frame], kept.to_bytes(2, "big"), encoded[frame + 2 :])), kept
     return encoded, height
 
 
