@@ -2,12 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.images.store import ASKED, PROGRESSIVE_KEPT
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
@@ -41,7 +40,7 @@ class Report:
         cls, out: str, plan: Plan, receipts: Sequence[Receipt], manifest: Manifest, engine: Engine, seconds: float
     ) -> "Report":
         """What was converted, and is not committed yet."""
-        odd, counted = without_counted(noted for receipt in receipts for noted in receipt.warnings)
+        progressive = _kept_progressive(sum(receipt.progressive for receipt in receipts))
         images, size = engine.done()
         return cls(
             out=out,
@@ -49,8 +48,8 @@ class Report:
             manifest=manifest,
             rejected=all_rejected(plan, receipts),
             normalised=all_normalised(receipts),
-            warnings=odd,
-            notes=[*plan.findings.notes, *_absent_classes(plan, manifest), *counted, *engine.warnings],
+            warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
+            notes=[*plan.findings.notes, *_absent_classes(plan, manifest), *progressive, *engine.warnings],
             images=images,
             source_bytes=size,
             seconds=seconds,
@@ -103,28 +102,14 @@ def noted_lines(entries: Sequence[Noted]) -> bytes:
 
 def unasked(normalised: Sequence[Noted]) -> list[Noted]:
     """Those that were changed for another reason than the options asking for it: only they are worth a list."""
-    return [noted for noted in normalised if not asked_for(noted.what)]
+    return [noted for noted in normalised if not noted.asked]
 
 
-def asked_for(what: str) -> bool:
-    """Whether a change, words joined by "+", is only what the options ask for."""
-    return ASKED.issuperset(what.split("+"))
-
-
-def without_counted(warnings: Iterable[Noted]) -> tuple[list[Noted], list[str]]:
-    """Warnings sorted by key, and instead of those that may be very many a sentence with their number."""
-    listed: list[Noted] = []
-    progressive = 0
-    for noted in warnings:
-        if noted.why == PROGRESSIVE_KEPT:
-            progressive += 1
-        else:
-            listed.append(noted)
-    notes = []
-    if progressive:
-        images = "1 progressive JPEG was" if progressive == 1 else f"{progressive:,} progressive JPEGs were"
-        notes.append(f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss")
-    return sorted(listed, key=_by_key), notes
+def _kept_progressive(count: int) -> Iterator[str]:
+    """A sentence about the progressive JPEGs that were kept, which may be very many."""
+    if count:
+        images = "1 progressive JPEG was" if count == 1 else f"{count:,} progressive JPEGs were"
+        yield f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss"
 
 
 def all_rejected(plan: Plan, receipts: Sequence[Receipt]) -> list[Noted]:

@@ -14,6 +14,7 @@ from PIL.GifImagePlugin import GifImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
 from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.images.sniff import Kind
@@ -35,12 +36,12 @@ _DNG_VERSION = 50706
 class LoadedImage(NamedTuple):
     """Pixels of mode L or RGB, not upright yet, and what was found on the way.
 
-    changes: words for what makes the format unusual. orientation: EXIF, 1..8, still to be applied.
+    changes: what makes the format unusual. orientation: EXIF, 1..8, still to be applied.
     exif_problem: None or why it was read as 1. lossy: whether the source stores pixels with loss.
     """
 
     pixels: Image.Image
-    changes: tuple[str, ...]
+    changes: tuple[Change, ...]
     orientation: int
     exif_problem: str | None
     lossy: bool
@@ -71,19 +72,19 @@ def load_other(kind: Kind, data: bytes, max_pixels: int) -> LoadedImage:
                     RejectCode.UNSUPPORTED, "TIFF whose first image is a thumbnail, as in camera RAW files"
                 )
             turned = tags.get(ORIENTATION_TAG, 1) in range(2, 9)  # Pillow applies it while it loads
-        changes: list[str] = [kind]
+        changes = [Change(kind)]
         if image.mode == "P" and kind != "gif":
-            changes.append("palette")
+            changes.append(Change.PALETTE)
         elif image.mode == "CMYK":
-            changes.append("cmyk")
+            changes.append(Change.CMYK)
         elif image.mode == "1":
-            changes.append("1-bit")
+            changes.append(Change.BITS_1)
         elif image.mode.startswith("I;16"):
-            changes.append("16-bit")
+            changes.append(Change.BITS_16)
         if image.has_transparency_data:
-            changes.append("alpha")
+            changes.append(Change.ALPHA)
         if turned:
-            changes.append("exif-rotated")
+            changes.append(Change.TURNED)
         image.load()
         return LoadedImage(gray_or_rgb(image), tuple(changes), orientation, problem, lossy)
 

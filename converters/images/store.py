@@ -13,6 +13,7 @@ from PIL import Image
 
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
+from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.fit import fit_image
 from shardfeed.converters.images.jpeg import JpegHeader, check_end_marker, check_scans, read_jpeg_header
 from shardfeed.converters.images.options import Check, ImageOptions
@@ -24,10 +25,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.errors import escape
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
-# What an image's `transform` says when the options ask for it; other words are about the source.
-ASKED = {"resized", "re-encoded", "raw", "baseline"}
-# The warning about each progressive JPEG that is kept; there may be very many, so reports count them.
-PROGRESSIVE_KEPT = "a progressive JPEG, kept"
+_COLOR_CHANGES = {"CMYK": (Change.CMYK,), "YCCK": (Change.CMYK,), "RGB": (Change.RGB_JPEG,)}
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 
 
@@ -36,16 +34,18 @@ class StoredImage:
     """What a record holds of one image.
 
     encoded: the file, or the pixels. format: b"jpeg", b"png" or b"raw". height, width: pixels.
-    transform: None when `encoded` is the source byte for byte; else why not, words joined by "+".
+    changes: none when `encoded` is the source byte for byte; else why not.
     warnings: sentences about oddities that changed nothing.
+    progressive: whether it is a JPEG that was kept and decodes slowly; there may be very many.
     """
 
     encoded: bytes
     format: bytes
     height: int
     width: int
-    transform: str | None
+    changes: tuple[Change, ...]
     warnings: tuple[str, ...]
+    progressive: bool = False
 
 
 def store_image(data: bytes, options: ImageOptions) -> StoredImage:
@@ -94,39 +94,38 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
     elif options.check == "header":
         check_end_marker(data, header)
 
-    words = {"CMYK": ["cmyk"], "YCCK": ["cmyk"], "RGB": ["rgb-jpeg"]}.get(header.color or "", [])
-    exact = bool(words)
+    changes = list(_COLOR_CHANGES.get(header.color or "", ()))
+    exact = bool(changes)
     if header.orientation != 1:
-        words.append("exif-rotated")
+        changes.append(Change.TURNED)
     fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
     if fit:
-        words.append("resized")
+        changes.append(Change.RESIZED)
     elif options.quality is not None:
-        words.append("re-encoded")
+        changes.append(Change.REENCODED)
     if options.check == "decode" and not exact:
         warnings += px.check_pixels(data, header)  # stricter than the decoder below, which fills in what is missing
-    if not words and options.encode == "keep":
+    if not changes and options.encode == "keep":
         return _kept_jpeg(data, header, warnings, options)
     with px.strict_decoding("jpeg"):
         pixels = px.upright(px.load_jpeg(data, header, fit), header.orientation)
         if options.encode == "raw":
-            return _stored_raw(pixels, words, warnings)
+            return _stored_raw(pixels, changes, warnings)
         if exact and not fit and options.quality is None:
-            return _stored_png(pixels, words, warnings)
-        return _stored_jpeg(pixels, words, warnings, options, half_chroma=header.half_chroma)
+            return _stored_png(pixels, changes, warnings)
+        return _stored_jpeg(pixels, changes, warnings, options, half_chroma=header.half_chroma)
 
 
 def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:
     """The file itself, or where that is asked for its baseline twin."""
-    transform = None
-    if header.process == PROGRESSIVE and not options.baseline:
-        warnings = (*warnings, PROGRESSIVE_KEPT)
-    elif header.process == PROGRESSIVE:
+    changes: tuple[Change, ...] = ()
+    progressive = header.process == PROGRESSIVE and not options.baseline
+    if header.process == PROGRESSIVE and options.baseline:
         try:
-            data, transform = to_baseline(data, header), "baseline"
+            data, changes = to_baseline(data, header), (Change.BASELINE,)
         except NotTranscodableError as problem:
             warnings = (*warnings, f"progressive, and not made baseline: {problem}")
-    return StoredImage(data, b"jpeg", header.height, header.width, transform, warnings)
+    return StoredImage(data, b"jpeg", header.height, header.width, changes, warnings, progressive)
 
 
 def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
@@ -135,64 +134,64 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
         raise RejectedError(RejectCode.ANIMATED, "PNG with more than one frame")
     warnings = (header.exif_problem,) if header.exif_problem else ()
 
-    words: list[str] = []
+    changes: list[Change] = []
     if header.color_type == PALETTE:
-        words.append("palette")
+        changes.append(Change.PALETTE)
     elif header.bits != 8:
-        words.append(f"{header.bits}-bit")
+        changes.append(Change(f"{header.bits}-bit"))
     if header.color_type not in (GRAY, RGB, PALETTE) or header.transparency:
-        words.append("alpha")
+        changes.append(Change.ALPHA)
     if header.orientation != 1:
-        words.append("exif-rotated")
+        changes.append(Change.TURNED)
     fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
     if fit:
-        words.append("resized")
-    if not words and options.encode == "keep":
+        changes.append(Change.RESIZED)
+    if not changes and options.encode == "keep":
         if options.check == "decode":
             px.check_pixels(data, header)
-        return StoredImage(data, b"png", header.height, header.width, None, warnings)
+        return StoredImage(data, b"png", header.height, header.width, (), warnings)
     with px.strict_decoding("png"):
         header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
         pixels = px.load_png(data, header)
         if fit:
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, header.orientation)
-        return (_stored_raw if options.encode == "raw" else _stored_png)(pixels, words, warnings)
+        return (_stored_raw if options.encode == "raw" else _stored_png)(pixels, changes, warnings)
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
     loaded = load_other(kind, data, options.max_pixels)
-    words = list(loaded.changes)
+    changes = list(loaded.changes)
     warnings = (loaded.exif_problem,) if loaded.exif_problem else ()
     pixels = loaded.pixels
     with px.strict_decoding(kind):
         fit = fit_image(pixels.height, pixels.width, options, lying=loaded.orientation >= 5)
         if fit:
-            words.append("resized")
+            changes.append(Change.RESIZED)
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, loaded.orientation)
         if options.encode == "raw":
-            return _stored_raw(pixels, words, warnings)
+            return _stored_raw(pixels, changes, warnings)
         if loaded.lossy:
-            return _stored_jpeg(pixels, words, warnings, options, half_chroma=kind == "webp")
-        return _stored_png(pixels, words, warnings)
+            return _stored_jpeg(pixels, changes, warnings, options, half_chroma=kind == "webp")
+        return _stored_png(pixels, changes, warnings)
 
 
-def _stored_raw(pixels: Image.Image, words: list[str], warnings: tuple[str, ...]) -> StoredImage:
-    what = "+".join([*words, "raw"])
-    return StoredImage(px.raw_bytes(pixels), b"raw", pixels.height, pixels.width, what, warnings)
+def _stored_raw(pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...]) -> StoredImage:
+    size = pixels.height, pixels.width
+    return StoredImage(px.raw_bytes(pixels), b"raw", *size, (*changes, Change.RAW), warnings)
 
 
-def _stored_png(pixels: Image.Image, words: list[str], warnings: tuple[str, ...]) -> StoredImage:
-    return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, "+".join(words), warnings)
+def _stored_png(pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...]) -> StoredImage:
+    return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, tuple(changes), warnings)
 
 
 def _stored_jpeg(
-    pixels: Image.Image, words: list[str], warnings: tuple[str, ...], options: ImageOptions, *, half_chroma: bool
+    pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...], options: ImageOptions, *, half_chroma: bool
 ) -> StoredImage:
     # Chroma as in the source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
     encoded = px.encode_jpeg(pixels, options.quality or DEFAULT_QUALITY, half_chroma=half_chroma)
-    return StoredImage(encoded, b"jpeg", pixels.height, pixels.width, "+".join(words), warnings)
+    return StoredImage(encoded, b"jpeg", pixels.height, pixels.width, tuple(changes), warnings)
 
 
 def _check_jpeg_variant(header: JpegHeader) -> None:

@@ -22,12 +22,12 @@ from shardfeed.storage.local import write_file
 _CHECKSUM_BYTES = 9  # "89abcdef\n"
 
 
-def _noted(entries: tuple[Noted, ...]) -> list[list[str]]:
-    return [[name_text(entry.key), entry.what, entry.why] for entry in entries]
+def _noted(entries: tuple[Noted, ...]) -> list[list[Any]]:
+    return [[name_text(entry.key), entry.what, entry.why, entry.asked] for entry in entries]
 
 
-def _from_noted(entries: list[list[str]]) -> tuple[Noted, ...]:
-    return tuple(Noted(name_bytes(key), what, why) for key, what, why in entries)
+def _from_noted(entries: list[list[Any]]) -> tuple[Noted, ...]:
+    return tuple(Noted(name_bytes(key), what, why, asked) for key, what, why, asked in entries)
 
 
 def to_json(receipt: Receipt) -> dict[str, Any]:
@@ -45,6 +45,7 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
         "rejected": _noted(receipt.rejected),
         "normalised": _noted(receipt.normalised),
         "warnings": _noted(receipt.warnings),
+        "progressive": receipt.progressive,
     }
 
 
@@ -61,6 +62,7 @@ def from_json(value: dict[str, Any]) -> Receipt:
         rejected=_from_noted(value["rejected"]),
         normalised=_from_noted(value["normalised"]),
         warnings=_from_noted(value["warnings"]),
+        progressive=value["progressive"],
     )
 
 

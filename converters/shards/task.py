@@ -40,11 +40,15 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class Noted:
-    """Something to report about one sample: its key, a code or a kind of change, and why."""
+    """Something to report about one sample: its key, a code or its changes joined by "+", and why.
+
+    `asked`: of changes, whether the options asked for all of them.
+    """
 
     key: bytes
     what: str
     why: str
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Receipt:
     `class_counts[key][v]` and `formats` as in the manifest. `columns`: label feature -> the labels of the records that
     were written, in stored order, as `label_bytes` gives them. `rejected`: left out. `normalised`: stored with other
     bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
+    `progressive`: records of JPEGs that decode slowly and were kept.
     """
 
     split: str
@@ -65,3 +70,4 @@ class Receipt:
     rejected: tuple[Noted, ...]
     normalised: tuple[Noted, ...]
     warnings: tuple[Noted, ...]
+    progressive: int = 0

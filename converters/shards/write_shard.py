@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
@@ -50,6 +51,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     normalised: list[Noted] = []
     warnings: list[Noted] = []
     sizes: list[int] = []
+    progressive = 0
     path = os.path.join(task.directory, task.stem)
     hashed = SHA256 in task.schema.features
     encoder = ExampleEncoder(task.schema.features)
@@ -71,10 +73,12 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             except RejectedError as error:
                 rejected.append(Noted(sample.key, error.code.value, error.reason))
                 continue
-            if image.transform:
-                normalised.append(Noted(sample.key, image.transform, f"stored as {image.format.decode()}"))
+            if image.changes:
+                why = f"stored as {image.format.decode()}"
+                normalised.append(Noted(sample.key, "+".join(image.changes), why, ASKED.issuperset(image.changes)))
             warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
-            if places and "exif-rotated" in (image.transform or "").split("+"):
+            progressive += image.progressive
+            if places and Change.TURNED in image.changes:
                 # Whether who drew them saw the image upright or as its file has it, no file says.
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
                 warnings.append(Noted(sample.key, "warning", why))
@@ -100,6 +104,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
         rejected=tuple(rejected),
         normalised=tuple(normalised),
         warnings=tuple(warnings),
+        progressive=progressive,
     )
 
 

@@ -9,9 +9,6 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
-from shardfeed.converters.images.store import PROGRESSIVE_KEPT
-from shardfeed.converters.report import asked_for, without_counted
-from shardfeed.converters.shards.task import Noted
 from shardfeed.tools.cli import main
 
 
@@ -27,25 +24,6 @@ def mixed(folder: Callable[..., Path]) -> Path:
     return root
 
 
-def test_many_warnings_of_one_kind_become_one_sentence() -> None:
-    warnings = [Noted(b"%d" % i, "warning", PROGRESSIVE_KEPT) for i in range(1234)]
-    others = [Noted(b"b", "warning", "odd"), Noted(b"a", "warning", "odd")]
-    listed, notes = without_counted([*warnings[:7], *others, *warnings[7:]])
-    assert listed == others[::-1]
-    assert len(notes) == 1
-    assert notes[0].startswith("1,234 progressive JPEGs were kept")
-    assert "--baseline" in notes[0]
-    assert without_counted(others)[1] == []
-
-
-@pytest.mark.parametrize(
-    ("what", "asked"),
-    [("raw", True), ("resized+raw", True), ("baseline", True), ("cmyk+raw", False), ("exif-rotated", False)],
-)
-def test_what_the_options_ask_for(what: str, asked: bool) -> None:
-    assert asked_for(what) is asked
-
-
 def test_progressive_files_are_counted_or_made_baseline(mixed: Path, tmp_path: Path) -> None:
     kept = convert(ImageFolder(mixed), tmp_path / "kept", workers=1)
     assert kept.notes[0].startswith("6 progressive")
@@ -55,6 +33,7 @@ def test_progressive_files_are_counted_or_made_baseline(mixed: Path, tmp_path: P
     made = convert(ImageFolder(mixed), tmp_path / "made", workers=1, image=ImageOptions(baseline=True))
     assert made.notes == []
     assert [noted.what for noted in made.normalised].count("baseline") == 6
+    assert {noted.what for noted in made.normalised if not noted.asked} == {"bmp"}
     assert made.manifest.made_by["turbojpeg"]
     assert made.manifest.fingerprint != kept.manifest.fingerprint
     lines = (tmp_path / "made" / "normalised.jsonl").read_text().splitlines()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import Report, asked_for
+from shardfeed.converters.report import Report
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import escape
 from shardfeed.schema import LABEL
@@ -95,8 +95,8 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
 
 
 def _print_changes(report: Report, args: argparse.Namespace) -> None:
-    for what, count in sorted(Counter(noted.what for noted in report.normalised).items()):
-        if asked_for(what):
+    for (what, asked), count in sorted(Counter((noted.what, noted.asked) for noted in report.normalised).items()):
+        if asked:
             print(f"{count:,} {what}, as asked")
         else:
             print(f"{count:,} stored with other bytes than the source's, which not every loader reads right: {what}")
