@@ -1,0 +1,73 @@
+"""One line for each error, which no text from outside can break; the class a caller expects; whole across processes."""
+
+import errno
+import inspect
+import pickle
+
+import pytest
+
+from shardfeed import errors
+from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, name_bytes, name_text, needing_extra
+
+CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ShardfeedError)]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_says_place_problem_and_remedy_on_one_line(kind: type[ShardfeedError]) -> None:
+    error = kind("a\nb.jpg", "got 1, expected 2", "correct it")
+    assert str(error) == r"a\nb.jpg: got 1, expected 2; correct it"
+    assert str(kind(b"caf\xe9", "damaged")) == "caf\\udce9: damaged"
+    assert (error.place, error.problem, error.remedy) == ("a\nb.jpg", "got 1, expected 2", "correct it")
+    assert 1 <= kind.exit_code <= 6
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_pickles(kind: type[ShardfeedError]) -> None:
+    error = kind("place", "problem", "remedy")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert (again.args, str(again)) == (error.args, str(error))
+
+
+def test_the_number_of_a_storage_error_goes_with_it() -> None:
+    error = StorageError("place", "problem")
+    error.errno = errno.ENOSPC
+    assert pickle.loads(pickle.dumps(error)).errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (errors.UsageError, ValueError),
+        (errors.OutputExistsError, FileExistsError),
+        (errors.SplitError, KeyError),
+        (errors.IntegrityError, ValueError),
+        (errors.StorageError, OSError),
+        (errors.WorkerLostError, RuntimeError),
+    ],
+)
+def test_is_caught_as_the_builtin_class(kind: type[ShardfeedError], builtin: type[Exception]) -> None:
+    with pytest.raises(builtin):
+        raise kind("place", "problem")
+
+
+@pytest.mark.parametrize("name", [b"plain", b"caf\xc3\xa9", b"\xff\x00\n", bytes(range(1, 256))])
+def test_names_there_and_back(name: bytes) -> None:
+    assert name_bytes(name_text(name)) == name
+    assert escape(name).isprintable()
+    assert "\n" not in escape(name)
+
+
+def test_different_names_never_look_the_same() -> None:
+    names = ["a\nb", "a\\nb", "a\\\\nb", "a\x07", "a\\x07", b"\xff", "\\udcff"]
+    assert len({escape(name) for name in names}) == len(names)
+
+
+def test_a_missing_package_names_its_extra() -> None:
+    with (
+        pytest.raises(UsageError, match=r"pip install 'shardfeed\[no_such_package\]'"),
+        needing_extra("no_such_package", "engine"),
+    ):
+        import no_such_package  # pyright: ignore[reportMissingImports]
+    with pytest.raises(ModuleNotFoundError), needing_extra("ray", "engine"):
+        import no_such_package  # noqa: F401  # pyright: ignore[reportMissingImports]
