@@ -46,7 +46,8 @@ def unlisted_survivors(
         beside = _names_beside(directory, key) if feature.dtype == "int64" else None
         if beside is not None and inference.could_name(key, beside):
             names[key] = beside
-    return Survivors(Schema(features, names), None, tuple(split.name for split in splits), shards, notes=[note])
+    schema = Schema(features, names).stated()
+    return Survivors(schema, None, tuple(split.name for split in splits), shards, notes=[note])
 
 
 def _content(

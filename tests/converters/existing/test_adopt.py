@@ -91,8 +91,8 @@ def test_model_garden_files_are_linked(garden: Path, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in garden.iterdir()} == before
     assert found.left_aside == ("README",)
     assert found.distinct
-    assert manifest.schema.features["image/object/bbox/xmin"] == Feature("float32", (None,))
-    assert manifest.schema.features[LABEL] == Feature("int64")
+    assert manifest.schema.features["image/object/bbox/xmin"] == Feature("float32", (None,), "place")
+    assert manifest.schema.features[LABEL] == Feature("int64", (), "label")
     assert manifest.splits["train"].class_counts[LABEL] == (0, 14, 13, 13)
     assert manifest.splits["train"].formats == {"JPEG": 40}
     link = tmp_path / "out" / "train-00002-of-00004.tfrecord"
