@@ -124,7 +124,8 @@ def small_records(directory: Path, shards: int, records: int) -> Any:
         data, index = b"".join(framed), Index.from_sizes([len(record) for record in framed]).to_bytes()
         stem = directory / f"train-{shard:05d}-of-{shards:05d}"
         stem.with_suffix(".tfrecord").write_bytes(data)
-        stem.with_suffix(".tfindex").write_bytes(index)
+        (stem.parent / "index").mkdir(exist_ok=True)
+        (stem.parent / "index" / stem.with_suffix(".tfindex").name).write_bytes(index)
         infos.append(ShardInfo(records, FileInfo(len(data), crc32c(data)), FileInfo(len(index), crc32c(index))))
     manifest = Manifest("many", schema, {"train": SplitInfo("train", tuple(infos))}, {}, "0" * 32, {}, {}, {})
     (directory / "manifest.json").write_bytes(manifest.to_bytes())

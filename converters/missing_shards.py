@@ -9,11 +9,10 @@ from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan, PlannedShard
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.receipts import load_receipt, receipt_path, save_receipt, still_whole
-from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.converters.shards.task import Receipt, ShardTask, shard_paths
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import IntegrityError
 from shardfeed.manifest import FileInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
 from shardfeed.storage.local import storage_error
 
 
@@ -43,8 +42,8 @@ def write_missing(
     missing: list[PlannedShard] = []
     for shard in plan.shards:
         receipt = load_receipt(receipt_path(staging.receipts, shard.split, shard.number, shard.count))
-        stem = os.path.join(staging.dataset, shard_stem(shard.split, shard.number, shard.count))
-        if receipt is not None and still_whole(receipt, stem) and not _worth_another_try(receipt):
+        paths = shard_paths(staging.dataset, shard.split, shard.number, shard.count)
+        if receipt is not None and still_whole(receipt, *paths) and not _worth_another_try(receipt):
             receipts[shard.split, shard.number] = receipt
         else:
             missing.append(shard)
@@ -72,8 +71,8 @@ def write_missing(
 
     for receipt in engine.run(tasks(), report_progress):
         count = shard_counts[receipt.split]
-        save_receipt(receipt_path(staging.receipts, receipt.split, receipt.number, count), receipt)
-        receipts[receipt.split, receipt.number] = receipt
+        path = receipt_path(staging.receipts, receipt.split, receipt.number, count)
+        receipts[receipt.split, receipt.number] = save_receipt(path, receipt)
         report_progress()
     return [receipts[shard.split, shard.number] for shard in plan.shards]
 
@@ -89,11 +88,8 @@ def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, eve
     Raises IntegrityError, StorageError.
     """
     for shard, receipt in zip(plan.shards, receipts, strict=True):
-        stem = os.path.join(directory, shard_stem(shard.split, shard.number, shard.count))
-        for path, info, whole in (
-            (stem + RECORD_SUFFIX, receipt.info.data, every_byte),
-            (stem + INDEX_SUFFIX, receipt.info.index, True),
-        ):
+        data, index = shard_paths(directory, shard.split, shard.number, shard.count)
+        for path, info, whole in ((data, receipt.info.data, every_byte), (index, receipt.info.index, True)):
             try:
                 found = FileInfo.of_file(path) if whole else FileInfo(os.path.getsize(path), info.crc32c)
             except OSError as error:

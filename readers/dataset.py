@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import Storage, sizes_by_name
 from shardfeed.text import listing
 
 _REMEDY = "restore it; `shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
@@ -17,10 +19,12 @@ _SHOWN = 5  # files named in an error before "and n more"
 class Dataset(Mapping[str, Split]):
     """Split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest."""
 
-    def __init__(self, directory: str, manifest: Manifest) -> None:
+    def __init__(self, directory: str, manifest: Manifest, storage: Storage = LOCAL) -> None:
         self.directory = directory
         self.manifest = manifest
-        self._splits = {name: Split(directory, manifest.schema, info) for name, info in manifest.splits.items()}
+        self._splits = {
+            name: Split(directory, manifest.schema, info, storage) for name, info in manifest.splits.items()
+        }
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -46,29 +50,31 @@ class Dataset(Mapping[str, Split]):
         return f"Dataset({self.directory!r}, {splits})"
 
 
-def open(path: str | os.PathLike[str]) -> Dataset:
-    """Open a dataset directory. No shard is read: names and sizes are compared with the manifest.
+def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
+    """Open a dataset directory, of the local disk or of another `storage`.
+
+    No shard is read: names and sizes are compared with the manifest.
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
     when shards or indexes are missing, of another size, or not part of it (all are listed).
     """
     directory = os.path.abspath(os.fspath(path))
-    manifest = read_manifest(directory)
-    problems = file_problems(directory, manifest)
+    manifest = read_manifest(directory, storage)
+    problems = file_problems(directory, manifest, storage)
     if problems:
         raise IntegrityError(directory, f"not as its manifest says: {listing(problems, _SHOWN, '; ')}", _REMEDY)
-    return Dataset(directory, manifest)
+    return Dataset(directory, manifest, storage)
 
 
-def file_problems(directory: str, manifest: Manifest) -> list[str]:
-    """What names and sizes of shards and indexes tell: missing, of another size, or foreign. Sorted by name."""
+def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) -> list[str]:
+    """What names and sizes of shards and indexes tell: missing, of another size, or foreign. Sorted by name.
+
+    Raises OSError where the directory cannot be listed.
+    """
     problems: list[str] = []
-    expected = {name: file for name, file in manifest.files().items() if name.endswith((RECORD_SUFFIX, INDEX_SUFFIX))}
-    found: dict[str, int] = {}
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.endswith((RECORD_SUFFIX, INDEX_SUFFIX)):
-                found[entry.name] = _size(entry)
+    expected = {name: file.size for name, file in manifest.files().items() if is_shard(name) or is_index(name)}
+    present = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
+    found = {name: size for name, size in present.items() if is_shard(name) or is_index(name)}
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
             problems.append(f"{name} is missing")
@@ -76,14 +82,6 @@ def file_problems(directory: str, manifest: Manifest) -> list[str]:
             problems.append(f"{escape(name)} is not part of it")
         elif found[name] < 0:
             problems.append(f"{name} is not a file")
-        elif found[name] != expected[name].size:
-            problems.append(f"{name} has {found[name]} bytes, expected {expected[name].size}")
+        elif found[name] != expected[name]:
+            problems.append(f"{name} has {found[name]} bytes, expected {expected[name]}")
     return problems
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    """Bytes of a regular file, or of the one that a link leads to; -1 for anything else."""
-    try:
-        return entry.stat().st_size if entry.is_file() else -1
-    except FileNotFoundError:  # removed since it was listed
-        return -1

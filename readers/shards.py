@@ -1,27 +1,25 @@
 """A split's shard files: records by their place in the split, checked, from many threads and processes at once.
 
-Files are opened when they are first needed and read by `pread`, which has no shared position.
+Files are opened when they are first needed. What stands in them is the format's affair, where they are the storage's.
 """
 
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.errors import IntegrityError
+from shardfeed.formats.format import ShardView
+from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo, parse_manifest
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
-from shardfeed.storage.checksum import crc32c
+from shardfeed.naming import MANIFEST
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import OpenFile, Storage, whole
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
-_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
-_READ_BYTES = 8 << 20  # records that follow each other in a shard are read together, up to so many bytes
 
 
 @dataclass(frozen=True)
@@ -38,17 +36,6 @@ class Copy:
     decoded: bool
 
 
-class _OpenFile:
-    """A file descriptor that closes when the last reader lets go of it: evicting one in use is safe."""
-
-    def __init__(self, path: str) -> None:
-        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
-
-
 class Shards:
     """The shard files and indexes of one split. Pickles as its directory and what the manifest says of it.
 
@@ -57,25 +44,26 @@ class Shards:
     `columns`: features that `read_column` has read, in stored order; as little pickled as open files.
     """
 
-    def __init__(self, directory: str, info: SplitInfo, copy: Copy | None = None) -> None:
+    def __init__(self, directory: str, info: SplitInfo, copy: Copy | None = None, storage: Storage = LOCAL) -> None:
         self.directory = directory
         self.info = info
         self.copy = copy
+        self.storage = storage
         self._copied = {number: i for i, number in enumerate(copy.numbers)} if copy else {}
         self.firsts = np.cumsum([0, *(shard.records for shard in info.shards)], dtype=np.int64)
         self._forget()
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._files: OrderedDict[int, _OpenFile] = OrderedDict()
-        self._indexes: dict[int, Index] = {}
+        self._files: OrderedDict[int, OpenFile] = OrderedDict()
+        self._views: dict[int, ShardView] = {}
         self.columns: dict[str, np.ndarray] = {}
-        self._manifests: dict[str, tuple[int, int, int, int]] = {}  # directory -> the manifest file that was compared
+        self._manifests: dict[str, object] = {}  # directory -> the version of the manifest that was compared
 
-    def __getstate__(self) -> tuple[str, SplitInfo, Copy | None]:
-        return self.directory, self.info, self.copy
+    def __getstate__(self) -> tuple[str, SplitInfo, Copy | None, Storage]:
+        return self.directory, self.info, self.copy, self.storage
 
-    def __setstate__(self, state: tuple[str, SplitInfo, Copy | None]) -> None:
+    def __setstate__(self, state: tuple[str, SplitInfo, Copy | None, Storage]) -> None:
         self.__init__(*state)
 
     def read_from(self, shard: int) -> tuple[str, SplitInfo, int]:
@@ -87,19 +75,18 @@ class Shards:
     def path(self, shard: int) -> str:
         """The path of the file that is read for a shard."""
         directory, info, number = self.read_from(shard)
-        return os.path.join(directory, info.stem(number) + RECORD_SUFFIX)
+        return os.path.join(directory, info.shard_file(number))
 
-    def index(self, shard: int) -> Index:
-        """Where the records of a shard start; read when first asked for, and kept: 8 bytes a record."""
-        if shard not in self._indexes:
+    def view(self, shard: int) -> ShardView:
+        """The records of a shard by their rows; its index is read when first asked for, and kept: 8 bytes a record."""
+        if shard not in self._views:
             directory, info, number = self.read_from(shard)
-            path = os.path.join(directory, info.stem(number) + INDEX_SUFFIX)
             try:
-                self._indexes[shard] = read_index(path, info, number)
+                self._views[shard] = read_view(directory, info, number, self.storage)
             except (IntegrityError, FileNotFoundError):
                 self.check_current(shard)
                 raise
-        return self._indexes[shard]
+        return self._views[shard]
 
     def check_current(self, shard: int) -> None:
         """Raises IntegrityError when another dataset has taken the place of the one that was opened.
@@ -110,29 +97,15 @@ class Shards:
         directory, info, _ = self.read_from(shard)
         path = os.path.join(directory, MANIFEST)
         try:
-            with open(path, "rb") as file:
-                state = os.fstat(file.fileno())
-                identity = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
-                if self._manifests.get(directory) == identity:
-                    return
-                found = parse_manifest(file.read(), path).splits.get(info.name)
+            file = self.storage.open(path)
         except (FileNotFoundError, NotADirectoryError):
             raise IntegrityError(directory, "its manifest is gone since it was opened", "open it again") from None
+        if self._manifests.get(directory) == file.version:
+            return
+        found = parse_manifest(whole(file), path).splits.get(info.name)
         if found is None or found.shards != info.shards:
             raise IntegrityError(directory, "replaced by another dataset since it was opened", "open it again")
-        self._manifests[directory] = identity
-
-    def unchecked(self, shard: int, size: int, offset: int) -> bytes:
-        """`size` bytes of a shard file from `offset` on, or fewer at its end. No CRC is checked."""
-        file = self._file(shard)  # held while it is read, as in _run
-        return os.pread(file.fd, size, offset)
-
-    def fetch_ahead(self, shard: int, size: int, offsets: Iterable[int]) -> None:
-        """Have the system start to read `size` bytes at each of `offsets`: their waits on a disk then overlap."""
-        if hasattr(os, "posix_fadvise"):  # Linux has it, macOS has not; nothing but speed depends on it
-            file = self._file(shard)
-            for offset in offsets:
-                os.posix_fadvise(file.fd, offset, size, os.POSIX_FADV_WILLNEED)
+        self._manifests[directory] = file.version
 
     def payloads(self, places: np.ndarray) -> list[bytes]:
         """The records at `places`, int64 [k], in that order, their CRCs checked. Raises RecordError, IntegrityError.
@@ -152,45 +125,26 @@ class Shards:
         start = 0
         for end in [*ends.tolist(), len(found)]:
             shard = int(shards[start])
-            for number, payload in enumerate(self._run(shard, rows[start], end - start), start):
+            view, file = self.view(shard), self._file(shard)
+            for number, payload in enumerate(view.read(file, rows[start], end - start), start):
                 found[targets[number]] = payload
             start = end
         return found
 
-    def _run(self, shard: int, row: int, count: int) -> "list[bytes]":
-        """`count` records of a shard from `row` on."""
-        offsets = self.index(shard).offsets[row : row + count + 1].tolist()
-        path = self.path(shard)
-        file = self._file(shard)  # held while it is read: another thread may evict it, and the last reference closes
-        payloads: list[bytes] = []
-        while len(payloads) < count:
-            first = last = len(payloads)
-            while last < count and (last == first or offsets[last + 1] - offsets[first] <= _READ_BYTES):
-                last += 1
-            begin = offsets[first]
-            if last - first == 1 and (payload := _payload_alone(file.fd, begin, offsets[last])) is not None:
-                payloads.append(payload)
-                continue
-            data = os.pread(file.fd, offsets[last] - begin, begin)
-            for i in range(first, last):
-                framed = data if last - first == 1 else data[offsets[i] - begin : offsets[i + 1] - begin]
-                place = f"{path}, record {row + i}, offset {offsets[i]}"
-                size = offsets[i + 1] - offsets[i]
-                if len(framed) != size:
-                    raise RecordError(
-                        place, f"got {len(framed)} bytes, expected {size}: the shard was cut", "run `shardfeed verify`"
-                    )
-                payloads.append(unframe(framed, place))
-        return payloads
+    def place(self, place: int) -> str:
+        """What an error calls the record at a place: file, number in it and offset."""
+        shard = int(np.searchsorted(self.firsts, place, "right")) - 1
+        return self.view(shard).place(self._file(shard), place - int(self.firsts[shard]))
 
-    def _file(self, shard: int) -> _OpenFile:
+    def _file(self, shard: int) -> OpenFile:
+        """The shard's file. Whoever reads it holds it: another thread may drop it here, the last reference closes."""
         files = self._files
         with self._lock:
             if shard in files:
                 files.move_to_end(shard)
                 return files[shard]
         try:
-            opened = _OpenFile(self.path(shard))
+            opened = self.storage.open(self.path(shard))
         except FileNotFoundError:
             self.check_current(shard)
             raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
@@ -202,32 +156,7 @@ class Shards:
         return opened
 
 
-def _payload_alone(fd: int, start: int, end: int) -> bytes | None:
-    """The payload of the framed record in bytes `start` to `end` of a file, or None where anything is wrong with it.
-
-    Read by itself: cutting it out of its frame would copy it, which takes longer than checking its CRC.
-    """
-    payload = os.pread(fd, end - start - FRAME_BYTES, start + HEADER_BYTES)
-    header, _, footer = frame_parts([payload])
-    framed_alike = (
-        os.pread(fd, HEADER_BYTES, start) == header and os.pread(fd, FOOTER_BYTES, end - FOOTER_BYTES) == footer
-    )
-    return payload if framed_alike and len(payload) == end - start - FRAME_BYTES else None
-
-
-def read_index(path: str, info: SplitInfo, shard: int) -> Index:
-    """The index of a shard, checked against the manifest's CRC, count and size. Raises IntegrityError."""
-    with open(path, "rb") as file:
-        data = file.read()
-    expected = info.shards[shard]
-    if crc32c(data) != expected.index.crc32c:
-        raise IntegrityError(path, "the index is not the one that was written with this shard", _REMEDY)
-    index = Index.parse(data, path)
-    if len(index) != expected.records or index.offsets[-1] != expected.data.size:
-        raise IntegrityError(
-            path,
-            f"the index has {len(index)} records in {index.offsets[-1]} bytes, "
-            f"the manifest {expected.records} in {expected.data.size}",
-            _REMEDY,
-        )
-    return index
+def read_view(directory: str, info: SplitInfo, shard: int, storage: Storage = LOCAL) -> ShardView:
+    """The records of a shard, by its index, which is checked against the manifest. Raises IntegrityError, OSError."""
+    path = os.path.join(directory, info.index_file(shard))
+    return NATIVE.view(info.shards[shard], whole(storage.open(path)), path)

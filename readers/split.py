@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
-from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL, Feature, Schema
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
 
@@ -49,10 +51,10 @@ class Split(Sequence[Record]):
     as floats within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
     """
 
-    def __init__(self, directory: str, schema: Schema, info: SplitInfo) -> None:
+    def __init__(self, directory: str, schema: Schema, info: SplitInfo, storage: Storage = LOCAL) -> None:
         self.name = info.name
         self.schema = schema
-        self._shards = Shards(directory, info)
+        self._shards = Shards(directory, info, storage=storage)
         self._places: range | np.ndarray = range(info.records)
 
     @property
@@ -224,12 +226,12 @@ class Split(Sequence[Record]):
 
     def parse(self, payload: bytes) -> Record:
         """A serialized Example as `split[i]` gives it. Raises IntegrityError where it is none, or not of the schema."""
-        return checked_record(decode(payload), self.schema)
+        return checked_record(NATIVE.decode(payload), self.schema)
 
     def reading(self, copy: Copy) -> "Split":
         """The same samples, read from a copy of the shards they are in."""
         view = self._view(self._places)
-        view._shards = Shards(self._shards.directory, self._shards.info, copy)
+        view._shards = Shards(self._shards.directory, self._shards.info, copy, self._shards.storage)
         return view
 
     def shard_numbers(self) -> list[int]:
@@ -265,7 +267,7 @@ class Split(Sequence[Record]):
 
 
 def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:
-    """What `example.decode` found, as a record of `schema`. Raises IntegrityError where it is not one."""
+    """What a format's `decode` found, as a record of `schema`. Raises IntegrityError where it is not one."""
     if problem := schema.mismatch(found):
         raise IntegrityError("record", problem, "it is not of the dataset's schema: convert again")
     record: Record = {}

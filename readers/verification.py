@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
-from shardfeed.formats.tfrecord.scan import walk_records
+from shardfeed.formats.format import Walked
+from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX
-from shardfeed.readers.shards import read_index
+from shardfeed.naming import MANIFEST, is_shard
+from shardfeed.readers.shards import read_view
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import Storage, sizes_by_name
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted
 
@@ -45,6 +48,7 @@ def verify(
     path: str | os.PathLike[str],
     check_record: Callable[[bytes], object] | None = None,
     progress: Callable[[int], object] = lambda size: None,
+    storage: Storage = LOCAL,
 ) -> Verified:
     """Read every byte of a dataset and compare it with the manifest.
 
@@ -56,46 +60,47 @@ def verify(
     directory = os.path.abspath(os.fspath(path))
     result = Verified()
     try:
-        manifest = read_manifest(directory)
+        manifest = read_manifest(directory, storage)
     except IntegrityError as error:
         result.damages.append(Damage(MANIFEST, error.problem))
         return result
     expected = manifest.files()
-    present = set(os.listdir(directory)) - {MANIFEST}
+    found = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
+    present = found.keys() - {MANIFEST}
     result.damages += [Damage(name, "missing") for name in sorted(expected.keys() - present)]
     result.damages += [Damage(name, "not part of the dataset") for name in sorted(present - expected.keys())]
-    strange = {name for name in expected.keys() & present if not os.path.isfile(os.path.join(directory, name))}
+    strange = {name for name in expected.keys() & present if found[name] < 0}
     result.damages += [Damage(name, "not a file") for name in sorted(strange)]
     present -= strange  # a pipe would be waited for
     damaged: set[str] = set()
     for name in sorted(expected.keys() & present):
-        found = FileInfo.of_file(os.path.join(directory, name))
+        info = FileInfo.of_file(os.path.join(directory, name), storage)
         result.files += 1
-        result.bytes += found.size
-        progress(found.size)
-        if found != expected[name]:
+        result.bytes += info.size
+        progress(info.size)
+        if info != expected[name]:
             damaged.add(name)
-            if not name.endswith(RECORD_SUFFIX):
-                result.damages.append(Damage(name, expected[name].difference(found)))
+            if not is_shard(name):
+                result.damages.append(Damage(name, expected[name].difference(info)))
     for split in manifest.splits.values():
         for shard, info in enumerate(split.shards):
-            name = split.stem(shard) + RECORD_SUFFIX
+            name = split.shard_file(shard)
             if name not in present:
                 continue
             result.records += info.records
             if name in damaged:
-                result.damages += _locate(directory, split, shard)
+                result.damages += _locate(directory, split, shard, storage)
             elif check_record is not None:
-                result.damages += _check_records(directory, split, shard, check_record)
+                result.damages += _check_records(directory, split, shard, storage, check_record)
     return result
 
 
-def _locate(directory: str, split: SplitInfo, shard: int) -> list[Damage]:
+def _locate(directory: str, split: SplitInfo, shard: int, storage: Storage) -> list[Damage]:
     """The damaged records of a shard whose checksum is wrong."""
-    name = split.stem(shard) + RECORD_SUFFIX
+    name = split.shard_file(shard)
     path = os.path.join(directory, name)
-    damages = [Damage(name, split.shards[shard].data.difference(FileInfo.of_file(path)))]
-    for _, record, offset, error in walk_records(path, *_starts(directory, split, shard)):
+    damages = [Damage(name, split.shards[shard].data.difference(FileInfo.of_file(path, storage)))]
+    for _, record, offset, error in _walk(directory, split, shard, storage):
         if error is not None:
             damages.append(Damage(name, error.problem, record, offset))
     if len(damages) > _DAMAGES_SHOWN:
@@ -104,23 +109,23 @@ def _locate(directory: str, split: SplitInfo, shard: int) -> list[Damage]:
     return damages
 
 
-def _starts(directory: str, split: SplitInfo, shard: int) -> tuple[list[int] | None, int]:
-    """Offsets of the records by the index, when that is sound, and how many records there should be."""
+def _walk(directory: str, split: SplitInfo, shard: int, storage: Storage) -> Iterator[Walked]:
+    """The records of a shard, damaged ones too; by the index, when that is sound."""
     try:
-        index = read_index(os.path.join(directory, split.stem(shard) + INDEX_SUFFIX), split, shard)
+        view = read_view(directory, split, shard, storage)
     except (OSError, IntegrityError):
-        return None, split.shards[shard].records
-    return index.offsets[:-1].tolist(), len(index)
+        view = None
+    file = storage.open(os.path.join(directory, split.shard_file(shard)))
+    return NATIVE.walk(file, view, split.shards[shard].records)
 
 
-def _check_records(directory: str, split: SplitInfo, shard: int, check: Callable[[bytes], object]) -> Iterator[Damage]:
-    name = split.stem(shard) + RECORD_SUFFIX
-    for payload, record, offset, damage in walk_records(
-        os.path.join(directory, name), *_starts(directory, split, shard)
-    ):
+def _check_records(
+    directory: str, split: SplitInfo, shard: int, storage: Storage, check: Callable[[bytes], object]
+) -> Iterator[Damage]:
+    for payload, record, offset, damage in _walk(directory, split, shard, storage):
         try:
             if damage is not None:
                 raise damage
             check(payload)
         except ShardfeedError as error:
-            yield Damage(name, error.problem, record, offset)
+            yield Damage(split.shard_file(shard), error.problem, record, offset)

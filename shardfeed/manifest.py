@@ -13,54 +13,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES
-from shardfeed.label_column import column_name
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, check_split_name, shard_stem
+from shardfeed.formats.format import ShardInfo
+from shardfeed.formats.native import NATIVE
+from shardfeed.naming import (
+    FORMAT_VERSION,
+    MANIFEST,
+    check_split_name,
+    column_file,
+    index_file,
+    shard_file,
+)
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import file_checksum, storage_error
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import storage_error
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import Storage, whole
 
-FORMAT_VERSION = 1
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"
 _CRC = re.compile(r"[0-9a-f]{8}\Z")
-_INDEX_LINE_BYTES = 5  # of an index, at least: "0 16\n"
 _SHOWN = 200  # characters of what is wrong: a damaged manifest may hold any text
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """A file as it was written: `size` in bytes, CRC-32C of all of it."""
-
-    size: int
-    crc32c: int
-
-    @classmethod
-    def of(cls, content: bytes) -> "FileInfo":
-        """Of a file that holds `content`."""
-        return cls(len(content), crc32c(content))
-
-    @classmethod
-    def of_file(cls, path: str) -> "FileInfo":
-        """Of the file at `path` as it is now. Raises StorageError where it cannot be read."""
-        try:
-            return cls(*file_checksum(path))
-        except OSError as error:
-            raise storage_error(path, "read", error) from error
-
-    def difference(self, found: "FileInfo") -> str:
-        """What is wrong with a file that was to be this one; "" where nothing is."""
-        if found.size != self.size:
-            return f"has {found.size} bytes, expected {self.size}"
-        return "" if found == self else f"its CRC-32C is {found.crc32c:08x}, expected {self.crc32c:08x}"
-
-
-@dataclass(frozen=True)
-class ShardInfo:
-    """One shard: number of records, and the shard file and its index as written."""
-
-    records: int
-    data: FileInfo
-    index: FileInfo
 
 
 @dataclass(frozen=True)
@@ -69,7 +41,8 @@ class SplitInfo:
 
     `class_counts[key][v]`: records (values, for ragged features) whose label feature `key` is `v`.
     `formats`: records by `image/format`; empty when unknown.
-    `columns`: label feature -> its column (see label_column.py); those not there are read from the records.
+    `columns`: feature -> its column (see column.py); those not there are read from the records.
+    `version`: of the format on disk, which decides where the files lie.
     """
 
     name: str
@@ -77,6 +50,7 @@ class SplitInfo:
     class_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     formats: Mapping[str, int] = field(default_factory=dict)
     columns: Mapping[str, FileInfo] = field(default_factory=dict)
+    version: int = FORMAT_VERSION
 
     @property
     def records(self) -> int:
@@ -88,9 +62,17 @@ class SplitInfo:
         """Bytes of all shards, without their indexes."""
         return sum(shard.data.size for shard in self.shards)
 
-    def stem(self, shard: int) -> str:
-        """The file name of a shard without its suffix."""
-        return shard_stem(self.name, shard, len(self.shards))
+    def shard_file(self, shard: int) -> str:
+        """The file of a shard, relative to the dataset's directory, as are the others."""
+        return shard_file(self.name, shard, len(self.shards))
+
+    def index_file(self, shard: int) -> str:
+        """The index of a shard."""
+        return index_file(self.name, shard, len(self.shards), self.version)
+
+    def column_file(self, key: str) -> str:
+        """The column of a feature."""
+        return column_file(self.name, key, self.version)
 
 
 @dataclass(frozen=True)
@@ -100,7 +82,7 @@ class Manifest:
     `sidecars`: every other file of the directory by name (TFDS's view, the rejected list).
     `fingerprint`: of the plan: inputs (key, size) and every option that changes bytes; 32 hex digits.
     `options`: the options that made it, as given; `made_by`: versions of what decides bytes.
-    `rejected`: inputs that were left out, by code.
+    `rejected`: inputs that were left out, by code. `version`: of the format on disk, which all splits have, too.
     """
 
     name: str
@@ -111,22 +93,22 @@ class Manifest:
     options: Mapping[str, Any]
     rejected: Mapping[str, int]
     made_by: Mapping[str, str]
+    version: int = FORMAT_VERSION
 
     def files(self) -> dict[str, FileInfo]:
         """Every file of the dataset but the manifest itself, by name."""
         files = dict(self.sidecars)
         for split in self.splits.values():
             for number, shard in enumerate(split.shards):
-                stem = split.stem(number)
-                files[stem + RECORD_SUFFIX] = shard.data
-                files[stem + INDEX_SUFFIX] = shard.index
-            files |= {column_name(split.name, key): file for key, file in split.columns.items()}
+                files[split.shard_file(number)] = shard.data
+                files[split.index_file(number)] = shard.index
+            files |= {split.column_file(key): file for key, file in split.columns.items()}
         return files
 
     def to_bytes(self) -> bytes:
         """The file's bytes."""
         content = {
-            "format_version": FORMAT_VERSION,
+            "format_version": self.version,
             "name": self.name,
             "features": self.schema.to_json(),
             "splits": {name: _split_to_json(split) for name, split in self.splits.items()},
@@ -156,7 +138,7 @@ def _file_from_json(value: Mapping[str, Any]) -> FileInfo:
 def _split_to_json(split: SplitInfo) -> dict[str, Any]:
     shards = [
         {
-            "file": split.stem(number) + RECORD_SUFFIX,
+            "file": split.shard_file(number),
             "records": shard.records,
             **_file_to_json(shard.data),
             "index_bytes": shard.index.size,
@@ -173,12 +155,12 @@ def _split_to_json(split: SplitInfo) -> dict[str, Any]:
     }
     if split.columns:  # datasets that were made before there were columns keep their manifest's bytes
         content["columns"] = {
-            key: {"file": column_name(split.name, key), **_file_to_json(file)} for key, file in split.columns.items()
+            key: {"file": split.column_file(key), **_file_to_json(file)} for key, file in split.columns.items()
         }
     return content
 
 
-def _split_from_json(name: str, value: Mapping[str, Any]) -> SplitInfo:
+def _split_from_json(name: str, value: Mapping[str, Any], version: int) -> SplitInfo:
     shards = tuple(
         ShardInfo(
             _count(shard["records"]),
@@ -189,11 +171,11 @@ def _split_from_json(name: str, value: Mapping[str, Any]) -> SplitInfo:
     )
     for shard in shards:
         # Whoever makes room for so many records has files that hold them: their sizes are compared when opening.
-        if shard.data.size < shard.records * FRAME_BYTES or shard.index.size < shard.records * _INDEX_LINE_BYTES:
+        if not NATIVE.may_hold(shard):
             raise ValueError(f"{shard.records} records do not fit the sizes of a shard of {name}")
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
     columns = {key: _file_from_json(file) for key, file in value.get("columns", {}).items()}
-    split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns)
+    split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version)
     _count(split.size)
     return split
 
@@ -245,15 +227,18 @@ def parse_manifest(data: bytes, place: object) -> Manifest:
             raise NewerFormatError(
                 place, f"format version {version}, this release reads {FORMAT_VERSION}", "install a newer shardfeed"
             )
+        if type(version) is not int or version < 1:
+            raise ValueError(f"{version!r} is not a format version")
         manifest = Manifest(
             name=_text(content["name"]),
             schema=Schema.from_json(content["features"]),
-            splits={name: _split_from_json(name, value) for name, value in content["splits"].items()},
+            splits={name: _split_from_json(name, value, version) for name, value in content["splits"].items()},
             sidecars={_file_name(name): _file_from_json(value) for name, value in content["sidecars"].items()},
             fingerprint=_text(content["fingerprint"]),
             options=content["options"],
             rejected=_counts(content["rejected"]),
             made_by={key: _text(value) for key, value in content["made_by"].items()},
+            version=version,
         )
         whole = manifest.to_bytes() == data
     except IntegrityError:
@@ -273,8 +258,7 @@ def has_manifest(directory: str) -> bool:
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = whole(LOCAL.open(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return False
     except OSError as error:
@@ -282,7 +266,7 @@ def has_manifest(directory: str) -> bool:
     return any(word in data for word in (b'"format_version"', b'"fingerprint"', b'"crc32c"'))
 
 
-def read_manifest(directory: str) -> Manifest:
+def read_manifest(directory: str, storage: Storage = LOCAL) -> Manifest:
     """The manifest of a dataset directory.
 
     Raises UsageError when there is none (not a dataset, or a conversion that did not finish), IntegrityError as
@@ -290,11 +274,18 @@ def read_manifest(directory: str) -> Manifest:
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = whole(storage.open(path))
     except (FileNotFoundError, NotADirectoryError):
-        what = "no such directory" if not os.path.isdir(directory) else f"no {MANIFEST} in it"
+        what = f"no {MANIFEST} in it" if _is_directory(directory, storage) else "no such directory"
         raise UsageError(
             directory, f"not a dataset: {what}", "give a directory that `shardfeed convert` finished"
         ) from None
     return parse_manifest(data, path)
+
+
+def _is_directory(path: str, storage: Storage) -> bool:
+    try:
+        storage.entries(path)
+    except OSError:
+        return False
+    return True

@@ -1,12 +1,21 @@
-"""The names of a dataset's files: `train-00003-of-00008.tfrecord` and its index `train-00003-of-00008.tfindex`.
+"""The names of a dataset's files, relative to its directory.
 
-The pattern is the one TensorFlow Datasets and the Model Garden glob for; `<stem>.tfindex` beside `<stem>.tfrecord`
-is where the `tfrecord` package looks.
+    train-00003-of-00008.tfrecord          a shard: the pattern that TensorFlow Datasets and the Model Garden glob for
+    index/train-00003-of-00008.tfindex     its index
+    index/train.image.class.label.npy      the values of one feature in the whole split
+    manifest.json, features.json ...       what is said of all
+
+Indexes and columns lie in a directory of their own, so that `train*` matches shards and nothing else. In format 1 they
+lie beside the shards.
 """
 
 import re
 
 from shardfeed.errors import UsageError
+from shardfeed.formats.native import NATIVE
+
+FORMAT_VERSION = 2  # of what is written; the manifest says which one a dataset has, and 1 is read as well
+INDEX_DIRECTORY = "index"
 
 MANIFEST = "manifest.json"
 REJECTED = "rejected.jsonl"
@@ -15,8 +24,6 @@ SALVAGED = "salvaged.json"
 TFDS_FILES = frozenset({"dataset_info.json", "features.json"})
 LABEL_NAMES_SUFFIX = ".labels.txt"
 COLUMN_SUFFIX = ".npy"
-RECORD_SUFFIX = ".tfrecord"
-INDEX_SUFFIX = ".tfindex"
 
 # TFDS wants a word; no digit first, so that "-00000-of-00008" can always be told from the name.
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*\Z")
@@ -36,10 +43,25 @@ def label_names_file(key: str) -> str:
     return key.replace("/", ".") + LABEL_NAMES_SUFFIX
 
 
+def is_shard(name: str) -> bool:
+    """Whether a file of this name is a shard of a dataset, whatever its splits."""
+    return name.endswith(NATIVE.data_suffix)
+
+
+def is_index(name: str) -> bool:
+    """Whether a file of this name is the index of a shard."""
+    return name.endswith(NATIVE.index_suffix)
+
+
 def is_dataset_file(name: str) -> bool:
-    """Whether a dataset may have a file of this name, whatever its splits and features."""
-    suffixes = (RECORD_SUFFIX, INDEX_SUFFIX, LABEL_NAMES_SUFFIX, COLUMN_SUFFIX)
-    return name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, SALVAGED} or name.endswith(suffixes)
+    """Whether a dataset of any format may have a file of this name, whatever its splits and features."""
+    made_of_shards = (NATIVE.index_suffix, COLUMN_SUFFIX)
+    directory, _, file = name.rpartition("/")
+    if directory:
+        return directory == INDEX_DIRECTORY and file.endswith(made_of_shards)
+    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, SALVAGED}:
+        return True
+    return name.endswith((NATIVE.data_suffix, LABEL_NAMES_SUFFIX, *made_of_shards))
 
 
 def dataset_name(directory_name: str) -> str:
@@ -51,3 +73,22 @@ def dataset_name(directory_name: str) -> str:
 def shard_stem(split: str, number: int, count: int) -> str:
     """`train-00003-of-00008` for shard 3 (from 0) of 8; five digits, more where a number needs them."""
     return f"{split}-{number:05d}-of-{count:05d}"
+
+
+def shard_file(split: str, number: int, count: int) -> str:
+    """The file of a shard."""
+    return shard_stem(split, number, count) + NATIVE.data_suffix
+
+
+def index_file(split: str, number: int, count: int, version: int = FORMAT_VERSION) -> str:
+    """The index of a shard, in a dataset of this format version."""
+    return _made_of_shards(shard_stem(split, number, count) + NATIVE.index_suffix, version)
+
+
+def column_file(split: str, key: str, version: int = FORMAT_VERSION) -> str:
+    """The column of the feature `key`, in a dataset of this format version."""
+    return _made_of_shards(f"{split}.{key.replace('/', '.')}{COLUMN_SUFFIX}", version)
+
+
+def _made_of_shards(name: str, version: int) -> str:
+    return name if version == 1 else f"{INDEX_DIRECTORY}/{name}"

@@ -22,7 +22,7 @@ def prepare(task: Task) -> Callable[[], Batches]:
     def photos() -> Any:
         record: Any = fn.readers.tfrecord(
             path=list(map(str, shards)),
-            index_path=[str(shard.with_suffix(".tfindex")) for shard in shards],
+            index_path=[str(shard.parent / "index" / shard.with_suffix(".tfindex").name) for shard in shards],
             features={
                 "image/encoded": tfrec.FixedLenFeature((), tfrec.string, ""),
                 "image/class/label": tfrec.FixedLenFeature([1], tfrec.int64, -1),

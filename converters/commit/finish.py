@@ -1,19 +1,23 @@
-"""What every way of making a dataset ends with: label columns, sidecars and the manifest, written beside its shards."""
+"""What every way of making a dataset ends with: columns, sidecars and the manifest, written beside its shards."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from shardfeed.column import column_dtype, column_keys, join_columns
 from shardfeed.converters.shards.task import Receipt
-from shardfeed.label_column import column_header, column_keys, column_name
-from shardfeed.manifest import FileInfo, Manifest, SplitInfo
-from shardfeed.naming import MANIFEST
+from shardfeed.manifest import Manifest, SplitInfo
+from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, column_file
 from shardfeed.schema import Schema
-from shardfeed.storage.local import NewFile, remove_file, write_file
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import NewFile, fsync_directory, remove_file, write_file
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import sizes_by_name
 
 
 def split_info(directory: str, name: str, schema: Schema, receipts: Sequence[Receipt]) -> SplitInfo:
-    """What the manifest says of a split, by the receipts of its shards in order; its label columns are written."""
+    """What the manifest says of a split, by the receipts of its shards in order; its columns are written."""
     counts: dict[str, list[int]] = {}
     formats: dict[str, int] = {}
     for receipt in receipts:
@@ -28,16 +32,27 @@ def split_info(directory: str, name: str, schema: Schema, receipts: Sequence[Rec
 
 
 def _write_columns(directory: str, split: str, schema: Schema, receipts: Sequence[Receipt]) -> dict[str, FileInfo]:
-    """The label columns of a split, put together from its shards'; none for a split without records."""
-    records = sum(receipt.info.records for receipt in receipts)
-    columns: dict[str, FileInfo] = {}
-    for key in column_keys(split, schema) if records else ():
-        with NewFile(os.path.join(directory, column_name(split, key))) as file:
-            file.write([column_header(records)])
-            for receipt in receipts:
-                file.write([receipt.columns[key]])
-        columns[key] = FileInfo(file.size, file.crc32c)
-    return columns
+    """The columns of a split, put together from its shards'; none for a split without records.
+
+    A feature that the receipts have no column of goes without, too.
+    """
+    records = [receipt.info.records for receipt in receipts]
+    infos: dict[str, FileInfo] = {}
+    for key in column_keys(split, schema) if sum(records) else ():
+        if all(key in receipt.columns for receipt in receipts):
+            path = os.path.join(directory, column_file(split, key))
+            with NewFile(path, sync_directory=False) as file:
+                pieces = partial(_of_shards, receipts, key)
+                for part in join_columns(pieces, records, column_dtype(schema, key)):
+                    file.write([part])
+            infos[key] = FileInfo(file.size, file.crc32c)
+    if infos:
+        fsync_directory(os.path.join(directory, INDEX_DIRECTORY))
+    return infos
+
+
+def _of_shards(receipts: Sequence[Receipt], key: str) -> Iterator[bytes]:
+    return (receipt.columns[key] for receipt in receipts)
 
 
 def stage_manifest(
@@ -61,7 +76,9 @@ def stage_manifest(
     infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
     manifest = Manifest(name, schema, splits, {**(kept or {}), **infos}, fingerprint, options, rejected, made_by)
     if kept is None:
-        for file in set(os.listdir(directory)) - manifest.files().keys():
+        present = sizes_by_name(LOCAL, directory, [INDEX_DIRECTORY])
+        for file in present.keys() - manifest.files().keys():
             remove_file(os.path.join(directory, file))
+        fsync_directory(os.path.join(directory, INDEX_DIRECTORY))
     write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
     return manifest

@@ -14,9 +14,11 @@ from shardfeed.errors import (
     escape,
 )
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
-from shardfeed.naming import MANIFEST, is_dataset_file
+from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, is_dataset_file
 from shardfeed.storage.building import built, give_name, locked
 from shardfeed.storage.local import TEMPORARY, fsync_directory
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import sizes_by_name
 
 
 class Output:
@@ -140,12 +142,13 @@ def _check_replaceable(out: str) -> None:
         raise OutputExistsError(
             out, f"holds no {MANIFEST} of ours: not a dataset, so not replaced", "choose another name"
         )
-    names = sorted(os.listdir(out))
+    present = sizes_by_name(LOCAL, out, [INDEX_DIRECTORY])
+    names = sorted(present)
     try:
         ours = read_manifest(out).files().keys() | {MANIFEST}
     except IntegrityError:  # a damaged dataset may be replaced
         ours = {name for name in names if is_dataset_file(name)}
     for name in names:
-        if name.removesuffix(TEMPORARY) not in ours or not os.path.isfile(os.path.join(out, name)):
+        if name.removesuffix(TEMPORARY) not in ours or present[name] < 0:
             problem = f"holds {escape(name)}, which is no part of the dataset and would be lost"
             raise OutputExistsError(out, problem, "move it away, or choose another name")

@@ -23,7 +23,6 @@ from shardfeed.storage.building import discard, hidden_sibling
 from shardfeed.storage.local import (
     TEMPORARY,
     NewFile,
-    file_checksum,
     make_directory,
     publish,
     remove_file,
@@ -31,6 +30,7 @@ from shardfeed.storage.local import (
     storage_error,
     write_file,
 )
+from shardfeed.storage.local_reading import file_checksum
 from shardfeed.text import listing
 
 _REMOVE = "remove the folder that it is in"

@@ -28,8 +28,7 @@ from shardfeed.converters.engines.worker import IMPORTABLE
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
 from shardfeed.machine.ray_cluster import Cluster, check_address
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
-from shardfeed.storage.local import make_directory, move_files, remove_tree
+from shardfeed.storage.local import make_directory, move_file, remove_tree
 
 _LOOK = 1.0  # seconds between looks at the cluster and at how far the writers are
 _ROOM = 30.0  # seconds without any writer, before it is said what is waited for
@@ -276,7 +275,7 @@ def _not_sent(error: Exception) -> UsageError:
 
 def _put_in_place(task: ShardTask, directory: str) -> None:
     """Move a finished shard from the directory of its try to that of the dataset."""
-    stem = os.path.join(directory, task.stem)
-    move_files([stem + RECORD_SUFFIX, stem + INDEX_SUFFIX], task.directory)
+    for path, final in zip(replace(task, directory=directory).paths, task.paths, strict=True):
+        move_file(path, final)
     with suppress(StorageError):  # as in `run`
         remove_tree(directory)

@@ -15,30 +15,35 @@ import numpy as np
 
 from shardfeed.converters.commit.finish import split_info, stage_manifest
 from shardfeed.converters.commit.output import new_dataset
-from shardfeed.converters.existing.record_schema import Features, SchemaInference
+from shardfeed.converters.existing.record_schema import SchemaInference
 from shardfeed.converters.existing.shard_names import FoundSplit, find_splits
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
-from shardfeed.converters.shards.task import Receipt
+from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
+from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.formats.tfrecord.example import decode, is_sequence_example
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
+from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import whole_records
-from shardfeed.label_column import column_name
-from shardfeed.manifest import FileInfo, Manifest, SplitInfo
+from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.naming import (
-    INDEX_SUFFIX,
+    INDEX_DIRECTORY,
     MANIFEST,
-    RECORD_SUFFIX,
     TFDS_FILES,
     check_split_name,
+    column_file,
     dataset_name,
+    index_file,
     is_dataset_file,
-    shard_stem,
+    shard_file,
 )
 from shardfeed.schema import LABEL, Schema
 from shardfeed.storage.building import locked
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.local import TEMPORARY, remove_file, storage_error, write_file
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, remove_tree, storage_error, write_file
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import sizes_by_name
 from shardfeed.text import listing
 from shardfeed.version import __version__
 
@@ -157,20 +162,20 @@ def _write(found: Survey, directory: str, target: str) -> Manifest:
     """Everything but the records, into `directory`; the manifest last."""
     beside = directory == found.directory
     splits: dict[str, SplitInfo] = {}
+    make_directory(os.path.join(directory, INDEX_DIRECTORY))
     for split in found.splits:
         receipts: list[Receipt] = []
         for number, file in enumerate(split.files):
-            stem = os.path.join(directory, shard_stem(split.name, number, len(split.files)))
+            shard, index = shard_paths(directory, split.name, number, len(split.files))
             if not beside:
-                _link(os.path.join(found.directory, file or ""), stem + RECORD_SUFFIX)
+                _link(os.path.join(found.directory, file or ""), shard)
             tally = found.tallies[split.name][number]
-            index = FileInfo(*write_file(stem + INDEX_SUFFIX, tally.index()))
-            data = found.data[split.name][number]
-            receipts.append(tally.receipt(split.name, number, found.schema, data, index))
+            written = FileInfo(*write_file(index, Index.from_sizes(tally.sizes).to_bytes()))
+            info = ShardInfo(len(tally.sizes), found.data[split.name][number], written)
+            receipts.append(tally.receipt(split.name, number, found.schema, info))
         splits[split.name] = split_info(directory, split.name, found.schema, receipts)
     name = dataset_name(os.path.basename(target))
-    written = {file for info in splits.values() for file in _written(info)}
-    ours = {file for split in found.splits for file in split.files} | written
+    ours = {file for split in found.splits for file in split.files}
     others = [file for file in _files(directory) if file not in ours] if beside else []
     kept = {file: FileInfo.of_file(os.path.join(directory, file)) for file in others}
     tallies = [tally for of_split in found.tallies.values() for tally in of_split]
@@ -207,16 +212,11 @@ def _tfds_view(
 
 
 def _sweep(directory: str) -> None:
-    """Remove files that a run which was killed had begun to write."""
+    """Remove what a run which was killed had begun to write."""
+    remove_tree(os.path.join(directory, INDEX_DIRECTORY))
     for file in _files(directory):
         if file.endswith(TEMPORARY) and is_dataset_file(file.removesuffix(TEMPORARY)):
             remove_file(os.path.join(directory, file))
-
-
-def _written(info: SplitInfo) -> list[str]:
-    """Names of the files beside a split's shards that are made of them."""
-    indexes = [info.stem(number) + INDEX_SUFFIX for number in range(len(info.shards))]
-    return [*indexes, *(column_name(info.name, key) for key in info.columns)]
 
 
 def _files(directory: str) -> list[str]:
@@ -243,18 +243,20 @@ def _check_beside(found: Survey) -> None:
         split = next(split for split in found.splits if not split.under_our_names)
         file = next(file for file in split.files if file is not None)
         problem = (
-            f"{escape(file)} is not named as a dataset's shards are ({shard_stem(split.name, 0, len(split.files))}"
+            f"{escape(file)} is not named as a dataset's shards are ({shard_file(split.name, 0, len(split.files))})"
         )
-        raise UsageError(
-            found.directory, problem + f"{RECORD_SUFFIX})", "name a new directory, which gets links to them"
-        )
+        raise UsageError(found.directory, problem, "name a new directory, which gets links to them")
     if os.path.lexists(os.path.join(found.directory, MANIFEST)):
         problem = f"holds a {MANIFEST} of something else, in whose place ours would be"
         raise UsageError(found.directory, problem, "name a new directory, which gets links to the shards")
-    with os.scandir(found.directory) as entries:
-        others = sorted(entry.name for entry in entries if not entry.is_file())
+    ours = {column_file(split.name, LABEL) for split in found.splits}
+    ours |= {index_file(split.name, i, len(split.files)) for split in found.splits for i in range(len(split.files))}
+    present = sizes_by_name(LOCAL, found.directory, [INDEX_DIRECTORY])
+    others = sorted(
+        name for name, size in present.items() if size < 0 or ("/" in name and name.removesuffix(TEMPORARY) not in ours)
+    )
     if others:
-        problem = f"holds {escape(others[0])}, which is no file, so that it cannot be a dataset"
+        problem = f"holds {escape(others[0])}, which no dataset has"
         raise UsageError(
             found.directory, problem, "move it away, or name a new directory, which gets links to the shards"
         )
@@ -291,7 +293,7 @@ def _read_shard(
     return tally, FileInfo(size, crc)
 
 
-def _example(payload: bytes, place: str, *, first: bool) -> Features:
+def _example(payload: bytes, place: str, *, first: bool) -> Fields:
     try:
         features = decode(payload)
         sequence = (first or not features) and is_sequence_example(payload)  # a file holds the one or the other

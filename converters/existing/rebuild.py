@@ -1,4 +1,4 @@
-"""The files of a dataset that are made of its shards, made again: indexes, label columns, TFDS's view.
+"""The files of a dataset that are made of its shards, made again: indexes, columns, TFDS's view.
 
 The manifest has the checksum of each as it was written, so what is made again is the same bytes or is not written.
 """
@@ -6,19 +6,22 @@ The manifest has the checksum of each as it was written, so what is made again i
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from shardfeed.column import column_dtype, join_columns
 from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import whole_records
-from shardfeed.label_column import column_header, column_name
-from shardfeed.manifest import FileInfo, Manifest, SplitInfo, read_manifest
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.manifest import Manifest, SplitInfo, read_manifest
+from shardfeed.naming import is_shard
 from shardfeed.storage.building import locked
-from shardfeed.storage.local import TEMPORARY, remove_file, storage_error, write_file
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
 
@@ -41,7 +44,7 @@ def rebuild(
 ) -> Rebuilt:
     """Find missing and damaged files that are made of a dataset's shards, and with `write` make them again in place.
 
-    Only the shards that are needed are read: those whose index is damaged, and all of a split whose label column is.
+    Only the shards that are needed are read: those whose index is damaged, and all of a split of which a column is.
     Everything is made before anything is written, and each file appears whole, by a rename.
     `progress` is called with the bytes of each record read.
 
@@ -53,7 +56,7 @@ def rebuild(
     damaged = {
         name: problem
         for name, info in sorted(manifest.files().items())
-        if not name.endswith(RECORD_SUFFIX) and (problem := _problem(os.path.join(directory, name), info))
+        if not is_shard(name) and (problem := _problem(os.path.join(directory, name), info))
     }
     _check_shard_sizes(directory, manifest)
     made: dict[str, bytes] = {}
@@ -64,6 +67,9 @@ def rebuild(
     files = {name: problem for name, problem in damaged.items() if name in made}
     if write and files:
         with locked(directory):
+            for directory_of in sorted({os.path.dirname(os.path.join(directory, name)) for name in files}):
+                if not os.path.isdir(directory_of):
+                    make_directory(directory_of)
             for name in files:
                 remove_file(os.path.join(directory, name + TEMPORARY))  # of a run that was stopped
                 write_file(os.path.join(directory, name), made[name])
@@ -80,7 +86,7 @@ def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
     """Raises IntegrityError where a shard is missing or of another size: an index would not make it whole."""
     for split in manifest.splits.values():
         for number, info in enumerate(split.shards):
-            path = os.path.join(directory, split.stem(number) + RECORD_SUFFIX)
+            path = os.path.join(directory, split.shard_file(number))
             try:
                 size = os.path.getsize(path)
             except FileNotFoundError:
@@ -97,39 +103,42 @@ def _of_split(
     directory: str, manifest: Manifest, split: SplitInfo, damaged: Collection[str], progress: Callable[[int], object]
 ) -> dict[str, bytes]:
     """The damaged indexes and columns of a split. Raises IntegrityError unless they come out as they were written."""
-    columns = {key: name for key in split.columns if (name := column_name(split.name, key)) in damaged}
+    columns = {key: name for key in split.columns if (name := split.column_file(key)) in damaged}
     made: dict[str, bytes] = {}
-    labels: dict[str, list[bytes]] = {key: [] for key in columns}
+    pieces: dict[str, list[bytes]] = {key: [] for key in columns}
     for number, info in enumerate(split.shards):
-        index = split.stem(number) + INDEX_SUFFIX
+        index = split.index_file(number)
         if index not in damaged and not columns:
             continue
-        path = os.path.join(directory, split.stem(number) + RECORD_SUFFIX)
-        tally = _tally(path, manifest, bool(columns), progress)
-        content = tally.index()
+        path = os.path.join(directory, split.shard_file(number))
+        tally = _tally(path, manifest, columns, progress)
+        content = Index.from_sizes(tally.sizes).to_bytes()
         if FileInfo.of(content) != info.index:
             raise IntegrityError(path, "its records are not those that were written: the shard itself", _SALVAGE)
         if index in damaged:
             made[index] = content
         if columns:
-            receipt = tally.receipt(split.name, number, manifest.schema, info.data, info.index)
+            receipt = tally.receipt(split.name, number, manifest.schema, info)
             for key in columns:
-                labels[key].append(receipt.columns[key])
+                pieces[key].append(receipt.columns[key])
+    records = [info.records for info in split.shards]
     for key, name in columns.items():
-        content = b"".join([column_header(split.records), *labels[key]])
+        of_shards = partial(iter, pieces[key])
+        content = b"".join(join_columns(of_shards, records, column_dtype(manifest.schema, key)))
         if FileInfo.of(content) != split.columns[key]:
-            raise IntegrityError(name, "the labels in the shards are not those that were written with them", _SALVAGE)
+            raise IntegrityError(name, "the values in the shards are not those that were written with them", _SALVAGE)
         made[name] = content
     return made
 
 
-def _tally(path: str, manifest: Manifest, parse: bool, progress: Callable[[int], object]) -> ShardTally:
-    """What an index and, with `parse`, label columns need of a shard. Raises IntegrityError where it is damaged."""
-    tally = ShardTally(manifest.schema.class_names)
+def _tally(path: str, manifest: Manifest, columns: Collection[str], progress: Callable[[int], object]) -> ShardTally:
+    """What an index and these columns need of a shard. Raises IntegrityError where it is damaged."""
+    labels = manifest.schema.class_names
+    tally = ShardTally(labels, [key for key in columns if key not in labels])
     try:
         for piece in whole_records(path):
-            features = decode(piece.payload) if parse else {}
-            if parse and (problem := nonconformity(features, manifest.schema)):
+            features = decode(piece.payload) if columns else {}
+            if columns and (problem := nonconformity(features, manifest.schema)):
                 raise RecordError(f"{path}, record {len(tally.sizes)}, offset {piece.start}", problem, _SALVAGE)
             tally.add(features, piece.end - piece.start)
             progress(piece.end - piece.start)

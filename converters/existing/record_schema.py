@@ -3,14 +3,12 @@
 A feature is a scalar when every record has exactly one value of it, else ragged; one that some records lack is ragged.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from shardfeed.errors import IntegrityError, UsageError, escape
-from shardfeed.formats.tfrecord.example import Decoded
+from shardfeed.formats.format import Fields
 from shardfeed.schema import LABEL, TEXT, Dtype, Feature, Schema, is_plain
-
-Features = Mapping[str, tuple[Dtype, Decoded]]
 
 _MAX_CLASSES = 1 << 20  # a label above is no class's number, and a list of so many names would serve nobody
 
@@ -33,7 +31,7 @@ class SchemaInference:
         self._seen: dict[str, _Seen] = {}
         self._texts: dict[int, str] | None = {}
 
-    def add(self, features: Features, place: object) -> None:
+    def add(self, features: Fields, place: object) -> None:
         """One record. Raises IntegrityError at `place` where a feature has another dtype than in an earlier record.
 
         Such a record counts for nothing.
@@ -52,7 +50,7 @@ class SchemaInference:
         self._add_texts(features)
         self.records += 1
 
-    def _add_texts(self, features: Features) -> None:
+    def _add_texts(self, features: Fields) -> None:
         """One name for each label, or none is trusted."""
         dtype, labels = features.get(LABEL, ("int64", ()))
         kind, texts = features.get(TEXT, ("bytes", ()))
@@ -104,7 +102,7 @@ class SchemaInference:
         return {LABEL: names if len(set(names)) == len(names) else numbers}
 
 
-def nonconformity(features: Features, schema: Schema) -> str:
+def nonconformity(features: Fields, schema: Schema) -> str:
     """What keeps a record from being one of `schema`, labels out of range included; "" where nothing does."""
     if problem := schema.mismatch(features):
         return problem

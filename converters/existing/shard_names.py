@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.naming import RECORD_SUFFIX, shard_stem
+from shardfeed.naming import shard_file
 
 _SUFFIX = r"\.(?:tfrecords?|tfrec|tfr|records?)"
 _PACKED = r"(?:\.(?:gz|gzip|zlib|zst|bz2|xz))?"
@@ -43,7 +43,7 @@ class FoundSplit:
     def under_our_names(self) -> bool:
         """Whether every file has the name that the contract on disk gives it."""
         count = len(self.files)
-        return all(file == shard_stem(self.name, i, count) + RECORD_SUFFIX for i, file in enumerate(self.files))
+        return all(file == shard_file(self.name, i, count) for i, file in enumerate(self.files))
 
 
 def find_splits(directory: str, names: Iterable[str], split_name: str | None = None) -> list[FoundSplit]:

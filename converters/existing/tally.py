@@ -5,41 +5,47 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.commit.tfds_view import tfds_files
-from shardfeed.converters.existing.record_schema import Features
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import UsageError
-from shardfeed.formats.tfrecord.index import Index
-from shardfeed.label_column import column_keys, label_bytes
-from shardfeed.manifest import FileInfo, ShardInfo, SplitInfo
+from shardfeed.formats.format import Fields, ShardInfo
+from shardfeed.manifest import SplitInfo
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.storage.file_info import FileInfo
 
 _FORMATS_KEPT = 16  # image/format with more values than that is no format
 
 
 class ShardTally:
-    """Records in by `add`, the shard's receipt out. Holds 8 bytes a record, and 8 a label.
+    """Records in by `add`, the shard's receipt out. Holds 8 bytes a record, 8 a label, and the values of `columns`.
 
-    `keys`: the int64 features whose values are gathered. `shapes`: (height, width) of raw images, up to two.
+    `labels`: the int64 features whose values are counted; those with one value a record have a column, too.
+    `columns`: other features with one value a record, of which there is to be a column.
+    `shapes`: (height, width) of raw images, up to two.
     """
 
-    def __init__(self, keys: Iterable[str]) -> None:
+    def __init__(self, labels: Iterable[str], columns: Iterable[str] = ()) -> None:
         self.sizes = array("q")
         self.formats: Counter[str] = Counter()
         self.shapes: set[tuple[int, int]] = set()
-        self._labels = {key: array("q") for key in keys}
+        self._labels = {key: array("q") for key in labels}
+        self._columns: dict[str, list[Any]] = {key: [] for key in columns}
 
-    def add(self, features: Features, framed_size: int) -> None:
+    def add(self, features: Fields, framed_size: int) -> None:
         """One record, decoded, and its size in bytes with its framing."""
         self.sizes.append(framed_size)
         for key, labels in self._labels.items():
             dtype, values = features.get(key, ("int64", ()))
             if dtype == "int64":
                 labels.extend(map(int, values))
+        for key, column in self._columns.items():
+            column.append(features[key][1][0])
         dtype, values = features.get(FORMAT, ("bytes", ()))
         if dtype == "bytes" and len(values) == 1:
             name = bytes(values[0]).decode("utf-8", "replace")
@@ -47,12 +53,9 @@ class ShardTally:
             if name == "raw" and len(self.shapes) < 2:
                 self.shapes.add((_only(features, HEIGHT), _only(features, WIDTH)))
 
-    def index(self) -> bytes:
-        """The index file of the records so far."""
-        return Index.from_sizes(np.frombuffer(self.sizes, np.int64)).to_bytes()
-
-    def receipt(self, split: str, number: int, schema: Schema, data: FileInfo, index: FileInfo) -> Receipt:
+    def receipt(self, split: str, number: int, schema: Schema, info: ShardInfo) -> Receipt:
         """The shard's receipt; its labels are within the class names of `schema`."""
+        values = {key: self._labels[key] for key in schema.class_names} | self._columns
         counts = {
             key: tuple(np.bincount(np.frombuffer(self._labels[key], np.int64), minlength=len(names)).tolist())
             for key, names in schema.class_names.items()
@@ -62,11 +65,13 @@ class ShardTally:
         return Receipt(
             split=split,
             number=number,
-            info=ShardInfo(len(self.sizes), data, index),
+            info=info,
             class_counts=counts,
             formats=dict(self.formats) if known else {},
             columns={
-                key: label_bytes(np.frombuffer(self._labels[key], np.int64)) for key in column_keys(split, schema)
+                key: encode_column(values[key], column_dtype(schema, key))
+                for key in column_keys(split, schema)
+                if key in values
             },
             rejected=(),
             normalised=(),
@@ -89,7 +94,7 @@ def image_options(tallies: Iterable[ShardTally]) -> ImageOptions:
         return ImageOptions(encode="raw")
 
 
-def _only(features: Features, key: str) -> int:
+def _only(features: Fields, key: str) -> int:
     dtype, values = features.get(key, ("int64", ()))
     return int(values[0]) if dtype == "int64" and len(values) == 1 else -1
 

@@ -13,9 +13,8 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import SpaceWarning, StorageError, escape
-from shardfeed.formats.tfrecord.example import ExampleEncoder
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES
-from shardfeed.naming import RECORD_SUFFIX
+from shardfeed.formats.native import NATIVE
+from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space
 
@@ -83,8 +82,8 @@ def _beside(sample: Sample, schema: Schema) -> int:
     """Bytes of a record that are not its image, and of its line in the index."""
     known: dict[str, Value] = {ENCODED: b"", FORMAT: b"jpeg", HEIGHT: 1, WIDTH: 1, FILENAME: sample.key}
     values = {**known, SOURCE_ID: b"0", SHA256: bytes(64), **sample.features}
-    record = ExampleEncoder(schema.features).parts({key: values[key] for key in schema.features})
-    return sum(map(len, record)) + FRAME_BYTES + len("0 0\n")
+    record = NATIVE.encoder(schema.features)({key: values[key] for key in schema.features})
+    return sum(map(len, record)) + len("0 0\n")
 
 
 def check_space(forecast: Forecast, out: str, begun: str) -> None:
@@ -117,7 +116,7 @@ class _Finished(NamedTuple):
 def _finished(directory: str) -> _Finished:
     try:
         with os.scandir(directory) as entries:
-            sizes = [entry.stat().st_size for entry in entries if entry.name.endswith(RECORD_SUFFIX)]
+            sizes = [entry.stat().st_size for entry in entries if is_shard(entry.name)]
             return _Finished(len(sizes), sum(sizes))
     except OSError:
         return _Finished(0, 0)

@@ -1,25 +1,69 @@
-"""Receipts on disk: one small JSON file for each finished shard, written after the shard is durable.
+"""Receipts on disk: one file for each finished shard, written after the shard is durable.
+
+A line of JSON, a second one with its CRC-32C, and then the shard's columns, one behind the other, which are read when
+the dataset is put together: those of all shards may be too much to hold in memory.
 
 A receipt under its final name means: that shard and its index are whole. A resume redoes the others.
 """
 
-import base64
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.errors import name_bytes, name_text
-from shardfeed.label_column import read_labels
-from shardfeed.manifest import FileInfo, ShardInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, shard_stem
+from shardfeed.errors import IntegrityError, StorageError, name_bytes, name_text
+from shardfeed.formats.format import ShardInfo
+from shardfeed.naming import shard_stem
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import write_file
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import NewFile, storage_error
 
 _CHECKSUM_BYTES = 9  # "89abcdef\n"
+
+
+class StoredColumns(Mapping[str, bytes]):
+    """The columns behind a receipt's JSON, each read, and its checksum compared, when it is asked for.
+
+    `infos`: size and CRC-32C of each, in their order in the file; they begin at byte `start`. Asking raises
+    StorageError, and IntegrityError where a column is not what was written.
+    """
+
+    def __init__(self, path: str, start: int, infos: Mapping[str, FileInfo]) -> None:
+        self._path = path
+        self._infos = infos
+        self._starts: dict[str, int] = {}
+        for key, info in infos.items():
+            self._starts[key] = start
+            start += info.size
+        self.end = start  # of the file
+
+    def __getitem__(self, key: str) -> bytes:
+        info = self._infos[key]
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._starts[key])
+                data = file.read(info.size)
+        except OSError as error:
+            raise storage_error(self._path, "read", error) from error
+        if problem := info.difference(FileInfo.of(data)):
+            raise IntegrityError(self._path, f"the column of {key} {problem}", "remove the file, and run again")
+        return data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every column is as it was written."""
+        try:
+            return all(self.values())
+        except IntegrityError:
+            return False
 
 
 def _noted(entries: tuple[Noted, ...]) -> list[list[Any]]:
@@ -41,7 +85,6 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
         "index": [info.index.size, info.index.crc32c],
         "class_counts": {key: list(counts) for key, counts in receipt.class_counts.items()},
         "formats": dict(receipt.formats),
-        "columns": {key: base64.b64encode(labels).decode() for key, labels in receipt.columns.items()},
         "rejected": _noted(receipt.rejected),
         "normalised": _noted(receipt.normalised),
         "warnings": _noted(receipt.warnings),
@@ -50,7 +93,7 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any]) -> Receipt:
-    """The inverse of `to_json`. Raises KeyError, TypeError, ValueError or AttributeError on anything else."""
+    """The inverse of `to_json`, without columns. Raises KeyError, TypeError, ValueError or AttributeError otherwise."""
     counts = {key: tuple(of_class) for key, of_class in value["class_counts"].items()}
     return Receipt(
         split=value["split"],
@@ -58,23 +101,12 @@ def from_json(value: dict[str, Any]) -> Receipt:
         info=ShardInfo(value["records"], FileInfo(*value["data"]), FileInfo(*value["index"])),
         class_counts=counts,
         formats=value["formats"],
-        columns=_from_columns(value["columns"], counts),
+        columns={},
         rejected=_from_noted(value["rejected"]),
         normalised=_from_noted(value["normalised"]),
         warnings=_from_noted(value["warnings"]),
         progressive=value["progressive"],
     )
-
-
-def _from_columns(value: Mapping[str, str], counts: Mapping[str, Sequence[int]]) -> dict[str, bytes]:
-    columns = {key: base64.b64decode(text, validate=True) for key, text in value.items()}
-    for key, data in columns.items():
-        # Nothing else checks these bytes: a changed digit in the receipt would become a wrong label in the dataset.
-        labels, expected = read_labels(data), counts[key]
-        in_range = not len(labels) or 0 <= labels.min() <= labels.max() < len(expected)
-        if not in_range or np.bincount(labels, minlength=len(expected)).tolist() != list(expected):
-            raise ValueError(f"the labels of {key} are not those that were counted")
-    return columns
 
 
 def receipt_path(directory: str, split: str, number: int, count: int) -> str:
@@ -83,29 +115,42 @@ def receipt_path(directory: str, split: str, number: int, count: int) -> str:
 
 
 def with_checksum(content: bytes) -> bytes:
-    """A receipt's file: one line of JSON, and a second one, the CRC-32C of the first without its end."""
+    """The head of a receipt's file: one line of JSON, and a second one, the CRC-32C of the first without its end."""
     return content + b"\n%08x\n" % crc32c(content)
 
 
-def save_receipt(path: str, receipt: Receipt) -> None:
-    """Write a receipt atomically and durably."""
-    write_file(path, with_checksum(json.dumps(to_json(receipt), sort_keys=True).encode()))
+def save_receipt(path: str, receipt: Receipt) -> Receipt:
+    """Write a receipt atomically and durably; the same one, its columns in the file alone."""
+    infos = {key: FileInfo.of(column) for key, column in receipt.columns.items()}
+    columns = [[key, info.size, info.crc32c] for key, info in infos.items()]
+    head = with_checksum(json.dumps({**to_json(receipt), "columns": columns}, sort_keys=True).encode())
+    with NewFile(path) as file:
+        file.write([head, *receipt.columns.values()])
+    return replace(receipt, columns=StoredColumns(path, len(head), infos))
 
 
 def load_receipt(path: str) -> Receipt | None:
     """The receipt, or None when there is none that is whole: then the shard is to be made again."""
     try:
         with open(path, "rb") as file:
-            data = file.read()
-        content = data[: -_CHECKSUM_BYTES - 1]
-        return from_json(json.loads(content)) if with_checksum(content) == data else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            content = file.readline()[:-1]
+            if with_checksum(content) != content + b"\n" + file.read(_CHECKSUM_BYTES):
+                return None
+        value = json.loads(content)
+        infos = {key: FileInfo(size, crc) for key, size, crc in value["columns"]}
+        columns = StoredColumns(path, len(content) + 1 + _CHECKSUM_BYTES, infos)
+        if min((info.size for info in infos.values()), default=0) < 0:
+            return None
+        if os.path.getsize(path) != columns.end or not columns.whole:
+            return None
+        return replace(from_json(value), columns=columns)
+    except (OSError, StorageError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def still_whole(receipt: Receipt, stem: str) -> bool:
-    """Whether shard and index at `stem` still have the sizes of the receipt."""
-    expected = ((stem + RECORD_SUFFIX, receipt.info.data.size), (stem + INDEX_SUFFIX, receipt.info.index.size))
+def still_whole(receipt: Receipt, data: str, index: str) -> bool:
+    """Whether the files of a shard and its index still have the sizes of the receipt."""
+    expected = ((data, receipt.info.data.size), (index, receipt.info.index.size))
     try:
         return all(os.path.getsize(path) == size for path, size in expected)
     except OSError:

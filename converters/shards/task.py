@@ -1,16 +1,15 @@
 """What one shard is made of, and the receipt that says what was written."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.source import Sample
-from shardfeed.manifest import ShardInfo
-from shardfeed.naming import shard_stem
-from shardfeed.schema import (
-    Schema,
-)
+from shardfeed.formats.format import ShardInfo
+from shardfeed.naming import index_file, shard_file, shard_stem
+from shardfeed.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,19 @@ class ShardTask:
 
     @property
     def stem(self) -> str:
-        """The shard's file name without suffix."""
+        """What the shard is called in messages: its file name without suffix."""
         return shard_stem(self.split, self.number, self.count)
+
+    @property
+    def paths(self) -> tuple[str, str]:
+        """The files that are to be written: the shard's and its index."""
+        return shard_paths(self.directory, self.split, self.number, self.count)
+
+
+def shard_paths(directory: str, split: str, number: int, count: int) -> tuple[str, str]:
+    """The paths of a shard and its index in a dataset that is being made."""
+    names = shard_file(split, number, count), index_file(split, number, count)
+    return os.path.join(directory, names[0]), os.path.join(directory, names[1])
 
 
 @dataclass(frozen=True)
@@ -55,10 +65,10 @@ class Noted:
 class Receipt:
     """What was written for one shard, and what was not.
 
-    `class_counts[key][v]` and `formats` as in the manifest. `columns`: label feature -> the labels of the records that
-    were written, in stored order, as `label_bytes` gives them. `rejected`: left out. `normalised`: stored with other
-    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd.
-    `progressive`: records of JPEGs that decode slowly and were kept.
+    `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the records that were
+    written (see column.py), which may be read from a file when it is asked for. `rejected`: left out. `normalised`:
+    stored with other bytes than the source's because not every loader reads those. `warnings`: stored, with something
+    odd. `progressive`: records of JPEGs that decode slowly and were kept.
     """
 
     split: str

@@ -4,10 +4,10 @@ The result is a pure function of the task. Engines only decide where and when.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectedError
@@ -15,12 +15,7 @@ from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.formats.tfrecord.example import ExampleEncoder
-from shardfeed.formats.tfrecord.framing import frame_parts
-from shardfeed.formats.tfrecord.index import Index
-from shardfeed.label_column import column_keys, label_bytes
-from shardfeed.manifest import FileInfo, ShardInfo
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX
+from shardfeed.formats.native import NATIVE
 from shardfeed.schema import (
     ENCODED,
     FILENAME,
@@ -31,7 +26,6 @@ from shardfeed.schema import (
     WIDTH,
     Value,
 )
-from shardfeed.storage.local import NewFile, write_file
 
 Progress = Callable[
     [int, int], None
@@ -45,20 +39,17 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     a final name.
     """
     counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
-    columns: dict[str, list[int]] = {key: [] for key in column_keys(task.split, task.schema)}
+    keys = column_keys(task.split, task.schema)
+    rows: list[tuple[Value, ...]] = []  # of each record, its values of these keys
     formats: dict[str, int] = {}
     rejected: list[Noted] = []
     normalised: list[Noted] = []
     warnings: list[Noted] = []
-    sizes: list[int] = []
     progressive = 0
-    path = os.path.join(task.directory, task.stem)
     hashed = SHA256 in task.schema.features
-    encoder = ExampleEncoder(task.schema.features)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
     ahead = ReadAhead(task.samples)
-    # The directory is made durable once, with the index: the receipt that counts comes after both.
-    with NewFile(path + RECORD_SUFFIX, sync_directory=False) as shard:
+    with NATIVE.sink(*task.paths, task.schema.features) as shard:
         read = 0
         for place, sample in enumerate(task.samples):
             progress(place, read)
@@ -83,24 +74,23 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
                 warnings.append(Noted(sample.key, "warning", why))
             values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
-            parts = frame_parts(encoder.parts(values))
-            shard.write(parts)
-            sizes.append(sum(map(len, parts)))
+            shard.write(values)
             _count(counts, values, sample)
-            for key, column in columns.items():
-                column.append(values[key])  # type: ignore[arg-type]  # a label is an int
+            rows.append(tuple([values[key] for key in keys]))
             kind = image.format.decode()
             formats[kind] = formats.get(kind, 0) + 1
         progress(len(task.samples), read)
-    index_size, index_crc32c = write_file(path + INDEX_SUFFIX, Index.from_sizes(sizes).to_bytes())
-    info = ShardInfo(len(sizes), FileInfo(shard.size, shard.crc32c), FileInfo(index_size, index_crc32c))
+    columns = zip(*rows, strict=True) if rows else [()] * len(keys)
     return Receipt(
         split=task.split,
         number=task.number,
-        info=info,
+        info=shard.info,
         class_counts={key: tuple(values) for key, values in counts.items()},
         formats=formats,
-        columns={key: label_bytes(column) for key, column in columns.items()},
+        columns={
+            key: encode_column(values, column_dtype(task.schema, key))
+            for key, values in zip(keys, columns, strict=True)
+        },
         rejected=tuple(rejected),
         normalised=tuple(normalised),
         warnings=tuple(warnings),

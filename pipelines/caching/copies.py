@@ -15,17 +15,16 @@ from typing import TypeVar
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError
-from shardfeed.formats.tfrecord.example import encode_parts
-from shardfeed.formats.tfrecord.framing import frame_parts
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.format import ShardInfo, Stored
+from shardfeed.formats.native import NATIVE
 from shardfeed.machine.budget import cpu_budget, memory_budget
-from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, read_manifest
-from shardfeed.naming import INDEX_SUFFIX, MANIFEST, RECORD_SUFFIX, shard_stem
+from shardfeed.manifest import Manifest, SplitInfo, read_manifest
+from shardfeed.naming import MANIFEST, index_file, shard_file
 from shardfeed.readers.dataset import file_problems
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import Schema
-from shardfeed.storage.local import NewFile, make_directory, storage_error, write_file
+from shardfeed.storage.local import make_directory, storage_error, write_file
 from shardfeed.version import __version__
 
 # From a record to the one that takes its place, of the same schema. Called from several threads. An IntegrityError
@@ -83,7 +82,7 @@ def record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
     shards = split.shards
     sizes = np.zeros(shards.info.records, np.int64)
     for number in numbers:
-        sizes[shards.firsts[number] : shards.firsts[number + 1]] = np.diff(shards.index(number).offsets)
+        sizes[shards.firsts[number] : shards.firsts[number + 1]] = shards.view(number).sizes
     return sizes
 
 
@@ -106,20 +105,22 @@ def write_copy(
     split = plan.split
     shards = split.shards
 
-    def made(piece: range) -> list[list[bytes]]:
-        framed = []
+    encode = NATIVE.encoder(split.schema.features)
+
+    def made(piece: range) -> list[Stored]:
+        records: list[Stored] = []
         for place, payload in zip(piece, shards.payloads(np.arange(piece.start, piece.stop)), strict=True):
-            parts = [payload]
-            if rewrite is not None:
+            if rewrite is None:
+                records.append(NATIVE.stored(payload))
+            else:
                 try:
                     new = rewrite(split.parse(payload))
                     values = {key: v.tolist() if isinstance(v, np.ndarray) else v for key, v in new.items()}
-                    parts = encode_parts(split.schema.features, values)
+                    records.append(encode(values))
                 except IntegrityError as error:
                     where = f"split {split.name}, record {place} of {split.shards.directory}"
                     raise RecordError(where, error.problem, error.remedy) from None
-            framed.append(frame_parts(parts))
-        return framed
+        return records
 
     threads = cpu_budget()
     largest = max(_PIECE_BYTES, int(sizes.max(initial=0)))
@@ -130,21 +131,19 @@ def write_copy(
     try:
         results = _in_order(pool, lambda piece: (piece[0], made(piece[1])), pieces, waiting)
         for number, of_shard in groupby(results, key=lambda result: result[0]):
-            path = os.path.join(directory, shard_stem(split.name, len(infos), len(plan.numbers)))
-            lengths: list[int] = []
-            # The manifest, written last, makes the directory durable with all names in it.
-            with NewFile(path + RECORD_SUFFIX, sync_directory=False) as file:
-                for _, framed in of_shard:
-                    file.write([part for parts in framed for part in parts])
-                    lengths += [sum(map(len, parts)) for parts in framed]
-                    progress(len(framed))
-            data = FileInfo(file.size, file.crc32c)
-            source_directory, source, source_number = shards.read_from(number)
-            if rewrite is None and data != source.shards[source_number].data:
-                place = os.path.join(source_directory, source.stem(source_number) + RECORD_SUFFIX)
-                raise IntegrityError(place, "its checksum is not the manifest's", "run `shardfeed verify`")
-            index = write_file(path + INDEX_SUFFIX, Index.from_sizes(lengths).to_bytes())
-            infos.append(ShardInfo(len(lengths), data, FileInfo(*index)))
+            names = [named(split.name, len(infos), len(plan.numbers)) for named in (shard_file, index_file)]
+            data, index = (os.path.join(directory, name) for name in names)
+            with NATIVE.sink(data, index, split.schema.features) as sink:
+                for _, records in of_shard:
+                    for record in records:
+                        sink.append(record)
+                    progress(len(records))
+            _, source, source_number = shards.read_from(number)
+            if rewrite is None and sink.info.data != source.shards[source_number].data:
+                raise IntegrityError(
+                    shards.path(number), "its checksum is not the manifest's", "run `shardfeed verify`"
+                )
+            infos.append(sink.info)
     finally:
         pool.shutdown(cancel_futures=True)
     manifest = Manifest(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from shardfeed.errors import IntegrityError, escape
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES
 from shardfeed.pipelines.caching.copies import record_sizes
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
@@ -52,9 +51,10 @@ def pixel_record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:
     sizes = record_sizes(split, numbers)
     copied = np.flatnonzero(sizes)  # a record has its frame at least
     sampled = copied[np.linspace(0, len(copied) - 1, min(_SAMPLED, len(copied))).astype(np.int64)]
-    others = [len(payload) - len(_encoded(split.parse(payload))) for payload in split.payloads(sampled)]
+    payloads = split.payloads(sampled)
+    others = sizes[sampled] - [len(_encoded(split.parse(payload))) for payload in payloads]
     pixels = split.column(HEIGHT)[copied] * split.column(WIDTH)[copied] * 3
-    sizes[copied] = pixels + int(np.mean(others)) + FRAME_BYTES + _LONGER
+    sizes[copied] = pixels + int(np.mean(others)) + _LONGER
     return sizes
 
 

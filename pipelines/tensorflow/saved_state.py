@@ -19,7 +19,8 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import TEMPORARY, NewFile, file_checksum, remove_file, write_file
+from shardfeed.storage.local import TEMPORARY, NewFile, remove_file, write_file
+from shardfeed.storage.local_reading import file_checksum
 
 RECORD = "backup.json"
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import Dataset
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
-from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.native import NATIVE
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
@@ -99,7 +99,9 @@ class TorchSamples(Dataset[Any]):
         for payload, row in zip(payloads, rows, strict=True):
             place, seed = numbers[row], seeds[row]
             try:
-                made.append(self.transform(checked_record(decode(payload, self._schema.features), self._schema), seed))
+                made.append(
+                    self.transform(checked_record(NATIVE.decode(payload, self._schema.features), self._schema), seed)
+                )
             except IntegrityError as error:  # CRC right, content not: name the record
                 where = f"split {self.samples.name}, record {place}"
                 raise RecordError(where, error.problem, error.remedy) from None

@@ -2,7 +2,7 @@
 
 Every file is written under a temporary name, fsynced, renamed, and its directory fsynced; a finished directory is
 published by one rename. A failed fsync is never retried: the kernel may have dropped the pages and report success
-the second time. The checksum of a file on disk, which readers compare with what was written, is here too.
+the second time.
 """
 
 import ctypes
@@ -26,7 +26,6 @@ _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100
 _IOV_MAX = 1024  # limits.h: buffers in one writev
 _MOST_WAITING = _IOV_MAX // 2  # buffers: a record has a few
-_CHUNK = 1 << 20
 _FEW_FILES = 1000  # left on a disk: so few that they are worth a word
 _SETTLE = 0.05  # seconds: who takes a lock writes its name within microseconds
 _NAMELESS = 1.0  # seconds after which the owner of a lock is called "another run"
@@ -199,11 +198,12 @@ def publish(staged: str, final: str) -> None:
     fsync_directory(os.path.dirname(final) or ".")
 
 
-def move_files(paths: Sequence[str], directory: str) -> None:
-    """Move finished files, under their names, into another directory of their file system, durably."""
-    for path in paths:
-        final = os.path.join(directory, os.path.basename(path))
-        _guard(final, "rename", lambda path=path, final=final: os.rename(path, final))
+def move_file(path: str, final: str) -> None:
+    """Give a finished file another path of its file system, durably; the directory is made if it is not there."""
+    directory = os.path.dirname(final)
+    if not os.path.isdir(directory):
+        make_directory(directory)
+    _guard(final, "rename", lambda: os.rename(path, final))
     fsync_directory(directory)
 
 
@@ -293,16 +293,3 @@ class Lock:
             remove_file(self.path)
         with suppress(OSError):
             os.close(self._fd)
-
-
-def file_checksum(path: str) -> tuple[int, int]:
-    """Size in bytes and CRC-32C of a whole file, read in pieces that stay in the processor's cache. Raises OSError."""
-    size = crc = 0
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while chunk := os.read(fd, _CHUNK):
-            size += len(chunk)
-            crc = extend_crc32c(crc, chunk)
-    finally:
-        os.close(fd)
-    return size, crc

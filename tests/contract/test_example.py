@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.tfrecord.example import ExampleEncoder, decode, encode, encode_parts
-from shardfeed.formats.tfrecord.framing import frame, unframe
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.tfrecord.framing import unframe
 from shardfeed.schema import Feature
 
 from repository import GOLDEN
@@ -148,34 +147,6 @@ def test_damaged_payloads_give_our_error_or_a_value(data: st.DataObject) -> None
 def test_endless_number_is_refused() -> None:
     with pytest.raises(IntegrityError, match="does not end"):
         decode(b"\xff" * 20)
-
-
-@given(st.lists(st.integers(0, 100_000), max_size=30))
-def test_index_round_trip(lengths: list[int]) -> None:
-    index = Index.from_sizes([length + 16 for length in lengths])
-    again = Index.parse(index.to_bytes(), "x")
-    assert again.offsets.tolist() == index.offsets.tolist()
-    assert len(again) == len(lengths)
-
-
-@pytest.mark.promise(24)
-def test_every_flipped_bit_of_an_index_is_found() -> None:
-    framed = [frame(bytes(n)) for n in (0, 5, 100)]
-    data = Index.from_sizes(list(map(len, framed))).to_bytes()
-    same = 0
-    for bit in range(len(data) * 8):
-        damaged = bytearray(data)
-        damaged[bit // 8] ^= 1 << bit % 8
-        try:
-            Index.parse(bytes(damaged), "x")
-            same += 1  # only the last record's size can change and still fit: the manifest's CRC finds that
-        except IntegrityError:
-            pass
-    assert same <= 8 * len(b"116")
-    for cut in range(1, len(data)):
-        if data[:cut].count(b"\n") == 3 or not data[:cut].endswith(b"\n"):
-            with pytest.raises(IntegrityError):
-                Index.parse(data[:cut], "x")
 
 
 @pytest.mark.parametrize("value", [0, 127, 128, 2**40, 2**63 - 1, -1, -(2**63)])

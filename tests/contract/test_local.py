@@ -18,13 +18,13 @@ from shardfeed.storage.local import (
     Lock,
     NewFile,
     exchange,
-    file_checksum,
     make_directory,
     publish,
     remove_tree,
     storage_error,
     write_file,
 )
+from shardfeed.storage.local_reading import file_checksum
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:

@@ -14,16 +14,24 @@ from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
 from shardfeed.storage.checksum import crc32c
 
 
-def example(columns: Mapping[str, FileInfo] | None = None) -> Manifest:
+def example(columns: Mapping[str, FileInfo] | None = None, version: int = 2) -> Manifest:
     features = image_features(sha256=True) | {LABEL: Feature("int64"), TEXT: Feature("bytes")}
     schema = Schema(features, {LABEL: ("Gänse", "b")})
     shards = (
         ShardInfo(2, FileInfo(100, 1), FileInfo(10, 2)),
         ShardInfo(1, FileInfo(60, 0xFFFFFFFF), FileInfo(5, 4)),
     )
-    split = SplitInfo("train", shards, {LABEL: (1, 2)}, {"jpeg": 3}, columns or {})
+    split = SplitInfo("train", shards, {LABEL: (1, 2)}, {"jpeg": 3}, columns or {}, version)
     return Manifest(
-        "flowers", schema, {"train": split}, {"a.txt": FileInfo(3, 9)}, "ab" * 16, {"seed": 0}, {"E_X": 1}, {"p": "1"}
+        "flowers",
+        schema,
+        {"train": split},
+        {"a.txt": FileInfo(3, 9)},
+        "ab" * 16,
+        {"seed": 0},
+        {"E_X": 1},
+        {"p": "1"},
+        version,
     )
 
 
@@ -33,24 +41,38 @@ def test_round_trip() -> None:
     assert again == manifest
     assert again.splits["train"].records == 3
     assert again.splits["train"].size == 160
-    assert again.files()["train-00001-of-00002.tfindex"] == FileInfo(5, 4)
+    assert again.files()["index/train-00001-of-00002.tfindex"] == FileInfo(5, 4)
 
 
-def test_label_columns() -> None:
+def test_columns() -> None:
     manifest = example({LABEL: FileInfo(140, 7), "image/grade/label": FileInfo(140, 8)})
     again = parse_manifest(manifest.to_bytes(), "m")
     assert again == manifest
     assert again.splits["train"].columns[LABEL] == FileInfo(140, 7)
-    assert again.files()["train.image.class.label.npy"] == FileInfo(140, 7)
+    assert again.files()["index/train.image.class.label.npy"] == FileInfo(140, 7)
     written = json.loads(manifest.to_bytes())["splits"]["train"]["columns"]["image/grade/label"]
-    assert written == {"file": "train.image.grade.label.npy", "bytes": 140, "crc32c": "00000008"}
+    assert written == {"file": "index/train.image.grade.label.npy", "bytes": 140, "crc32c": "00000008"}
 
 
 def test_a_manifest_without_columns_is_the_one_of_before() -> None:
-    data = example().to_bytes()
+    data = example(version=1).to_bytes()
     assert b"columns" not in data
     assert crc32c(data) == 0xD7C18A36, "as written before there were columns"
     assert parse_manifest(data, "m").to_bytes() == data
+
+
+def test_format_1_has_all_files_beside_each_other() -> None:
+    manifest = example({LABEL: FileInfo(140, 7)}, version=1)
+    again = parse_manifest(manifest.to_bytes(), "m")
+    assert again == manifest != example({LABEL: FileInfo(140, 7)})
+    assert sorted(again.files()) == [
+        "a.txt",
+        "train-00000-of-00002.tfindex",
+        "train-00000-of-00002.tfrecord",
+        "train-00001-of-00002.tfindex",
+        "train-00001-of-00002.tfrecord",
+        "train.image.class.label.npy",
+    ]
 
 
 @pytest.mark.promise(25)
@@ -81,19 +103,19 @@ def test_a_newer_format_is_named() -> None:
     content = json.loads(example().to_bytes())
     assert signed(dict(content)) == example().to_bytes()
     content["format_version"] += 1
-    with pytest.raises(IntegrityError, match="format version 2, this release reads 1; install a newer") as caught:
+    with pytest.raises(IntegrityError, match="format version 3, this release reads 2; install a newer") as caught:
         parse_manifest(signed(content), "m")
     assert caught.value.exit_code == 4
     content["what"] = {"is": "not known yet"}
     del content["splits"]
-    with pytest.raises(IntegrityError, match="format version 2, this release reads 1; install a newer"):
+    with pytest.raises(IntegrityError, match="format version 3, this release reads 2; install a newer"):
         parse_manifest(signed(content), "m")
 
 
 @pytest.mark.promise(25)
 def test_a_changed_version_is_damage_not_a_newer_format() -> None:
     data = example().to_bytes()
-    changed = data.replace(b'"format_version": 1', b'"format_version": 3')
+    changed = data.replace(b'"format_version": 2', b'"format_version": 3')
     assert changed != data
     with pytest.raises(IntegrityError, match="changed since it was written") as caught:
         parse_manifest(changed, "m")

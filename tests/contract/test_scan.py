@@ -14,6 +14,7 @@ from shardfeed.formats.tfrecord import scan
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, frame, mask
 from shardfeed.formats.tfrecord.scan import header_offsets, pieces, walk_records, whole_records
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.local_reading import LOCAL
 
 from damages import damage
 
@@ -75,14 +76,17 @@ def test_an_undamaged_file_of_each_kind(tmp_path: Path, seed: int) -> None:
     path.write_bytes(b"".join(map(frame, payloads)))
     assert found(path) == payloads
     assert [piece.payload for piece in whole_records(str(path))] == payloads
-    assert [walked.payload for walked in walk_records(str(path), None, len(payloads))] == payloads
+    assert [walked.payload for walked in walk_records(LOCAL.open(str(path)), None, len(payloads))] == payloads
     path.write_bytes(b"")
     assert found(path) == [] == list(whole_records(str(path)))
 
 
 def walked(path: Path, starts: list[int] | None, count: int) -> list[bytes | str]:
     """Each record's payload, or what is wrong with it."""
-    return [error.problem if error else payload for payload, _, _, error in walk_records(str(path), starts, count)]
+    return [
+        error.problem if error else payload
+        for payload, _, _, error in walk_records(LOCAL.open(str(path)), starts, count)
+    ]
 
 
 def test_a_walk_goes_on_behind_an_empty_record_that_is_damaged(tmp_path: Path) -> None:

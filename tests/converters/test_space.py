@@ -74,7 +74,7 @@ def test_the_forecast_of_shards_and_indexes(
     forecast = planned(source, **options).forecast
     assert forecast.size is not None
     convert(source, tmp_path / "out", image=ImageOptions(**options), workers=2)
-    stored = sum(path.stat().st_size for path in (tmp_path / "out").glob("train-*"))
+    stored = sum(path.stat().st_size for path in (tmp_path / "out").rglob("train-*"))
     assert abs(forecast.size / stored - 1) < within
     assert forecast.exact == ("size" in options)
     assert not forecast.exact or forecast.size <= stored

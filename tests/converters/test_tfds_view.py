@@ -87,12 +87,12 @@ def test_tfds_reads_raw_pixels(flowers_folder: Path, tmp_path: Path, size: tuple
 
 # In a process of its own: the package brings a second tensorflow.Example proto, which TensorFlow's refuses.
 TFRECORD = """
-import json, sys
+import json, os, sys
 from tfrecord.reader import tfrecord_loader
 
 rows = []
 for path in json.loads(sys.argv[1]):
-    index = path.replace(".tfrecord", ".tfindex")
+    index = os.path.join(os.path.dirname(path), "index", os.path.basename(path)[:-9] + ".tfindex")
     for half in (0, 1):
         description = {"image/filename": "byte", "image/class/label": "int"}
         for row in tfrecord_loader(path, index, description, shard=(half, 2)):
@@ -112,7 +112,7 @@ def test_the_tfrecord_package_with_our_index(flowers: Dataset) -> None:
 
 
 DALI = """
-import json, sys
+import json, os, sys
 from nvidia.dali import fn, pipeline_def, tfrecord as tfr, types
 
 @pipeline_def(batch_size=1, num_threads=1, device_id=None)
@@ -127,7 +127,7 @@ def read(paths, indexes):
     return image, row["image/filename"], row["image/class/label"]
 
 paths = json.loads(sys.argv[1])
-pipe = read(paths, [p.replace(".tfrecord", ".tfindex") for p in paths])
+pipe = read(paths, [os.path.join(os.path.dirname(p), "index", os.path.basename(p)[:-9] + ".tfindex") for p in paths])
 pipe.build()
 count = pipe.epoch_size("reader")
 rows = []

@@ -24,7 +24,7 @@ from shardfeed.formats.tfrecord.example import encode
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame, mask
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo
-from shardfeed.naming import shard_stem
+from shardfeed.naming import index_file, shard_file
 from shardfeed.readers import Split, verify
 from shardfeed.readers.tensorflow.stream import serialized_records
 from shardfeed.schema import Feature, Schema
@@ -49,7 +49,8 @@ class Damaged:
         return [np.cumsum([0, *(len(p) + FRAME_BYTES for p in shard)]).tolist() for shard in self.payloads]
 
     def name(self, shard: int, suffix: str = "tfrecord") -> str:
-        return f"{shard_stem('train', shard, len(self.payloads))}.{suffix}"
+        named = shard_file if suffix == "tfrecord" else index_file
+        return named("train", shard, len(self.payloads))
 
     def path(self, shard: int, suffix: str = "tfrecord") -> Path:
         return self.directory / self.name(shard, suffix)
@@ -64,7 +65,7 @@ def example(rng: random.Random, size: int) -> bytes:
 
 def write_dataset(directory: Path, payloads: list[list[bytes]]) -> Damaged:
     """The files that `convert` would write for records with these payloads, without images."""
-    directory.mkdir()
+    (directory / "index").mkdir(parents=True)
     made = Damaged(directory, payloads)
     shards = []
     for number, shard in enumerate(payloads):
@@ -385,7 +386,7 @@ def sixteen(tmp_path: Path) -> Damaged:
 def test_missing_extra_stale_and_swapped_shards_are_all_listed(sixteen: Damaged, tmp_path: Path) -> None:
     rng = random.Random(2)
     old = write_dataset(tmp_path / "old", [[example(rng, 50)] for _ in range(8)])
-    stale = {path.name for path in old.directory.iterdir()} - {"manifest.json"}
+    stale = {str(path.relative_to(old.directory)) for path in old.directory.rglob("*.tf*")}
     for name in stale:
         shutil.copy(old.directory / name, sixteen.directory / name)
     missing = {sixteen.name(3), sixteen.name(4, "tfindex")}
@@ -447,7 +448,7 @@ def test_swapped_shards_of_equal_size(tmp_path: Path, with_index: bool) -> None:
 def test_every_bit_of_an_index_is_checked(dataset: Damaged) -> None:
     path = dataset.path(0, "tfindex")
     for _ in flips(path, range(path.stat().st_size * 8)):
-        assert places(dataset.directory) == [(path.name, None, None)]
+        assert places(dataset.directory) == [(dataset.name(0, "tfindex"), None, None)]
         with pytest.raises(IntegrityError, match=f"{path.name}: the index is not the one that was written"):
             dataset.open().payload(0)
 
@@ -458,7 +459,7 @@ def test_a_cut_stale_or_foreign_index_is_refused(dataset: Damaged) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        assert places(dataset.directory) == [(path.name, None, None)]
+        assert places(dataset.directory) == [(dataset.name(0, "tfindex"), None, None)]
         with pytest.raises(IntegrityError, match=f"{path.name} has {length} bytes, expected {len(whole)}"):
             dataset.open()
     path.write_bytes(whole)
@@ -466,7 +467,7 @@ def test_a_cut_stale_or_foreign_index_is_refused(dataset: Damaged) -> None:
     records = [len(payload) + FRAME_BYTES for payload in dataset.payloads[0]]
     for sizes in ([records[1], records[0], *records[2:]], [*records[:4], records[5], records[4], *records[6:]]):
         edit(path, lambda _, sizes=sizes: Index.from_sizes(sizes).to_bytes())
-        assert path.name in {file for file, *_ in places(dataset.directory)}
+        assert dataset.name(0, "tfindex") in {file for file, *_ in places(dataset.directory)}
         with pytest.raises(IntegrityError, match=path.name):
             dataset.open().payload(0)
 

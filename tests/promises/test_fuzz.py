@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.column import check_labels, encode_column, parse_column
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt, with_checksum
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.labels.label_file import LabelFile
@@ -30,7 +31,6 @@ from shardfeed.formats.tfrecord.example import decode, encode
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES, frame, mask, unframe
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import pieces
-from shardfeed.label_column import column_header, label_bytes, parse_column
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
@@ -188,6 +188,7 @@ VALUES: list[dict[str, Value]] = [
 ]
 PAYLOADS = [encode(FEATURES, values) for values in VALUES]
 SCHEMA = Schema(FEATURES, {LABEL: ("cat", "dog")})
+LABELS = np.dtype("<i4")
 WEIRD: list[Any] = [
     *(None, True, False, "", "x", "../x", "a/b", "a\0b", "\ud800", "é\u2028", "-0000001", "100000000", "manifest.json"),
     *NUMBERS,
@@ -197,21 +198,21 @@ WEIRD: list[Any] = [
 
 def whole_dataset(directory: Path) -> tuple[Path, Manifest]:
     """Three records in one shard, with all their files; the shard's path and the manifest."""
-    directory.mkdir()
+    (directory / "index").mkdir(parents=True)
     data = b"".join(map(frame, PAYLOADS))
     index = Index.from_sizes([len(payload) + FRAME_BYTES for payload in PAYLOADS]).to_bytes()
-    column = column_header(len(PAYLOADS)) + label_bytes([0, 1, 0])
+    column = encode_column([0, 1, 0], LABELS)
     files = {
         "train-00000-of-00001.tfrecord": data,
-        "train-00000-of-00001.tfindex": index,
-        "train.image.class.label.npy": column,
+        "index/train-00000-of-00001.tfindex": index,
+        "index/train.image.class.label.npy": column,
         "notes.txt": b"hello\n",
     }
     for name, content in files.items():
         (directory / name).write_bytes(content)
     info = {name: FileInfo(len(content), crc32c(content)) for name, content in files.items()}
-    shard = ShardInfo(len(PAYLOADS), *(info[f"train-00000-of-00001.{suffix}"] for suffix in ("tfrecord", "tfindex")))
-    columns = {LABEL: info["train.image.class.label.npy"]}
+    shard = ShardInfo(len(PAYLOADS), *(info[name] for name in list(files)[:2]))
+    columns = {LABEL: info["index/train.image.class.label.npy"]}
     split = SplitInfo("train", (shard,), {LABEL: (2, 1)}, {}, columns)
     sidecars = {"notes.txt": info["notes.txt"]}
     options = {"seed": 0, "split": {"train": 1.0}}
@@ -345,7 +346,7 @@ def sign_manifest(content: dict[str, Any]) -> bytes:
 def use_manifest(manifest: Manifest) -> None:
     """What opening a dataset does with a manifest, but for looking at its files."""
     for name in manifest.files():
-        assert os.path.basename(name) == name
+        assert os.path.basename(name) == name.removeprefix("index/")
         assert name not in ("", ".", "..", MANIFEST)
         os.fsencode(name)
     dataset = Dataset("d", manifest)
@@ -383,7 +384,15 @@ def a_receipt() -> Receipt:
     info = ShardInfo(4, FileInfo(100, 1), FileInfo(20, 2))
     noted = (Noted(b"a\xff", "E_X", "why"),)
     return Receipt(
-        "train", 3, info, {LABEL: (1, 0, 3)}, {"jpeg": 4}, {LABEL: label_bytes([2, 0, 2, 2])}, noted, noted, ()
+        "train",
+        3,
+        info,
+        {LABEL: (1, 0, 3)},
+        {"jpeg": 4},
+        {LABEL: encode_column([2, 0, 2, 2], LABELS)},
+        noted,
+        noted,
+        (),
     )
 
 
@@ -415,7 +424,7 @@ def signed_receipt(scratch: Path) -> Target:
         return found is not None
 
     def sign(content: dict[str, Any]) -> bytes:
-        return with_checksum(json.dumps(content, sort_keys=True).encode())
+        return with_checksum(json.dumps(content, sort_keys=True).encode()) + a_receipt().columns[LABEL]
 
     return Target([whole], check, forge=tree_forger(json.loads(whole.splitlines()[0]), sign), share=1.0)
 
@@ -433,10 +442,11 @@ def example(scratch: Path) -> Target:
 
 def label_column(scratch: Path) -> Target:
     labels = [0, 4, 2, 2, 1]
-    whole = column_header(len(labels)) + label_bytes(labels)
+    whole = encode_column(labels, LABELS)
 
     def check(data: bytes) -> bool:
-        found = parse_column(data, len(labels), 5, "c")
+        found = parse_column(data, len(labels), LABELS, "c")
+        check_labels(found, 5, "c")
         assert found.tolist() == np.load(io.BytesIO(data), allow_pickle=False).tolist()
         assert all(0 <= label < 5 for label in found.tolist())
         return True
@@ -446,6 +456,26 @@ def label_column(scratch: Path) -> Target:
         while made == whole:
             at = rng.randrange(128, len(whole))
             made = whole[:at] + bytes([rng.choice([0, 1, 2, 4, 5, 127, 128, 255])]) + whole[at + 1 :]
+        return made
+
+    return Target([whole], check, BINARY, forge)
+
+
+def bytes_column(scratch: Path) -> Target:
+    values = [b"a.jpg", b"", b"\0\0", bytes(40)]
+    dtype = np.dtype("O")
+    whole = encode_column(values, dtype)
+
+    def check(data: bytes) -> bool:
+        found = parse_column(data, len(values), dtype, "c")
+        assert b"".join(found.tolist()) == data[-sum(map(len, found)) :]
+        return True
+
+    def forge(rng: random.Random) -> bytes:
+        made = whole
+        while made == whole:
+            at = rng.randrange(128, 128 + 8 * len(values))
+            made = whole[:at] + bytes([rng.choice([0, 1, 2, 5, 127, 128, 255])]) + whole[at + 1 :]
         return made
 
     return Target([whole], check, BINARY, forge)
@@ -493,6 +523,7 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "signed_receipt": signed_receipt,
     "example": example,
     "label_column": label_column,
+    "bytes_column": bytes_column,
     **{f"label_file_{name}": label_file(name) for name in LABEL_FILES},
 }
 # Mutants of a quick run where one takes long.

@@ -12,7 +12,7 @@ import pytest
 
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
-from shardfeed.storage.local import file_checksum
+from shardfeed.storage.local_reading import file_checksum
 
 import disk_model
 import storage_ops
@@ -63,8 +63,8 @@ def check_receipts(at: Path, expected: dict[str, bytes]) -> int:
     for path in paths:
         receipt = load_receipt(str(path))
         assert receipt is not None, f"{path.name} is torn"
-        for suffix, info in ((".tfrecord", receipt.info.data), (".tfindex", receipt.info.index)):
-            file = staging / "dataset" / (path.stem + suffix)
+        for name, info in (("{}.tfrecord", receipt.info.data), ("index/{}.tfindex", receipt.info.index)):
+            file = staging / "dataset" / name.format(path.stem)
             assert file_checksum(str(file)) == (info.size, info.crc32c), f"{file.name} has a receipt and is not whole"
             assert file.read_bytes() == expected[file.name]
     return len(paths)
@@ -193,7 +193,7 @@ def test_an_fsync_less_is_found(forgotten: str, images: Path, place: Path) -> No
     before, operations = recorded(place, lambda: convert_here(images, place / "out"))
     kept = [o for o in operations if o.name != forgotten or "dataset" not in o.path]
     assert len(kept) < len(operations)
-    expected = {p.name: p.read_bytes() for p in (place / "out").iterdir()}
+    expected = {p.name: p.read_bytes() for p in (place / "out").rglob("*.tf*")}
     rng = random.Random(0)
     failed = 0
     for done in range(0, len(kept) + 1, 5):

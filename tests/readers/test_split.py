@@ -153,24 +153,24 @@ def test_a_flipped_bit_raises_at_its_record_only(copy: Path) -> None:
 
 
 @pytest.mark.promise(20, 23, 24)
-@pytest.mark.parametrize("suffix", ["tfrecord", "tfindex"])
-def test_open_lists_what_is_missing_cut_or_foreign(copy: Path, suffix: str) -> None:
-    (copy / f"train-00002-of-00004.{suffix}").unlink()
-    cut = copy / f"train-00003-of-00004.{suffix}"
+@pytest.mark.parametrize(("folder", "suffix"), [("", "tfrecord"), ("index/", "tfindex")])
+def test_open_lists_what_is_missing_cut_or_foreign(copy: Path, folder: str, suffix: str) -> None:
+    (copy / f"{folder}train-00002-of-00004.{suffix}").unlink()
+    cut = copy / f"{folder}train-00003-of-00004.{suffix}"
     cut.write_bytes(cut.read_bytes()[:-1])
-    shutil.copy(copy / f"train-00000-of-00004.{suffix}", copy / f"train-00000-of-00016.{suffix}")
+    shutil.copy(copy / f"{folder}train-00000-of-00004.{suffix}", copy / f"{folder}train-00000-of-00016.{suffix}")
     with pytest.raises(IntegrityError) as caught:
         shardfeed.open(copy)
     text = str(caught.value)
-    assert f"train-00002-of-00004.{suffix} is missing" in text
-    assert f"train-00003-of-00004.{suffix} has" in text
-    assert f"train-00000-of-00016.{suffix} is not part of it" in text
+    assert f"{folder}train-00002-of-00004.{suffix} is missing" in text
+    assert f"{folder}train-00003-of-00004.{suffix} has" in text
+    assert f"{folder}train-00000-of-00016.{suffix} is not part of it" in text
 
 
 @pytest.mark.promise(24)
 def test_a_foreign_index_is_refused(copy: Path) -> None:
     """Same size, other content."""
-    path = copy / "validation-00000-of-00002.tfindex"
+    path = copy / "index/validation-00000-of-00002.tfindex"
     data = path.read_bytes()
     last = data.splitlines()[-1].split()
     forged = data[: -len(last[1]) - 1] + (b"9" if last[1][:1] != b"9" else b"8") + last[1][1:] + b"\n"

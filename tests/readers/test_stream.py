@@ -215,7 +215,8 @@ def damage(split: Split, change: str) -> None:
     """Change the second shard of `split`."""
     path = Path(split.shard_slices()[1].path)
     data = path.read_bytes()
-    start, size = (int(n) for n in path.with_suffix(".tfindex").read_text().splitlines()[-1].split())
+    index = path.parent / "index" / path.with_suffix(".tfindex").name
+    start, size = (int(n) for n in index.read_text().splitlines()[-1].split())
     if change == "cut":
         changed = data[:start]  # between two records: TensorFlow alone takes it for a shorter shard
     elif change == "doubled":

@@ -15,6 +15,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Feature, Value
 from shardfeed.tools.commands.verify_command import check_image
 
 SHARD = "train-00001-of-00004.tfrecord"
+INDEX = "index/train-00001-of-00004.tfindex"
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def flip(offset: int) -> Callable[[bytes], bytes]:
 
 
 def starts(directory: Path) -> list[int]:
-    return [int(line.split()[0]) for line in (directory / SHARD.replace("record", "index")).read_text().splitlines()]
+    return [int(line.split()[0]) for line in (directory / INDEX).read_text().splitlines()]
 
 
 @pytest.mark.promise(19)
@@ -79,7 +80,9 @@ def flip_bit(data: bytes, bit: int) -> bytes:
         "dataset_info.json",
         "features.json",
         "image.class.label.labels.txt",
-        "validation.image.class.label.npy",
+        "index/validation.image.class.label.npy",
+        "index/validation.image.filename.npy",
+        INDEX,
     ],
 )
 def test_every_other_file_is_checked(copy: Path, kind: str) -> None:
@@ -124,12 +127,12 @@ def test_missing_extra_and_swapped_files(copy: Path) -> None:
 
 @pytest.mark.promise(19, 24)
 def test_damage_with_a_damaged_index(copy: Path) -> None:
-    index = copy / SHARD.replace("record", "index")
+    index = copy / INDEX
     offsets = starts(copy)
     change(index, flip(0))
     change(copy / SHARD, flip(offsets[2] + 40))
     found = [(d.file, d.record, d.offset) for d in verify(copy).damages]
-    assert (index.name, None, None) in found
+    assert (INDEX, None, None) in found
     assert (SHARD, 2, offsets[2]) in found, "the lengths lead to it without the index"
     change(copy / SHARD, flip(offsets[5]))
     found = [(d.file, d.record, d.offset) for d in verify(copy).damages]

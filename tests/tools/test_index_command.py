@@ -13,7 +13,7 @@ from shardfeed.readers import Dataset
 from shardfeed.schema import LABEL, Feature
 from shardfeed.tools.cli import main
 
-INDEX = "train-00001-of-00004.tfindex"
+INDEX = "index/train-00001-of-00004.tfindex"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_missing_index(copy: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_damage_that_an_index_does_not_mend(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (copy / INDEX).unlink()
-    shard = copy / INDEX.replace("index", "record")
+    shard = copy / "train-00001-of-00004.tfrecord"
     shard.write_bytes(shard.read_bytes()[:-5])
     assert main(["index", str(copy), "--rebuild"]) == 4
     assert "shardfeed salvage" in capsys.readouterr().err

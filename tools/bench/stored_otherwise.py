@@ -21,8 +21,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.pixels import encode_jpeg
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.formats.tfrecord.example import encode
-from shardfeed.formats.tfrecord.framing import frame
+from shardfeed.formats.native import NATIVE
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Value, image_features
 from shardfeed.storage.local import storage_error
@@ -180,6 +179,7 @@ def measure_variants(
 
 
 def _write(path: str, images: Sequence[StoredSample]) -> None:
+    encode = NATIVE.encoder(_FEATURES)
     try:
         with open(path, "wb") as file:
             for image in images:
@@ -189,7 +189,7 @@ def _write(path: str, images: Sequence[StoredSample]) -> None:
                     HEIGHT: image.height,
                     WIDTH: image.width,
                 }
-                file.write(frame(encode(_FEATURES, values)))
+                file.writelines(encode(values))
     except OSError as error:
         raise storage_error(path, "write", error) from error
 

@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from shardfeed.errors import IntegrityError
-from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype
@@ -57,7 +57,7 @@ def _check(directory: str) -> Callable[[bytes], object]:
     except IntegrityError:  # `verify` says it
         return check_image
     image = [features.get(key) for key in (ENCODED, FORMAT, HEIGHT, WIDTH)]
-    return check_image if all(feature is not None and not feature.ragged for feature in image) else decode
+    return check_image if all(feature is not None and not feature.ragged for feature in image) else NATIVE.decode
 
 
 def check_image(payload: bytes) -> None:
@@ -66,7 +66,7 @@ def check_image(payload: bytes) -> None:
     from shardfeed.converters.images.store import check_stored
     from shardfeed.converters.rejects import RejectedError
 
-    features = decode(payload)
+    features = NATIVE.decode(payload)
     encoded, kind = _only(features, ENCODED, "bytes"), _only(features, FORMAT, "bytes")
     height, width = _only(features, HEIGHT, "int64"), _only(features, WIDTH, "int64")
     try:

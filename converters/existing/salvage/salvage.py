@@ -12,22 +12,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from shardfeed.column import column_keys
 from shardfeed.converters.commit.finish import split_info, stage_manifest
 from shardfeed.converters.commit.output import check_new_output, new_dataset
-from shardfeed.converters.existing.record_schema import Features, nonconformity
+from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard, kept_json
 from shardfeed.converters.existing.salvage.search import look_for_survivors
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors
 from shardfeed.converters.existing.tally import ShardTally, shards_fingerprint, tfds_view
-from shardfeed.converters.shards.task import Receipt
+from shardfeed.converters.shards.receipts import receipt_path, save_receipt
+from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.formats.format import Fields
+from shardfeed.formats.native import NATIVE
 from shardfeed.formats.tfrecord.example import decode
 from shardfeed.formats.tfrecord.framing import unframe
 from shardfeed.formats.tfrecord.scan import Piece, pieces
-from shardfeed.manifest import FileInfo, Manifest
-from shardfeed.naming import INDEX_SUFFIX, RECORD_SUFFIX, REJECTED, SALVAGED, dataset_name, shard_stem
+from shardfeed.manifest import Manifest
+from shardfeed.naming import REJECTED, SALVAGED, dataset_name, shard_file
 from shardfeed.schema import FILENAME
-from shardfeed.storage.local import NewFile, storage_error, write_file
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import storage_error
 from shardfeed.version import __version__
 
 Progress = Callable[[int], object]
@@ -112,18 +117,18 @@ class _Taken:
         self._digests: set[bytes] = set()
         self.distinct = True
 
-    def has(self, split: str, payload: bytes, features: Features) -> bool:
+    def has(self, split: str, payload: bytes, features: Fields) -> bool:
         """Whether a record is there already."""
         return not self._repeating and self._digest(split, payload, features) in self._digests
 
-    def add(self, split: str, payload: bytes, features: Features) -> None:
+    def add(self, split: str, payload: bytes, features: Fields) -> None:
         """A record that was written."""
         if self._needed and not self._repeating:
             digest = self._digest(split, payload, features)
             self.distinct &= digest not in self._digests
             self._digests.add(digest)
 
-    def _digest(self, split: str, payload: bytes, features: Features) -> bytes:
+    def _digest(self, split: str, payload: bytes, features: Fields) -> bytes:
         kind, values = features.get(FILENAME, (None, ())) if self._named else (None, ())
         if kind == "bytes" and len(values) == 1:
             return hashlib.blake2b(values[0], digest_size=16, person=b"name").digest()
@@ -140,11 +145,15 @@ class _Copy(NamedTuple):
 
 def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, taken: _Taken, progress: Progress) -> _Copy:
     """Write one shard and its index. Raises IntegrityError where a whole one is no longer what it was."""
-    name = shard_stem(shard.split, shard.number, shard.count)
-    tally = ShardTally(survivors.schema.class_names)
+    name = shard_file(shard.split, shard.number, shard.count)
+    schema = survivors.schema
+    tally = ShardTally(
+        schema.class_names, [key for key in column_keys(shard.split, schema) if key not in schema.class_names]
+    )
     doubled = refused = broken = 0
     reasons: list[str] = []
-    with NewFile(os.path.join(building, name + RECORD_SUFFIX), sync_directory=False) as file:
+    paths = shard_paths(building, shard.split, shard.number, shard.count)
+    with NATIVE.sink(*paths, schema.features) as sink:
         for piece in _pieces(shard.path):
             progress(piece.end - piece.start)
             if piece.framed is None:
@@ -155,7 +164,7 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
                 # Again, although it was checked when it was found: a disk that fails may give other bytes now.
                 payload = unframe(piece.framed, name)
                 features = decode(payload)
-                problem = nonconformity(features, survivors.schema)
+                problem = nonconformity(features, schema)
             except IntegrityError as error:
                 problem = error.problem
             if problem:
@@ -164,18 +173,17 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
             elif not shard.whole and taken.has(shard.split, payload, features):
                 doubled += 1
             else:
-                file.write([piece.framed])
+                sink.append([piece.framed])
                 tally.add(features, len(piece.framed))
                 taken.add(shard.split, payload, features)
-    index = FileInfo(*write_file(os.path.join(building, name + INDEX_SUFFIX), tally.index()))
-    data = FileInfo(file.size, file.crc32c)
+    data = sink.info.data
     if shard.whole and data != shard.written and FileInfo.of_file(shard.path or "") != shard.written:
         raise IntegrityError(shard.path, "changed while it was read", "run again when nothing writes to it")
     damage = None
     if not shard.whole or refused:
         problem = "whole, but not all of its records are of the schema" if shard.whole else "damaged"
         damage = SalvagedShard(
-            name=name + RECORD_SUFFIX,
+            name=name,
             problem=problem if shard.path else "missing",
             expected=shard.records,
             recovered=len(tally.sizes),
@@ -184,7 +192,10 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
             reasons=tuple(reasons),
             lost_bytes=max(0, shard.written.size - data.size) if shard.written else broken,
         )
-    return _Copy(tally.receipt(shard.split, shard.number, survivors.schema, data, index), tally, damage)
+    # Its columns wait in a file, which goes when the manifest is written.
+    waiting = receipt_path(building, shard.split, shard.number, shard.count)
+    receipt = save_receipt(waiting, tally.receipt(shard.split, shard.number, schema, sink.info))
+    return _Copy(receipt, tally, damage)
 
 
 def _pieces(path: str | None) -> Iterator[Piece]:

@@ -7,8 +7,10 @@ from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Surv
 from shardfeed.converters.existing.salvage.unlisted import unlisted_survivors
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.manifest import FileInfo, Manifest, parse_manifest
-from shardfeed.naming import MANIFEST, RECORD_SUFFIX, TFDS_FILES, label_names_file
+from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
 from shardfeed.storage.local import storage_error
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import sizes_by_name
 
 
 def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Survivors:
@@ -18,7 +20,7 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
     UsageError where there is no such file, NewerFormatError, StorageError.
     """
     try:
-        present = set(os.listdir(directory))
+        present = set(sizes_by_name(LOCAL, directory, [INDEX_DIRECTORY]))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(directory, "no such directory", "give the directory of a dataset") from None
     except OSError as error:
@@ -40,11 +42,11 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
 def _listed(directory: str, manifest: Manifest, present: set[str], progress: Callable[[int], object]) -> Survivors:
     """A shard's file is the one that holds its bytes, whatever its name; else the one of its name."""
     expected = manifest.files()
-    sizes = {info.size for name, info in expected.items() if name.endswith(RECORD_SUFFIX)}
+    sizes = {info.size for name, info in expected.items() if is_shard(name)}
     by_content: dict[FileInfo, list[str]] = {}
     for name in sorted(present):
         path = os.path.join(directory, name)
-        if name.endswith(RECORD_SUFFIX) and os.path.isfile(path) and os.path.getsize(path) in sizes:
+        if is_shard(name) and os.path.isfile(path) and os.path.getsize(path) in sizes:
             info = FileInfo.of_file(path)
             by_content.setdefault(info, []).append(name)
             progress(info.size)
@@ -52,7 +54,7 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
     used: set[str] = set()
     for split in manifest.splits.values():
         for number, info in enumerate(split.shards):
-            name = split.stem(number) + RECORD_SUFFIX
+            name = split.shard_file(number)
             same = by_content.get(info.data, [])
             file = name if name in same or not same else same[0]
             if file != name:

@@ -18,14 +18,12 @@ from collections.abc import Container, Iterator, Mapping
 import numpy as np
 
 from shardfeed.errors import IntegrityError
+from shardfeed.formats.format import Decoded
 from shardfeed.schema import Dtype, Feature, Value
 
 _BYTES, _FLOAT, _INT64 = b"\x0a", b"\x12", b"\x1a"  # the tags of the three kinds in Feature
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5  # wire types
 _LARGE = 4096  # bytes from which a value stays a buffer of its own, not copied into its neighbours
-
-Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array
-
 
 _ONE_BYTE = [bytes((n,)) for n in range(0x80)]  # most lengths and labels
 _SMALL = b"\x0a%c%b\x12%c%c%c\x0a%c%b"  # the map entry of one value, while every length fits in seven bits

@@ -4,6 +4,7 @@ One line a record, `"<offset> <size>\n"`, both in bytes from the shard's start, 
 the format of NVIDIA DALI's `tfrecord2idx` and of the `tfrecord` package, so both read our shards by it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES
 
+LEAST_LINE_BYTES = 5  # "0 16\n"
 _REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 
 
@@ -24,7 +26,7 @@ class Index:
         return len(self.offsets) - 1
 
     @classmethod
-    def from_sizes(cls, sizes: list[int] | np.ndarray) -> "Index":
+    def from_sizes(cls, sizes: Sequence[int] | np.ndarray) -> "Index":
         """From the framed size of each record, in bytes, in order."""
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(np.asarray(sizes, np.int64), out=offsets[1:])
@@ -50,7 +52,7 @@ class Index:
             raise IntegrityError(place, f"got {numbers.size} numbers, expected pairs of offset and size", _REMEDY)
         index = cls.from_sizes(numbers[1::2])
         # A sum past 2^63 wraps around to less than 0: offsets that never fall have not.
-        too_short = (numbers[1::2] < FRAME_BYTES).any() or (np.diff(index.offsets) < 0).any()
+        too_short = (numbers[1::2] < FRAME_BYTES).any() or (index.offsets[1:] < index.offsets[:-1]).any()
         if too_short or (index.offsets[:-1] != numbers[::2]).any():
             raise IntegrityError(place, "the records do not follow each other without gaps", _REMEDY)
         if index.to_bytes() != data:

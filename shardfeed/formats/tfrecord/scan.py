@@ -13,23 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from shardfeed.errors import RecordError
+from shardfeed.formats.format import Walked
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, mask, payload_length, unframe
 from shardfeed.storage.checksum import crc32c, extend_crc32c
+from shardfeed.storage.storage import OpenFile
 
 _WINDOW = 1 << 20  # bytes read at once
 _SEARCHED = 1 << 18  # bytes searched at once: where all are zero, each offset takes 50 bytes of memory
 _LENGTH_BYTES = 8
 _MOST_VAIN = 8  # times the file's size
 _REMEDY = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
-
-
-class Walked(NamedTuple):
-    """A record met on the way: `payload` is b"" where `error` says what is wrong with it; `offset` in bytes."""
-
-    payload: bytes
-    record: int
-    offset: int
-    error: RecordError | None
 
 
 class Piece(NamedTuple):
@@ -45,34 +38,30 @@ class Piece(NamedTuple):
         return self.framed[HEADER_BYTES:-FOOTER_BYTES] if self.framed else b""
 
 
-def walk_records(path: str, starts: list[int] | None, count: int) -> Iterator[Walked]:
+def walk_records(file: OpenFile, starts: list[int] | None, count: int) -> Iterator[Walked]:
     """`count` records by their offsets `starts`; without those as far as the lengths lead.
 
     Damage is given, not raised. Without `starts` the walk ends at a damaged length. Raises OSError.
     """
-    size = os.path.getsize(path)
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        offset = 0
-        for record in range(count):
-            offset = starts[record] if starts is not None else offset
-            place = f"{path}, record {record}, offset {offset}"
-            length = None
-            try:
-                if offset >= size:
-                    raise RecordError(place, "behind the end of the file")
-                end = size if starts is None or record + 1 == count else min(size, starts[record + 1])
-                room = end - offset - HEADER_BYTES  # no more is made room for, whatever the length says
-                length = payload_length(os.pread(fd, HEADER_BYTES, offset), room, place)
-                framed = os.pread(fd, HEADER_BYTES + length + FOOTER_BYTES, offset)
-                yield Walked(unframe(framed, place), record, offset, None)
-            except RecordError as error:
-                yield Walked(b"", record, offset, error)
-                if starts is None and length is None:
-                    return  # its length is damaged: without an index nothing says where the next one starts
-            offset += FRAME_BYTES + (length or 0)
-    finally:
-        os.close(fd)
+    size = file.size
+    offset = 0
+    for record in range(count):
+        offset = starts[record] if starts is not None else offset
+        place = f"{file.path}, record {record}, offset {offset}"
+        length = None
+        try:
+            if offset >= size:
+                raise RecordError(place, "behind the end of the file")
+            end = size if starts is None or record + 1 == count else min(size, starts[record + 1])
+            room = end - offset - HEADER_BYTES  # no more is made room for, whatever the length says
+            length = payload_length(file.read(offset, HEADER_BYTES), room, place)
+            framed = file.read(offset, HEADER_BYTES + length + FOOTER_BYTES)
+            yield Walked(unframe(framed, place), record, offset, None)
+        except RecordError as error:
+            yield Walked(b"", record, offset, error)
+            if starts is None and length is None:
+                return  # its length is damaged: without an index nothing says where the next one starts
+        offset += FRAME_BYTES + (length or 0)
 
 
 def whole_records(path: str) -> Iterator[Piece]:

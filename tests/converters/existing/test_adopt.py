@@ -177,8 +177,13 @@ def test_beside_where_the_names_are_ours(tmp_path: Path) -> None:
     assert shardfeed.open(home)["train"].column(LABEL).tolist() == [0, 1, 2, 3] * 2
     (home / "manifest.json").unlink()
     (home / "folder").mkdir()
-    with pytest.raises(UsageError, match="folder, which is no file"):
+    with pytest.raises(UsageError, match="folder, which no dataset has"):
         adopt(survey(home))
+    (home / "folder").rmdir()
+    (home / "index" / "mine.npy").write_bytes(b"1")
+    with pytest.raises(UsageError, match=r"index/mine\.npy, which no dataset has"):
+        adopt(survey(home))
+    assert (home / "index" / "mine.npy").exists()
 
 
 def test_not_beside_where_they_are_not(garden: Path, tmp_path: Path) -> None:
@@ -275,7 +280,7 @@ import os, signal, sys
 name, directory = sys.argv[1:]
 rename = os.rename
 def killed(source, target):
-    if os.path.basename(target) == name:
+    if os.path.relpath(target, directory) == name:
         os.kill(os.getpid(), signal.SIGKILL)
     rename(source, target)
 os.rename = killed
@@ -290,8 +295,8 @@ adopt(survey(directory))
         "manifest.json",
         "dataset_info.json",
         "features.json",
-        "train-00001-of-00002.tfindex",
-        "train.image.class.label.npy",
+        "index/train-00001-of-00002.tfindex",
+        "index/train.image.class.label.npy",
     ],
 )
 def test_killed_while_it_writes_beside_the_files(tmp_path: Path, name: str) -> None:

@@ -12,9 +12,9 @@ from shardfeed.converters import ImageFolder, ImageOptions, convert, rebuild
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.readers import Dataset, verify
 
-INDEX = "train-00001-of-00004.tfindex"
-SHARD = INDEX.replace("index", "record")
-COLUMN = "validation.image.class.label.npy"
+INDEX = "index/train-00001-of-00004.tfindex"
+SHARD = "train-00001-of-00004.tfrecord"
+COLUMN = "index/validation.image.class.label.npy"
 VIEW = ("dataset_info.json", "features.json", "image.class.label.labels.txt")
 
 
@@ -24,11 +24,11 @@ def copy(flowers: Dataset, tmp_path: Path) -> Path:
 
 
 def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
-    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
+    return {name: (data, (directory / name).stat().st_mtime_ns) for name, data in content(directory).items()}
 
 
 def content(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_nothing_to_do_changes_nothing(copy: Path) -> None:
@@ -43,7 +43,7 @@ def test_nothing_to_do_changes_nothing(copy: Path) -> None:
 def test_every_file_made_of_shards_comes_back(copy: Path, flowers: Dataset, damage: str) -> None:
     whole = content(copy)
     names = [name for name in whole if not name.endswith(".tfrecord") and name != "manifest.json"]
-    assert len(names) == 6 + 2 + 3
+    assert len(names) == 6 + 2 * 8 + 3
     for number, name in enumerate(names):
         path = copy / name
         if damage == "removed":
@@ -68,15 +68,15 @@ def test_every_file_made_of_shards_comes_back(copy: Path, flowers: Dataset, dama
 @pytest.mark.promise(24)
 def test_every_bit_of_an_index(copy: Path) -> None:
     """Each flip is found by the reader, who names the command that then gives the same bytes."""
-    path = copy / "validation-00001-of-00002.tfindex"
+    path = copy / "index/validation-00001-of-00002.tfindex"
     whole = path.read_bytes()
     shards = shardfeed.open(copy)["validation"].shards
     for bit in range(len(whole) * 8):
         path.write_bytes(whole[: bit // 8] + bytes([whole[bit // 8] ^ 1 << bit % 8]) + whole[bit // 8 + 1 :])
         with pytest.raises(IntegrityError, match="shardfeed index DIR --rebuild"):
-            shards.index(1)
+            shards.view(1)
         if bit % 397 == 0:
-            assert set(rebuild(copy).files) == {path.name}
+            assert set(rebuild(copy).files) == {str(path.relative_to(copy))}
             assert path.read_bytes() == whole
 
 

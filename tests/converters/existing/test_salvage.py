@@ -26,8 +26,8 @@ from damages import damage
 from trees import tree
 
 SHARD = "train-00001-of-00004.tfrecord"
-INDEX = SHARD.replace("record", "index")
-COLUMN = "train.image.class.label.npy"
+INDEX = "index/train-00001-of-00004.tfindex"
+COLUMN = "index/train.image.class.label.npy"
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ def one_trial(whole: dict[str, list[bytes]], original: Path, work: Path, rng: ra
         if rng.random() < 0.3:
             data += frame(rng.choice(whole[rng.choice(shards)]))
         path.write_bytes(data)
-        index = damaged / name.replace("record", "index")
+        index = damaged / "index" / name.replace("record", "index")
         if rng.random() < 0.3:
             index.write_bytes(damage(index.read_bytes(), rng, 1))
         elif rng.random() < 0.2:

@@ -44,6 +44,8 @@ from shardfeed.readers import Dataset, Split, verify
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH
 from shardfeed.storage.local import Lock
 
+from trees import tree
+
 Batches = list[tuple[np.ndarray, ...]]
 NEITHER = {ENCODED, FORMAT}  # what decoding changes in a record
 
@@ -389,13 +391,13 @@ def test_a_damaged_cache_is_made_again(train: Split, tmp_path: Path, damage: str
     (name,) = caches(tmp_path)
     directory = tmp_path / name
     shard, manifest = directory / "train-00001-of-00004.tfrecord", directory / "manifest.json"
-    whole = {path.name: path.read_bytes() for path in directory.iterdir()}
+    whole = tree(directory)
     if damage == "cut":
         os.truncate(shard, shard.stat().st_size - 1)
     elif damage == "missing":
         shard.unlink()
     elif damage == "index":
-        (directory / "train-00002-of-00004.tfindex").write_bytes(b"")
+        (directory / "index/train-00002-of-00004.tfindex").write_bytes(b"")
     elif damage == "manifest":
         text = manifest.read_text()
         manifest.write_text(text.replace('"records": ', '"records":  ', 1))
@@ -413,7 +415,7 @@ def test_a_damaged_cache_is_made_again(train: Split, tmp_path: Path, damage: str
     with pytest.warns(RuntimeWarning, match=rf"the cache .*{name} is damaged: .*; it is made again"):
         ours = cached(train, tmp_path)
     assert caches(tmp_path) == [name]
-    assert {path.name: path.read_bytes() for path in directory.iterdir()} == whole
+    assert tree(directory) == whole
     assert list(ours[:5]) == list(train[:5])
 
 
@@ -458,7 +460,7 @@ def test_a_changed_shard_is_not_copied(source: Path, tmp_path: Path) -> None:
     """Each record sound, and its CRC right, but not the shard that the manifest names."""
     one, two = source / "train-00000-of-00004.tfrecord", source / "train-00001-of-00004.tfrecord"
     split = shardfeed.open(source)["train"]
-    lines = (source / "train-00000-of-00004.tfindex").read_text().splitlines()
+    lines = (source / "index/train-00000-of-00004.tfindex").read_text().splitlines()
     spans = [tuple(map(int, line.split())) for line in lines]
     sizes = [size for _, size in spans]
     i, j = next((i, j) for i in range(len(sizes)) for j in range(i) if sizes[i] == sizes[j])

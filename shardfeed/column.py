@@ -1,0 +1,132 @@
+r"""A column: the value of one scalar feature in every record of a split, as a plain NumPy file.
+
+    index/train.image.height.npy          one array [records] in stored order: '<i4' for a label, '<i8' for another
+                                          int64, '<f4' for a float32
+    index/train.image.filename.npy        bytes: two arrays, one behind the other. '<i8' [records]: where each value
+                                          ends, and '|u1': all values, joined
+
+Each array is NumPy format 1.0 in C order, with a header that is always 128 bytes long. `np.load(path, mmap_mode="r")`
+reads the numbers; of bytes, `np.load(file)` on an open file gives first the ends and then the values. We neither write
+nor read them with NumPy: what is written depends on the values alone, not on NumPy's release, and a header is compared
+with the only one that can be right, so that nothing is ever unpickled.
+
+Source: numpy/lib/format.py, "Format Version 1.0".
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError
+from shardfeed.naming import column_file
+from shardfeed.schema import ENCODED, Schema
+
+HEADER_BYTES = 128  # room for any number of records, so that the values start at one place, aligned to 64 bytes
+_PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, HEADER_BYTES - 10)
+_ENDS, _BLOB = np.dtype("<i8"), np.dtype("|u1")
+_NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
+_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
+
+
+def column_keys(split: str, schema: Schema) -> list[str]:
+    """The features of `schema` that a split has a column of, sorted: all with one value a record but the image itself.
+
+    Those have none whose file names are equal (`image/a.b` and `image/a/b`) or too long for a file system: a column
+    saves reading the records, but says nothing that they do not.
+    """
+    keys = [key for key, feature in schema.features.items() if not feature.ragged and key != ENCODED]
+    names = Counter(column_file(split, key) for key in keys)
+    return sorted(
+        key for key in keys if names[name := column_file(split, key)] == 1 and len(name.encode()) <= _NAME_BYTES
+    )
+
+
+def column_dtype(schema: Schema, key: str) -> np.dtype:
+    """How the values of a scalar feature stand in its column; `object` stands for bytes."""
+    if key in schema.class_names:
+        return np.dtype("<i4")
+    return np.dtype({"int64": "<i8", "float32": "<f4", "bytes": "O"}[schema.features[key].dtype])
+
+
+def encode_column(values: Sequence[Any] | np.ndarray, dtype: np.dtype) -> bytes:
+    """The column of these values: of a split, or of a shard, which `join_columns` takes."""
+    if not dtype.hasobject:
+        return _header(len(values), dtype) + np.asarray(values, dtype).tobytes()
+    ends = np.fromiter(accumulate(map(len, values)), _ENDS, len(values))
+    blob = b"".join(values)
+    return b"".join([_header(len(values), _ENDS), ends.tobytes(), _header(len(blob), _BLOB), blob])
+
+
+def join_columns(pieces: Callable[[], Iterable[bytes]], records: Sequence[int], dtype: np.dtype) -> Iterator[bytes]:
+    """The bytes of the column of a split, from those of its shards, which have `records[i]` records each.
+
+    `pieces` gives those, in order; of bytes it is called twice, so that no more than the ends of all are in memory.
+    """
+    if not dtype.hasobject:
+        yield _header(sum(records), dtype)
+        for piece in pieces():
+            yield piece[HEADER_BYTES:]
+        return
+    ends: list[np.ndarray] = []
+    before = 0
+    for piece, count in zip(pieces(), records, strict=True):
+        of_piece = np.frombuffer(piece, _ENDS, count, HEADER_BYTES) + before
+        before = int(of_piece[-1]) if count else before
+        ends.append(of_piece)
+    yield _header(sum(records), _ENDS)
+    for of_piece in ends:
+        yield of_piece.tobytes()
+    yield _header(before, _BLOB)
+    for piece, count in zip(pieces(), records, strict=True):
+        yield piece[2 * HEADER_BYTES + count * _ENDS.itemsize :]
+
+
+def parse_column(data: bytes, records: int, dtype: np.dtype, place: object) -> np.ndarray:
+    """The values in a column's bytes, [records], read only: of `dtype`, or bytes as objects.
+
+    Raises IntegrityError, in which `place` names the file, unless it is the column of so many records.
+    """
+    if not dtype.hasobject:
+        values, rest = _array(data, records, dtype, place)
+        if rest:
+            raise IntegrityError(place, f"{len(rest)} bytes are left over", _REMEDY)
+        return values
+    ends, rest = _array(data, records, _ENDS, place)
+    size = len(rest) - HEADER_BYTES
+    blob, rest = _array(rest, max(0, size), _BLOB, place)
+    starts = np.concatenate([[0], ends[:-1]]) if records else ends
+    if (ends < starts).any() or (int(ends[-1]) if records else 0) != len(blob):
+        raise IntegrityError(place, "the values do not follow each other", _REMEDY)
+    joined = blob.tobytes()
+    values = np.empty(records, object)
+    values[:] = [joined[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    values.flags.writeable = False
+    return values
+
+
+def check_labels(labels: np.ndarray, classes: int, place: object) -> None:
+    """Raises IntegrityError, in which `place` names the file, unless each label is within 0 to `classes` - 1."""
+    bad = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(bad):
+        problem = f"record {bad[0]} has the label {labels[bad[0]]}, expected 0 to {classes - 1}"
+        raise IntegrityError(place, problem, _REMEDY)
+
+
+def _header(count: int, dtype: np.dtype) -> bytes:
+    """The 128 bytes before `count` values."""
+    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}"
+    return _PREFIX + text.encode().ljust(HEADER_BYTES - len(_PREFIX) - 1) + b"\n"
+
+
+def _array(data: bytes, count: int, dtype: np.dtype, place: object) -> tuple[np.ndarray, bytes]:
+    """The array of `count` values that `data` begins with, read only, and what follows it. Raises IntegrityError."""
+    if data[:HEADER_BYTES] != _header(count, dtype):
+        raise IntegrityError(place, f"not the column of {count} values of {dtype.str}: another header", _REMEDY)
+    end = HEADER_BYTES + count * dtype.itemsize
+    if len(data) < end:
+        raise IntegrityError(place, f"got {len(data)} bytes, expected {end} for {count} values", _REMEDY)
+    return np.frombuffer(data, dtype, count, HEADER_BYTES), data[end:]

@@ -1,0 +1,171 @@
+"""A shard as TFRecord, written and read: framed records of tf.train.Example in one file, where each starts in another.
+
+train-00000-of-00004.tfrecord     records, each in its frame (see framing.py), whose payload is an Example
+train-00000-of-00004.tfindex      a line for each record (see index.py)
+"""
+
+import os
+from array import array
+from collections.abc import Container, Iterator, Mapping
+from types import TracebackType
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.formats.format import Encoder, Fields, ShardInfo, ShardView, Stored, Walked
+from shardfeed.formats.tfrecord.example import ExampleEncoder, decode
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
+from shardfeed.formats.tfrecord.index import LEAST_LINE_BYTES, Index
+from shardfeed.formats.tfrecord.scan import walk_records
+from shardfeed.schema import Feature, Value
+from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
+from shardfeed.storage.storage import OpenFile
+
+_READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
+_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
+
+
+class _Sink:
+    """See `ShardSink`. Holds 8 bytes a record until the index is written."""
+
+    def __init__(self, data: str, index: str, features: Mapping[str, Feature]) -> None:
+        self._index = index
+        self._encode = _encoder(features)
+        self._sizes = array("q")
+        # The directory is made durable once, at the end: what says that the shard is there comes after that.
+        self._data = NewFile(data, sync_directory=False)
+        self._info: ShardInfo | None = None
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        self.append(self._encode(values))
+
+    def append(self, record: Stored) -> None:
+        self._data.write(record)
+        self._sizes.append(sum(map(len, record)))
+
+    @property
+    def info(self) -> ShardInfo:
+        assert self._info is not None, "the block was not left"
+        return self._info
+
+    def __enter__(self) -> "_Sink":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._data.__exit__(kind, error, trace)
+        if kind is not None:
+            return
+        directory = os.path.dirname(self._index)
+        if not os.path.isdir(directory):
+            make_directory(directory)
+        content = Index.from_sizes(self._sizes).to_bytes()
+        index = FileInfo(*write_file(self._index, content))
+        if directory != (own := os.path.dirname(self._data.path)):
+            fsync_directory(own)
+        self._info = ShardInfo(len(self._sizes), FileInfo(self._data.size, self._data.crc32c), index)
+
+
+class _View:
+    """See `ShardView`."""
+
+    def __init__(self, offsets: np.ndarray) -> None:
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self._offsets)
+
+    def place(self, file: OpenFile, row: int) -> str:
+        return f"{file.path}, record {row}, offset {self._offsets[row]}"
+
+    def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
+        offsets = self._offsets[row : row + count + 1].tolist()
+        payloads: list[bytes] = []
+        while len(payloads) < count:
+            first = last = len(payloads)
+            while last < count and (last == first or offsets[last + 1] - offsets[first] <= _READ_BYTES):
+                last += 1
+            begin = offsets[first]
+            if last - first == 1 and (payload := _payload_alone(file, begin, offsets[last])) is not None:
+                payloads.append(payload)
+                continue
+            data = file.read(begin, offsets[last] - begin)
+            for i in range(first, last):
+                framed = data if last - first == 1 else data[offsets[i] - begin : offsets[i + 1] - begin]
+                place = f"{file.path}, record {row + i}, offset {offsets[i]}"
+                size = offsets[i + 1] - offsets[i]
+                if len(framed) != size:
+                    problem = f"got {len(framed)} bytes, expected {size}: the shard was cut"
+                    raise RecordError(place, problem, "run `shardfeed verify`")
+                payloads.append(unframe(framed, place))
+        return payloads
+
+
+def _payload_alone(file: OpenFile, start: int, end: int) -> bytes | None:
+    """The payload of the framed record in bytes `start` to `end` of a file, or None where anything is wrong with it.
+
+    Read by itself: cutting it out of its frame would copy it, which takes longer than checking its CRC.
+    """
+    read = file.read
+    payload = read(start + HEADER_BYTES, end - start - FRAME_BYTES)
+    header, _, footer = frame_parts([payload])
+    framed_alike = read(start, HEADER_BYTES) == header and read(end - FOOTER_BYTES, FOOTER_BYTES) == footer
+    return payload if framed_alike and len(payload) == end - start - FRAME_BYTES else None
+
+
+def _encoder(features: Mapping[str, Feature]) -> Encoder:
+    parts = ExampleEncoder(features).parts
+    return lambda values: frame_parts(parts(values))
+
+
+class TFRecord:
+    """See `ShardFormat`: plain, uncompressed TFRecord, which every loader in the field reads."""
+
+    name = "tfrecord"
+    data_suffix = ".tfrecord"
+    index_suffix = ".tfindex"
+
+    def encoder(self, features: Mapping[str, Feature]) -> Encoder:
+        """Framed Examples, the keys of each sorted."""
+        return _encoder(features)
+
+    def stored(self, payload: bytes) -> Stored:
+        """The payload in its frame."""
+        return frame_parts([payload])
+
+    def decode(self, payload: bytes, keys: Container[str] | None = None) -> Fields:
+        """The features of an Example. Raises IntegrityError."""
+        return decode(payload, keys)
+
+    def sink(self, data: str, index: str, features: Mapping[str, Feature]) -> _Sink:
+        """A shard in `data`, its offsets and sizes in `index`."""
+        return _Sink(data, index, features)
+
+    def view(self, info: ShardInfo, index: bytes, place: object) -> _View:
+        """By an index with the CRC, count and size that `info` has. Raises IntegrityError."""
+        if crc32c(index) != info.index.crc32c:
+            raise IntegrityError(place, "the index is not the one that was written with this shard", _REMEDY)
+        parsed = Index.parse(index, place)
+        if len(parsed) != info.records or parsed.offsets[-1] != info.data.size:
+            problem = (
+                f"the index has {len(parsed)} records in {parsed.offsets[-1]} bytes, "
+                f"the manifest {info.records} in {info.data.size}"
+            )
+            raise IntegrityError(place, problem, _REMEDY)
+        return _View(parsed.offsets)
+
+    def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
+        """Record after record by the index; without one each record's length leads to the next."""
+        starts = None if view is None else np.cumsum([0, *view.sizes[:-1]]).tolist()
+        return walk_records(file, starts, count)
+
+    def may_hold(self, info: ShardInfo) -> bool:
+        """A record has its frame at least, and a line in the index."""
+        return info.data.size >= info.records * FRAME_BYTES and info.index.size >= info.records * LEAST_LINE_BYTES

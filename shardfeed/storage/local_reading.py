@@ -1,0 +1,65 @@
+"""Datasets on the local disk, read."""
+
+import os
+from collections.abc import Hashable, Iterator
+
+from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.storage import Entry, OpenFile, Storage
+
+_CHUNK = 1 << 20  # bytes that stay in the processor's cache
+
+
+class _LocalFile:
+    """A file descriptor, read by `pread`, which has no shared position."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        state = os.fstat(self._fd)
+        self.size = state.st_size
+        self.version: Hashable = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+
+    def read(self, start: int, size: int) -> bytes:
+        return os.pread(self._fd, size, start)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_fd"):
+            os.close(self._fd)
+
+
+class LocalStorage:
+    """The local disk, and what is mounted as one."""
+
+    def entries(self, directory: str) -> list[Entry]:
+        with os.scandir(directory) as entries:
+            return [Entry(entry.name, _size(entry)) for entry in entries]
+
+    def open(self, path: str) -> OpenFile:
+        return _LocalFile(path)
+
+
+LOCAL: Storage = LocalStorage()
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size if entry.is_file() else -1
+    except FileNotFoundError:  # removed since it was listed
+        return -1
+
+
+def file_checksum(path: str, storage: Storage = LOCAL) -> tuple[int, int]:
+    """Size in bytes and CRC-32C of a whole file as it is now. Raises OSError."""
+    size = crc = 0
+    for chunk in _chunks(storage.open(path)):
+        size += len(chunk)
+        crc = extend_crc32c(crc, chunk)
+    return size, crc
+
+
+def _chunks(file: OpenFile) -> Iterator[bytes]:
+    """Its bytes in pieces, up to its end, which may have moved since it was opened."""
+    start = 0
+    while chunk := file.read(start, _CHUNK):
+        yield chunk
+        start += len(chunk)

@@ -1,0 +1,99 @@
+"""The tests of what a storage promises (`shardfeed.storage.storage.Storage`), for yours to inherit.
+
+from shardfeed.testing.storage import StorageContract
+
+
+class TestBucket(StorageContract):
+    @pytest.fixture
+    def stored(self, bucket):
+        def put(name, content):
+            bucket.upload(f"data/{name}", content)
+        return BucketStorage(bucket), "data", put
+"""
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shardfeed.storage.storage import Storage, sizes_by_name, whole
+
+Stored = tuple[Storage, str, Callable[[str, bytes], object]]
+CONTENT = bytes(range(256)) * 17
+
+
+class StorageContract:
+    """A storage lists what is there and reads ranges of it, of one state of a file at a time.
+
+    Override the fixture `stored`: the storage, an empty directory in it, and a function that puts a file of some
+    content there, in the place of one of that name. Its name may have one directory in it: "index/a".
+    """
+
+    @pytest.fixture
+    def stored(self) -> Stored:
+        """The storage, a directory, and a function that puts a file there."""
+        raise NotImplementedError("override the fixture `stored`: storage, directory, and a function that puts a file")
+
+    def test_any_range(self, stored: Stored) -> None:
+        """Exactly the bytes asked for; fewer at the end, none behind it."""
+        storage, directory, put = stored
+        put("a", CONTENT)
+        file = storage.open(f"{directory}/a")
+        assert (file.path, file.size) == (f"{directory}/a", len(CONTENT))
+        for start, size in ((0, 0), (0, 1), (5, 100), (4000, 352), (0, len(CONTENT)), (4300, 100), (9000, 10)):
+            assert file.read(start, size) == CONTENT[start : start + size]
+        assert whole(file) == CONTENT
+
+    def test_an_empty_file(self, stored: Stored) -> None:
+        """It is a file."""
+        storage, directory, put = stored
+        put("a", b"")
+        file = storage.open(f"{directory}/a")
+        assert (file.size, file.read(0, 10), whole(file)) == (0, b"", b"")
+
+    def test_lists_names_and_sizes(self, stored: Stored) -> None:
+        """Of files; what is no file has no size, and directories are looked into when asked for."""
+        storage, directory, put = stored
+        assert sizes_by_name(storage, directory) == {}
+        for name, content in (("a", b"1"), ("b.c", b"22"), ("index/d", b"333")):
+            put(name, content)
+        assert sizes_by_name(storage, directory) == {"a": 1, "b.c": 2, "index": -1}
+        assert sizes_by_name(storage, directory, ["index", "none", "a"]) == {"a": 1, "b.c": 2, "index/d": 3}
+
+    def test_what_is_not_there(self, stored: Stored) -> None:
+        """It is a FileNotFoundError."""
+        storage, directory, put = stored
+        put("a", b"")
+        with pytest.raises(FileNotFoundError):
+            storage.open(f"{directory}/none")
+        with pytest.raises(FileNotFoundError):
+            storage.entries(f"{directory}/none")
+
+    def test_a_file_that_is_replaced(self, stored: Stored) -> None:
+        """The one that was opened stays what it was; the new one has another version."""
+        storage, directory, put = stored
+        put("a", CONTENT)
+        before = storage.open(f"{directory}/a")
+        assert storage.open(f"{directory}/a").version == before.version
+        put("a", CONTENT[::-1])
+        after = storage.open(f"{directory}/a")
+        assert before.version != after.version
+        assert (whole(before), whole(after)) == (CONTENT, CONTENT[::-1])
+        assert hash(before.version) != hash(after.version)
+
+    def test_pickles(self, stored: Stored) -> None:
+        """It travels to other processes with a split."""
+        storage, directory, put = stored
+        put("a", CONTENT)
+        again = pickle.loads(pickle.dumps(storage))
+        assert whole(again.open(f"{directory}/a")) == CONTENT
+
+    def test_threads_read_at_once(self, stored: Stored) -> None:
+        """One open file serves them all."""
+        storage, directory, put = stored
+        put("a", CONTENT)
+        file = storage.open(f"{directory}/a")
+        with ThreadPoolExecutor(8) as pool:
+            starts = list(range(0, len(CONTENT), 7)) * 3
+            assert list(pool.map(lambda at: file.read(at, 7), starts)) == [CONTENT[at : at + 7] for at in starts]

@@ -1,0 +1,113 @@
+"""One shard: the same task gives the same files, whoever writes it and whenever."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardfeed
+from shardfeed.column import column_dtype, column_keys, parse_column
+from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.shards.task import ShardTask, shard_paths
+from shardfeed.converters.shards.write_shard import write_shard
+from shardfeed.errors import StorageError, UsageError
+from shardfeed.formats.native import NATIVE
+from shardfeed.schema import FILENAME, FORMAT, LABEL, SOURCE_ID, TEXT, Feature, Schema, image_features
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local_reading import LOCAL
+
+from repository import ROOT
+
+SCHEMA = Schema(image_features(sha256=True) | {LABEL: Feature("int64"), TEXT: Feature("bytes")}, {LABEL: ("a", "b")})
+
+
+def task(directory: Path, images: list[bytes], **changes: object) -> ShardTask:
+    samples = tuple(
+        Sample(b"%d.jpg" % i, image, {LABEL: i % 2, TEXT: (b"a", b"b")[i % 2]}) for i, image in enumerate(images)
+    )
+    values: dict[str, object] = {"first": 40, "samples": samples, "schema": SCHEMA, "image": ImageOptions()}
+    directory.mkdir(exist_ok=True)
+    values |= {"directory": str(directory), "split": "train", "number": 1, "count": 3}
+    return ShardTask(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def encoded(shade: int, kind: str = "JPEG") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (20 + shade, 12), (shade, 100, 50)).save(file, kind)
+    return file.getvalue()
+
+
+IMAGES = [encoded(0), encoded(1, kind="PNG"), b"no image", encoded(3)]
+
+
+def test_the_receipt_says_what_is_on_disk(tmp_path: Path) -> None:
+    receipt = write_shard(task(tmp_path / "out", IMAGES))
+    data, index = shard_paths(str(tmp_path / "out"), "train", 1, 3)
+    assert (receipt.split, receipt.number, receipt.info.records) == ("train", 1, 3)
+    assert receipt.info.data == FileInfo.of_file(data)
+    assert receipt.info.index == FileInfo.of_file(index)
+    assert receipt.class_counts == {LABEL: (1, 2)}
+    assert receipt.formats == {"jpeg": 2, "png": 1}
+    assert [(noted.key, noted.what) for noted in receipt.rejected] == [(b"2.jpg", "E_NOT_IMAGE")]
+    view = NATIVE.view(receipt.info, Path(index).read_bytes(), index)
+    records = [NATIVE.decode(payload) for payload in view.read(LOCAL.open(data), 0, 3)]
+    assert [record[SOURCE_ID][1] for record in records] == [[b"40"], [b"41"], [b"43"]], "a rejected one leaves a gap"
+    assert receipt.columns.keys() == set(column_keys("train", SCHEMA))
+    for key, column in receipt.columns.items():
+        values = parse_column(column, 3, column_dtype(SCHEMA, key), key)
+        assert values.tolist() == [next(iter(record[key][1])) for record in records], key
+
+
+def test_the_same_task_gives_the_same(tmp_path: Path) -> None:
+    first, second = (write_shard(task(tmp_path / place, IMAGES)) for place in "ab")
+    assert first == second
+
+
+def test_a_condemned_image_is_not_touched(tmp_path: Path) -> None:
+    receipt = write_shard(task(tmp_path / "out", IMAGES, condemned={0: RejectCode.DECODE_TIMEOUT}))
+    assert [noted.what for noted in receipt.rejected] == ["E_DECODE_TIMEOUT", "E_NOT_IMAGE"]
+    assert receipt.info.records == 2
+
+
+def test_a_shard_of_nothing_but_rejected_images(tmp_path: Path) -> None:
+    receipt = write_shard(task(tmp_path / "out", [b"no image"]))
+    assert (receipt.info.records, receipt.info.data.size, receipt.info.index.size) == (0, 0, 0)
+    assert [len(parse_column(c, 0, column_dtype(SCHEMA, k), k)) for k, c in receipt.columns.items()] == [0] * 8
+
+
+def test_progress_tells_places_and_bytes(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    write_shard(task(tmp_path / "out", IMAGES), lambda place, size: told.append((place, size)))
+    assert [place for place, _ in told] == [0, 1, 2, 3, 4]
+    assert sum(size for _, size in told) == sum(map(len, IMAGES))
+
+
+def test_an_error_leaves_no_file(tmp_path: Path) -> None:
+    bad = task(tmp_path / "out", [*IMAGES, encoded(5)])
+    bad.samples[4].features[LABEL] = 2  # type: ignore[index]  # a dict here
+    with pytest.raises(UsageError, match="got the label 2"):
+        write_shard(bad)
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    with pytest.raises(StorageError, match="cannot create"):
+        write_shard(replace(task(tmp_path / "out", IMAGES), directory=str(tmp_path / "none")))
+
+
+# CRC-32C of each shard of a conversion and of its index, as the last commit that wrote format 1 made them.
+GOLDEN = [
+    (80, 142911, 0xAF4010D5, 0xF9B6269C),
+    (80, 143244, 0xA8F94C78, 0xB4668BE4),
+    (80, 143406, 0x9244EAA9, 0xB8F6D8CF),
+]
+
+
+def test_shards_are_byte_for_byte_what_they_were(tmp_path: Path) -> None:
+    convert(ImageFolder(ROOT / "data_samples" / "shapes"), tmp_path / "shapes", shards=3, workers=1)
+    split = shardfeed.open(tmp_path / "shapes").manifest.splits["train"]
+    assert [(s.records, s.data.size, s.data.crc32c, s.index.crc32c) for s in split.shards] == GOLDEN
+    train = shardfeed.open(tmp_path / "shapes")["train"]
+    assert train.column(FORMAT).tolist() == [b"jpeg"] * len(train)
+    assert len(np.unique(train.column(FILENAME))) == len(train)
