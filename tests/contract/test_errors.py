@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from shardfeed import errors
-from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, name_bytes, name_text, needing_extra
+from shardfeed.errors import ShardfeedError, StorageError, escape, name_bytes, name_text
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ShardfeedError)]
 
@@ -61,13 +61,3 @@ def test_names_there_and_back(name: bytes) -> None:
 def test_different_names_never_look_the_same() -> None:
     names = ["a\nb", "a\\nb", "a\\\\nb", "a\x07", "a\\x07", b"\xff", "\\udcff"]
     assert len({escape(name) for name in names}) == len(names)
-
-
-def test_a_missing_package_names_its_extra() -> None:
-    with (
-        pytest.raises(UsageError, match=r"pip install 'shardfeed\[no_such_package\]'"),
-        needing_extra("no_such_package", "engine"),
-    ):
-        import no_such_package  # pyright: ignore[reportMissingImports]
-    with pytest.raises(ModuleNotFoundError), needing_extra("ray", "engine"):
-        import no_such_package  # noqa: F401  # pyright: ignore[reportMissingImports]
