@@ -61,6 +61,12 @@ def test_every_page_is_on_the_site() -> None:
             )
 
 
+def test_what_one_must_read_stays_short() -> None:
+    files = re.findall(r"^\| `([\w/]+\.py)` \|", (DOCS / "code.md").read_text(), re.MULTILINE)
+    assert 15 <= len(files) <= 20
+    assert sum(len((ROOT / name).read_text().splitlines()) for name in files) <= 3500
+
+
 def test_what_code_says_of_docs_is_there() -> None:
     folders = ("shardfeed", "converters", "readers", "pipelines", "tools", "tests", "benchmarks")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if "results" not in path.parts]
