@@ -25,8 +25,9 @@ class LabelFile(ListedSource):
     """One sample for each file under `root` (the label file's folder when not given) that a row names.
 
     `format`: 'csv', 'tsv', 'jsonl' or 'text' (`path label`, the label after the last blank); None: by extension.
-    `path_column`, `label_columns`, `split_column`: names from the header or keys of JSON objects, or numbers from 0;
-    None: columns with usual names (path, filename, image, ...; label, class, ...; split), else the first two.
+    `path_column`, `label_columns`, `split_column`: names from the header or keys of JSON objects, or numbers from 0,
+    as Python counts (the command line counts from 1); None: columns with usual names (path, filename, image, ...;
+    label, class, ...; split), else the first two.
     `header`: whether the first row names the columns; None: decided from it, an error where it could be either.
     `delimiter`: between CSV cells; None: the first of comma, semicolon, tab that is in the first row.
     `class_names`: names in label order, or the path of a class list, for the first label column; or a mapping from
