@@ -14,7 +14,6 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, LabelFile, convert
-from shardfeed.naming import RECORD_SUFFIX
 from shardfeed.tools.bench.report import report_text
 from shardfeed.tools.cli import main
 
@@ -186,7 +185,7 @@ def test_what_cannot_be_meant_is_refused(run: Run, flowers: Any, arguments: list
 
 def test_damage_is_named(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     convert(ImageFolder(folder(8)), tmp_path / "out", workers=1)
-    (shard,) = (tmp_path / "out").glob(f"*{RECORD_SUFFIX}")
+    (shard,) = (tmp_path / "out").glob("*.tfrecord")
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1
     shard.write_bytes(data)
