@@ -17,7 +17,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from shardfeed.converters.images.jpeg import JpegHeader, read_jpeg_header, without_metadata
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.errors import UsageError
+from shardfeed.errors import MissingExtraError
 from shardfeed.jpeg_markers import SOS, scan_markers
 
 PACKAGE = "turbojpeg"
@@ -30,7 +30,7 @@ class NotTranscodableError(Exception):
 
 
 def tool_version() -> str:
-    """Of the package that transcodes. Raises UsageError, which says what to install, when it is not there."""
+    """Of the package that transcodes. Raises MissingExtraError, which says what to install, when it is not there."""
     _tool()
     return version(PACKAGE)
 
@@ -42,7 +42,8 @@ def _tool() -> Any:
         return importlib.import_module(PACKAGE)
     except (PackageNotFoundError, ImportError) as error:
         remedy = f"pip install 'shardfeed[baseline]', which installs {PACKAGE}"
-        raise UsageError("baseline", f"the package {PACKAGE}, which transcodes, is not installed", remedy) from error
+        problem = f"the package {PACKAGE}, which transcodes, is not installed"
+        raise MissingExtraError("baseline", problem, remedy) from error
 
 
 def to_baseline(data: bytes, header: JpegHeader) -> bytes:

@@ -42,7 +42,7 @@ def main() -> None:
         lambda: pipelines.prefetch_ray([list]),
         lambda: pipelines.cached(train, pipelines.Cache(f"{out}.cache", decoded=True)),
         lambda: convert(ImageFolder(folder), f"{out}.ray", engine="ray"),
-        lambda: ImageOptions(baseline=True),
+        lambda: convert(ImageFolder(folder), f"{out}.baseline", image=ImageOptions(baseline=True)),
         *(
             lambda package=package, name=name: getattr(package, name)
             for package in (pipelines, pipelines_torch)

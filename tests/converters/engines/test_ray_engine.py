@@ -387,7 +387,7 @@ def test_no_free_cpu_is_said_and_waited_for(
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"engine": "spark"}, UsageError, "expected local or ray"),
+        ({"engine": "spark"}, UsageError, "expected local, ray or an Engine"),
         ({"address": "127.0.0.1:6379"}, UsageError, "choose the engine ray"),
         ({"engine": "ray", "workers": 0}, UsageError, "expected at least 1"),
         ({"engine": "ray", "start_method": "fork"}, UsageError, "expected one of"),

@@ -23,7 +23,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.pipelines import distribute
 
-from repository import ROOT
+from repository import ROOT, SUPPORT
 
 DOCS = ROOT / "docs" / "several-machines.md"
 WORKER = re.compile(r"^```python\n(# worker\.py\n.*?)^```", re.MULTILINE | re.DOTALL)
@@ -51,7 +51,8 @@ def run_workers(workers: int, command: list[str], cwd: Path) -> list[str]:
     try:
         for number, log in enumerate(logs):
             cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": number}}
-            environment = os.environ | ({"TF_CONFIG": json.dumps(cluster)} if workers > 1 else {})
+            environment = os.environ | {"PYTHONPATH": str(SUPPORT)}
+            environment |= {"TF_CONFIG": json.dumps(cluster)} if workers > 1 else {}
             with open(log, "wb") as errors, open(log.with_suffix(".out"), "wb") as output:
                 child = subprocess.Popen(
                     [sys.executable, *command], cwd=cwd, env=environment, stdout=output, stderr=errors
