@@ -147,7 +147,8 @@ def main() -> None:
     for name, ran in runs.items():
         print(f"{name:26} {len(ran):5} {lines_of(set(ran)):6} {sum(map(len, ran.values())):6}")
         if options.list:
-            print("   ", " ".join(sorted(ran)))
+            for file, lines in sorted(ran.items(), key=lambda item: -lines_of({item[0]})):
+                print(f"    {file:50} {lines_of({file}):5} {len(lines):5}")
     for name, parts in both.items():
         files = set().union(*(runs[part] for part in parts))
         print(f"{name:26} {len(files):5} {lines_of(files):6}")

@@ -65,7 +65,7 @@ def test_only_those_that_are_missing_are_written(plan: Plan, source: ImageFolder
 
 
 @pytest.mark.parametrize(
-    "what", ["dataset/*-00002-of-*.tfrecord", "dataset/*-00002-of-*.tfindex", "receipts/*-00002-*"]
+    "what", ["dataset/*-00002-of-*.tfrecord", "dataset/index/*-00002-of-*.tfindex", "receipts/*-00002-*"]
 )
 @pytest.mark.parametrize("how", ["gone", "cut"])
 def test_a_shard_that_is_not_whole_is_written_again(

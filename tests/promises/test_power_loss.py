@@ -66,7 +66,7 @@ def check_receipts(at: Path, expected: dict[str, bytes]) -> int:
         for name, info in (("{}.tfrecord", receipt.info.data), ("index/{}.tfindex", receipt.info.index)):
             file = staging / "dataset" / name.format(path.stem)
             assert file_checksum(str(file)) == (info.size, info.crc32c), f"{file.name} has a receipt and is not whole"
-            assert file.read_bytes() == expected[file.name]
+            assert file.read_bytes() == expected[name.format(path.stem)]
     return len(paths)
 
 
@@ -193,7 +193,8 @@ def test_an_fsync_less_is_found(forgotten: str, images: Path, place: Path) -> No
     before, operations = recorded(place, lambda: convert_here(images, place / "out"))
     kept = [o for o in operations if o.name != forgotten or "dataset" not in o.path]
     assert len(kept) < len(operations)
-    expected = {p.name: p.read_bytes() for p in (place / "out").rglob("*.tf*")}
+    out = place / "out"
+    expected = {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*.tf*")}
     rng = random.Random(0)
     failed = 0
     for done in range(0, len(kept) + 1, 5):

@@ -17,7 +17,9 @@ SHARD = "train-00001-of-00004.tfrecord"
 def damaged(flowers: Dataset, tmp_path: Path) -> Path:
     """Two shards damaged: one by a flip in its third record, one is missing."""
     copy = Path(shutil.copytree(flowers.directory, tmp_path / "damaged"))
-    starts = [int(line.split()[0]) for line in (copy / SHARD.replace("record", "index")).read_text().splitlines()]
+    starts = [
+        int(line.split()[0]) for line in (copy / "index" / SHARD.replace("record", "index")).read_text().splitlines()
+    ]
     data = bytearray((copy / SHARD).read_bytes())
     data[starts[2] + 300] ^= 1
     (copy / SHARD).write_bytes(data)
@@ -55,7 +57,7 @@ def test_what_is_left_out_is_printed(flowers: Dataset, tmp_path: Path, capsys: p
     first = (copy / SHARD.replace("00001", "00000")).read_bytes()
     with (copy / SHARD).open("ab") as file:
         file.write(first + frame(b"no example") + b"x")
-    (copy / SHARD.replace("record", "index")).unlink()
+    (copy / "index" / SHARD.replace("record", "index")).unlink()
     assert main(["salvage", str(copy), str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert "  left out, as they are there already: " in printed
