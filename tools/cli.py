@@ -30,6 +30,10 @@ _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
 
 
+class _Terminated(BaseException):
+    """SIGTERM, as an exception."""
+
+
 def _parser(command: str | None) -> argparse.ArgumentParser:
     """The parser; only the module of `command` is imported, as the others' options are not needed."""
     parser = argparse.ArgumentParser(
@@ -61,13 +65,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked and time.monotonic() - asked[-1][1] < _PATIENCE:
             return
         asked.append((number, time.monotonic()))
-        # An exception, so that every `with` and `finally` on the way out runs. For SIGTERM this one, too: Ray passes it
-        # on from within a wait, and turns one that it does not know into a SystemError.
-        raise KeyboardInterrupt
+        # An exception, so that every `with` and `finally` on the way out runs. From within a wait Ray passes on
+        # KeyboardInterrupt alone, and turns others into a SystemError. Elsewhere SIGTERM is none: where one passes
+        # through `exec`, which dataclasses are made by, Python ends with 130 in the end, although it was caught.
+        within_ray = frame is not None and str(frame.f_globals.get("__name__")).startswith("ray.")
+        raise KeyboardInterrupt if number == signal.SIGINT or within_ray else _Terminated
 
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
+    before = {}
+    try:
+        before[signal.SIGTERM] = signal.signal(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
+        return _exit_code(command, arguments)
+    except (KeyboardInterrupt, _Terminated):  # also one that came while an error was being printed
+        number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
+        print(f"shardfeed: {_SAID[number]}; run the same command again to go on", file=sys.stderr)
+        return 128 + number
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit_code(command: str | None, arguments: Sequence[str]) -> int:
+    """That of `command`, run with `arguments`; what went wrong has been printed on one line."""
     try:
         args = _parser(command).parse_args(arguments)
         with needing_extra(f"shardfeed {args.command}"):
@@ -75,19 +95,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ShardfeedError as error:
         print(f"shardfeed: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
-        print(f"shardfeed: {_SAID[number]}; run the same command again to go on", file=sys.stderr)
-        return 128 + number
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # one that no module expected: still the machine's fault, not a bug
         print(f"shardfeed: {storage_error(str(error.filename or 'a file'), 'go on', error)}", file=sys.stderr)
         return StorageError.exit_code
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -165,3 +165,18 @@ def test_a_closed_pipe_is_no_error(flowers: Dataset) -> None:
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+def test_sigterm_inside_exec_ends_with_143() -> None:
+    """Python ends with 130 where a KeyboardInterrupt ever passed through `exec` of text, even if it was caught."""
+    code = """
+import sys
+from shardfeed.tools import cli
+from shardfeed.tools.commands import inspect_command
+stop = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
+inspect_command.run = lambda args: exec(stop)
+sys.exit(cli.main(["inspect", "."]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 143, done.stderr
+    assert done.stderr.startswith("shardfeed: terminated")
