@@ -167,16 +167,17 @@ def test_a_closed_pipe_is_no_error(flowers: Dataset) -> None:
     assert done.stderr == ""
 
 
-def test_sigterm_inside_exec_ends_with_143() -> None:
-    """Python ends with 130 where a KeyboardInterrupt ever passed through `exec` of text, even if it was caught."""
-    code = """
+def test_sigterm_inside_exec_ends_with_143(tmp_path: Path) -> None:
+    """`python -m` ends with 130 where a KeyboardInterrupt ever passed through `exec` of text, even if it was caught."""
+    (tmp_path / "stopped.py").write_text("""
 import sys
 from shardfeed.tools import cli
 from shardfeed.tools.commands import inspect_command
 stop = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
 inspect_command.run = lambda args: exec(stop)
 sys.exit(cli.main(["inspect", "."]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+""")
+    command = [sys.executable, "-m", "stopped"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 143, done.stderr
     assert done.stderr.startswith("shardfeed: terminated")
