@@ -229,6 +229,7 @@ def send_inside(number: signal.Signals, thread: int) -> None:
 
 @pytest.mark.long
 def test_a_connection_of_its_own_is_left(cluster: Any, image: Path, tmp_path: Path) -> None:
+    ray.shutdown()  # another test may have joined the cluster
     handler = signal.getsignal(signal.SIGTERM)
     engine = RayEngine(str(tmp_path / "tries"), cluster.address)
     with engine:
