@@ -23,7 +23,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.naming import column_file
-from shardfeed.schema import ENCODED, Schema
+from shardfeed.schema import Schema
 
 HEADER_BYTES = 128  # room for any number of records, so that the values start at one place, aligned to 64 bytes
 _PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, HEADER_BYTES - 10)
@@ -33,16 +33,22 @@ _REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 
 
 def column_keys(split: str, schema: Schema) -> list[str]:
-    """The features of `schema` that a split has a column of, sorted: all with one value a record but the image itself.
+    """The features of `schema` that a split has a column of, sorted: all with one value a record but images and masks.
 
     Those have none whose file names are equal (`image/a.b` and `image/a/b`) or too long for a file system: a column
     saves reading the records, but says nothing that they do not.
     """
-    keys = [key for key, feature in schema.features.items() if not feature.ragged and key != ENCODED]
+    keys = [key for key, feature in schema.features.items() if not feature.ragged and not _is_picture(schema, key)]
     names = Counter(column_file(split, key) for key in keys)
     return sorted(
         key for key in keys if names[name := column_file(split, key)] == 1 and len(name.encode()) <= _NAME_BYTES
     )
+
+
+def _is_picture(schema: Schema, key: str) -> bool:
+    """Whether a feature holds an encoded image or mask, which would be stored twice."""
+    kind = schema.kind(key)
+    return kind == "image" or (kind == "place" and schema.features[key].dtype == "bytes")
 
 
 def column_dtype(schema: Schema, key: str) -> np.dtype:

@@ -127,3 +127,15 @@ def test_which_features_have_a_column() -> None:
     assert [column_dtype(schema, key) for key in (LABEL, "image/age", TEXT)] == [LABELS, INTEGERS, BYTES]
     assert column_file("train", LABEL) == "index/train.image.class.label.npy"
     assert column_file("train", LABEL, version=1) == "train.image.class.label.npy"
+
+
+def test_pictures_have_no_column() -> None:
+    """They would be stored twice: the image, and masks, by their keys or by their kinds."""
+    features = {
+        ENCODED: Feature("bytes"),
+        "image/segmentation/class/encoded": Feature("bytes"),
+        "image/depth": Feature("bytes", kind="image"),
+        "image/outline": Feature("bytes", kind="place"),
+        "image/horizon": Feature("float32", kind="place"),
+    }
+    assert column_keys("train", Schema(features, {})) == ["image/horizon"]
