@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import functools
 import importlib
 import json
 import subprocess
@@ -45,6 +46,7 @@ def dotted_name(path: Path) -> str:
 MODULES = {dotted_name(path): path for path in FILES}
 
 
+@functools.cache
 def imports(path: Path) -> list[tuple[str, int, bool]]:
     """(dotted name, line, at module level) of every import; `from package import module` names the module."""
     tree = ast.parse(path.read_text())
@@ -118,6 +120,7 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
         assert root != "ray" or path.name.startswith("ray_"), where
 
 
+@functools.cache
 def rooms_and_imports() -> dict[str, dict[str, set[str]]]:
     """Folder -> room in it -> other rooms of that folder that something in it imports, inside functions too.
 

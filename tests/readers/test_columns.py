@@ -357,6 +357,7 @@ def two_payloads(split: Split) -> list[bytes]:
     return [payloads[0], payloads[-1]]
 
 
+@pytest.mark.long
 def test_every_byte_of_a_record_that_is_read_for_a_column(copy: Path) -> None:
     """Its CRC is checked: damage is never a wrong value."""
     payloads = two_payloads(shardfeed.open(copy)["train"])

@@ -37,6 +37,7 @@ def test_it_converts_trains_and_says_what_to_type(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+@pytest.mark.long
 def test_it_draws_its_own_images_replaces_an_earlier_run_and_fails_below_nine_in_ten(tmp_path: Path) -> None:
     (tmp_path / "demo_output").mkdir()
     convert(ImageFolder(SHAPES), tmp_path / "demo_output" / "dataset", workers=1)

@@ -10,6 +10,7 @@ from shardfeed.tools.bench.fresh_process import measure_fresh, memory_bytes
 OPTIONS = {"batch_size": 8, "image_size": 32, "order": "stream", "parallelism": 2}
 
 
+@pytest.mark.long
 def test_a_new_process_measures_itself(flowers: Dataset) -> None:
     ballast = np.ones(200_000_000)  # 1.6 GB, which a peak inherited from this process would show
     assert memory_bytes("VmHWM:") > ballast.nbytes

@@ -120,6 +120,7 @@ def steps_of_one(colours: Path, start: int | str = 0) -> list[list[int]]:
 
 
 @pytest.mark.promise(29)
+@pytest.mark.long
 def test_steps_are_those_of_one_process(colours: Path, whole: list[dict[str, Any]]) -> None:
     both = steps_of_both(whole, "places")
     assert len(both) == 2 * STEPS
@@ -127,6 +128,7 @@ def test_steps_are_those_of_one_process(colours: Path, whole: list[dict[str, Any
     assert both == steps_of_one(colours)
 
 
+@pytest.mark.long
 def test_workers_learn_the_same(whole: list[dict[str, Any]]) -> None:
     assert whole[0]["weights"] == whole[1]["weights"]
     assert whole[0]["losses"] == whole[1]["losses"]
@@ -135,6 +137,7 @@ def test_workers_learn_the_same(whole: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.promise(29)
+@pytest.mark.long
 def test_evaluation_counts_each_sample_once(whole: list[dict[str, Any]]) -> None:
     for found in whole:
         assert found["counted"] == [VALIDATION, VALIDATION], "in each of two passes"
@@ -145,6 +148,7 @@ def test_evaluation_counts_each_sample_once(whole: list[dict[str, Any]]) -> None
     assert sorted(both[0] + both[1]) == sorted(both[2] + both[3]) == list(range(VALIDATION))
 
 
+@pytest.mark.long
 def test_a_stream_of_one_shard_feeds_both(whole: list[dict[str, Any]]) -> None:
     both = steps_of_both(whole, "streamed")
     for epoch in (both[:STEPS], both[STEPS:]):
@@ -154,6 +158,7 @@ def test_a_stream_of_one_shard_feeds_both(whole: list[dict[str, Any]]) -> None:
     assert min(number for step in whole[1]["streamed"] for number in step) >= TRAIN // 2
 
 
+@pytest.mark.long
 def test_resumed_as_if_never_stopped(whole: list[dict[str, Any]], resumed: list[dict[str, Any]]) -> None:
     for before, after in zip(whole, resumed, strict=True):
         assert after["places"] == before["places"][STOP:]
@@ -163,6 +168,7 @@ def test_resumed_as_if_never_stopped(whole: list[dict[str, Any]], resumed: list[
     assert resumed[0]["weights"] == resumed[1]["weights"]
 
 
+@pytest.mark.long
 def test_one_worker_goes_on_where_two_stopped(colours: Path, whole: list[dict[str, Any]]) -> None:
     state = (colours / "position.json").read_text()
     assert steps_of_one(colours, state) == steps_of_both(whole, "places")[STOP:]

@@ -67,6 +67,7 @@ def place_and_seed(features: Any, seed: tf.Tensor) -> tf.Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
 def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
     """What the augmentation is a function of: each sample and its seed."""
     samples = samples_of(flowers, kind)

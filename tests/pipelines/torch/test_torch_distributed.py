@@ -33,6 +33,7 @@ def run(flowers: Dataset, out: Path, processes: int, *arguments: str) -> list[di
     return [json.loads((out / f"{rank}.json").read_text()) for rank in range(processes)]
 
 
+@pytest.mark.long
 def test_two_processes_train_together_and_one_goes_on(flowers: Dataset, tmp_path: Path) -> None:
     both = run(flowers, tmp_path / "two", 2, "both")
     steps = len(flowers["train"]) // BATCH

@@ -65,6 +65,7 @@ def children() -> list[int]:
 @pytest.mark.parametrize(
     "count", [20_000, pytest.param(1_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3000)])]
 )
+@pytest.mark.long
 def test_workers_do_not_grow(tmp_path: Path, count: int, torture_result: Callable[..., None]) -> None:
     convert(Tiny(count), tmp_path / "out", split={"train": 1.0}, workers=2)
     train = shardfeed.open(tmp_path / "out")["train"]
