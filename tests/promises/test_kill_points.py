@@ -105,6 +105,7 @@ FEW = [
 @pytest.mark.promise(2)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("points", [FEW, pytest.param(ALL, marks=pytest.mark.torture)], ids=["few", "all"])
+@pytest.mark.long
 def test_the_command_killed_at_a_named_point(
     points: list[tuple[str, str, str]], folder: Callable[..., Path], tmp_path: Path, torture_result: Callable[..., None]
 ) -> None:

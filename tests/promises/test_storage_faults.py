@@ -124,6 +124,7 @@ KINDS = ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EMFILE", "fsync", "short")
 @pytest.mark.promise(16)
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
 def test_some_failing_calls(kind: str, replace: bool, small: Path, tmp_path: Path) -> None:
     first = 1 + KINDS.index(kind)
     trials, calls = fail_every_call(

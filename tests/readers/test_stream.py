@@ -88,6 +88,7 @@ def early(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("buffer", [16, 160, 1000])
 @pytest.mark.parametrize("part", [slice(None), slice(0, 1), slice(3, 150)])
+@pytest.mark.long
 def test_an_epoch_that_starts_early_is_a_permutation(
     flowers: Dataset, many_shards: Split, part: slice, buffer: int
 ) -> None:

@@ -99,6 +99,7 @@ def in_processes(request: pytest.FixtureRequest, nothing_left: None) -> Callable
 
 
 @pytest.mark.parametrize("how", ["break", "close", "del", "with"])
+@pytest.mark.long
 def test_leaving_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
     batches = prefetch([partial(producers.endless, shape=(100_000,))] * 2, buffer=3)
     iterator = iter(batches)
@@ -254,6 +255,7 @@ def test_control_c(call: str, tmp_path: Path, nothing_left: None) -> None:
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 @pytest.mark.parametrize("who", ["consumer", "all"])
 @pytest.mark.parametrize("kind", ["endless", "spins"])
+@pytest.mark.long
 def test_kill_nine(who: str, kind: str, method: str, tmp_path: Path, nothing_left: None) -> None:
     """The consumer alone, also while a worker is at a batch without end; or everyone at once."""
     if kind == "spins" and who == "all":

@@ -36,6 +36,7 @@ def test_images_are_center_crops(split: Split) -> None:
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 4])
+@pytest.mark.long
 def test_shared_batches_hold_the_same_samples(split: Split, replicas: int) -> None:
     for size in (replicas, 6 * replicas, 60):
         plain = eval_batches(split, batch_size=size, image_size=8)

@@ -82,6 +82,7 @@ def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["stream", "global", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("blocks", "balanced"))]
 )
+@pytest.mark.long
 def test_images_bit_for_bit_with_any_parallelism(flowers: Dataset, kind: str) -> None:
     samples = samples_of(flowers, kind)
     options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, **KINDS[kind]}

@@ -90,6 +90,7 @@ def train_steps(split: Split, workers: int, per_worker: int, steps: int, start: 
 @pytest.mark.promise(29)
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.long
 def test_evaluation_sees_each_sample_once(splits: dict[int, Split], workers: int, shards: int) -> None:
     per_worker = 1 + (workers + shards) % 2
     replicas = workers * per_worker
@@ -119,6 +120,7 @@ def test_evaluation_sees_each_sample_once(splits: dict[int, Split], workers: int
 @pytest.mark.promise(29)
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.long
 def test_the_stream_is_cut_by_samples(splits: dict[int, Split], workers: int, shards: int) -> None:
     per_worker = 1 + (workers + shards) % 2
     split = splits[shards]
