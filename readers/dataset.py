@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
+from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
 from shardfeed.storage.local_reading import LOCAL
@@ -58,7 +59,9 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
     when shards or indexes are missing, of another size, or not part of it (all are listed).
     """
-    directory = os.path.abspath(os.fspath(path))
+    directory = os.fspath(path)
+    if is_local(storage):  # what a relative path means elsewhere is the storage's affair
+        directory = os.path.abspath(directory)
     manifest = read_manifest(directory, storage)
     problems = file_problems(directory, manifest, storage)
     if problems:

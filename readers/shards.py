@@ -15,7 +15,7 @@ from shardfeed.formats.format import ShardView
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, LocalStorage
 from shardfeed.storage.storage import OpenFile, Storage, whole
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
@@ -72,6 +72,10 @@ class Shards:
             return self.copy.directory, self.copy.info, self._copied[shard]
         return self.directory, self.info, shard
 
+    def storage_of(self, shard: int) -> Storage:
+        """What a shard is read through: the dataset's storage, or the local disk, where a copy is."""
+        return LOCAL if shard in self._copied else self.storage
+
     def path(self, shard: int) -> str:
         """The path of the file that is read for a shard."""
         directory, info, number = self.read_from(shard)
@@ -82,7 +86,7 @@ class Shards:
         if shard not in self._views:
             directory, info, number = self.read_from(shard)
             try:
-                self._views[shard] = read_view(directory, info, number, self.storage)
+                self._views[shard] = read_view(directory, info, number, self.storage_of(shard))
             except (IntegrityError, FileNotFoundError):
                 self.check_current(shard)
                 raise
@@ -97,7 +101,7 @@ class Shards:
         directory, info, _ = self.read_from(shard)
         path = os.path.join(directory, MANIFEST)
         try:
-            file = self.storage.open(path)
+            file = self.storage_of(shard).open(path)
         except (FileNotFoundError, NotADirectoryError):
             raise IntegrityError(directory, "its manifest is gone since it was opened", "open it again") from None
         if self._manifests.get(directory) == file.version:
@@ -144,7 +148,7 @@ class Shards:
                 files.move_to_end(shard)
                 return files[shard]
         try:
-            opened = self.storage.open(self.path(shard))
+            opened = self.storage_of(shard).open(self.path(shard))
         except FileNotFoundError:
             self.check_current(shard)
             raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
@@ -160,3 +164,8 @@ def read_view(directory: str, info: SplitInfo, shard: int, storage: Storage = LO
     """The records of a shard, by its index, which is checked against the manifest. Raises IntegrityError, OSError."""
     path = os.path.join(directory, info.index_file(shard))
     return NATIVE.view(info.shards[shard], whole(storage.open(path)), path)
+
+
+def is_local(storage: Storage) -> bool:
+    """Whether its paths are those of files that others can open too; a subclass may mean something else by them."""
+    return type(storage) is LocalStorage  # not `is LOCAL`: it may have been pickled

@@ -10,6 +10,7 @@ import pytest
 
 import shardfeed
 from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.pipelines import cached
 from shardfeed.readers import Dataset
 from shardfeed.readers import shards as shards_module
 from shardfeed.readers.shards import Shards, read_view
@@ -82,6 +83,39 @@ def test_all_is_read_through_the_storage(flowers: Dataset) -> None:
     train.column("image/height")
     assert storage.opened[4:] == ["train.image.height.npy"]
     assert shardfeed.readers.verify(flowers.directory, storage=storage).damages == []
+
+
+class Elsewhere(Counting):
+    """Files that only it can read: their paths are those of no file on the local disk."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__()
+        self.root = root
+
+    def entries(self, directory: str) -> list[Entry]:
+        return super().entries(directory.replace("elsewhere://flowers", self.root))
+
+    def open(self, path: str) -> OpenFile:
+        assert path.startswith("elsewhere://flowers/"), path
+        return super().open(path.replace("elsewhere://flowers", self.root))
+
+
+def test_a_copy_is_read_from_the_local_disk(flowers: Dataset, tmp_path: Path) -> None:
+    storage = Elsewhere(flowers.directory)
+    data = shardfeed.open("elsewhere://flowers", storage=storage)
+    assert data.directory == "elsewhere://flowers"
+    train, expected = data["train"], list(flowers["train"].payloads(np.arange(len(data["train"]))))
+    copy = cached(train, tmp_path)
+    part = cached(train[:3], tmp_path)  # of one shard
+    storage.opened.clear()
+    assert pickle.loads(pickle.dumps(copy)).payloads(np.arange(len(train))) == expected
+    assert copy.payloads(np.arange(len(train))) == expected
+    assert storage.opened == []
+    assert part.whole.payloads(np.arange(len(train))) == expected
+    assert storage.opened.count("train-00001-of-00004.tfrecord") == 1
+    assert "train-00000-of-00004.tfrecord" not in storage.opened
+    copy.column("image/height")
+    assert storage.opened[-1] == "train.image.height.npy"
 
 
 def test_few_files_stay_open(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
