@@ -18,7 +18,7 @@ from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
-from shardfeed.readers.shards import Copy, Shards
+from shardfeed.readers.shards import Copy, Shards, is_local
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL, Feature, Schema
 from shardfeed.storage.local_reading import LOCAL
@@ -117,6 +117,16 @@ class Split(Sequence[Record]):
     def contiguous(self) -> bool:
         """Whether the samples follow each other in the shards, so that they can be read as a stream."""
         return isinstance(self._places, range) and self._places.step == 1
+
+    def check_streamable(self) -> None:
+        """Raises UsageError unless TensorFlow can stream it: samples in sequence, in files of the local disk."""
+        problem = ""
+        if not self.contiguous:
+            problem = "samples that do not follow each other cannot be streamed"
+        elif not all(is_local(self._shards.storage_of(number)) for number in self.shard_numbers()):
+            problem = "TensorFlow streams files of the local disk, and this is read through another storage"
+        if problem:
+            raise UsageError(f"split {self.name}", problem, 'use order="global"')
 
     def __len__(self) -> int:
         return len(self._places)
@@ -245,14 +255,12 @@ class Split(Sequence[Record]):
     def shard_slices(self) -> list[ShardSlice]:
         """The shards behind this view, in order, with the records of each that belong to it.
 
-        Raises UsageError for a view whose samples do not follow each other in the shards.
+        Raises UsageError for a view whose samples do not follow each other in the shards, and for shards that are no
+        files of the local disk.
         """
-        places = self._places
-        if not isinstance(places, range) or places.step != 1:
-            raise UsageError(
-                f"split {self.name}", "samples that do not follow each other cannot be streamed", 'use order="global"'
-            )
-        shards = self._shards
+        self.check_streamable()
+        places, shards = self._places, self._shards
+        assert isinstance(places, range)
         slices: list[ShardSlice] = []
         for number, info in enumerate(shards.info.shards):
             first = int(shards.firsts[number])

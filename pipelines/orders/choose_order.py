@@ -19,6 +19,7 @@ from shardfeed.pipelines.orders.order import (
 from shardfeed.pipelines.orders.permutation import MAX_SIZE
 from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
 
@@ -42,7 +43,7 @@ def order_samples(
         batch_size: samples of a step, of all replicas or ranks together.
         seed: 0 to 2^63 - 1; of the order, and of each sample's augmentation.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
         drop_remainder: an epoch has whole batches only; False: its last batch may be smaller.
 
     Raises UsageError for samples that are none, a batch that they cannot fill, and an order that they do not have.
@@ -59,7 +60,12 @@ def order_samples(
     if len(samples) > MAX_SIZE:
         raise UsageError(f"split {samples.name}", f"it has {len(samples)} samples, expected at most 2^40")
     if order is None:
-        order = Stream() if isinstance(samples, Split) and samples.contiguous else Global()
+        # By where the dataset is, not by where it is read: a cache must not change the order.
+        order = (
+            Stream()
+            if isinstance(samples, Split) and samples.contiguous and is_local(samples.shards.storage)
+            else Global()
+        )
     wanted = order_object(order)
     if isinstance(wanted, Global):
         if isinstance(samples, Mixture) or wanted.balance is not None or wanted.weights is not None:
@@ -68,6 +74,8 @@ def order_samples(
             return _stratified(samples, batch_size, seed, wanted)
     elif isinstance(samples, Mixture):
         raise UsageError("order", f"got {wanted!r}, expected 'global', or Global(...): a mixture needs random access")
+    if isinstance(wanted, Stream) and isinstance(samples, Split):
+        samples.check_streamable()
     asked = None if isinstance(wanted, Stored) else wanted.epoch_samples
     length = _epoch_samples(samples, batch_size, asked, drop_remainder)
     common = (samples.fingerprint, len(samples), batch_size, length, int(seed))

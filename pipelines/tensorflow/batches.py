@@ -50,7 +50,7 @@ def train_batches(
         image_size: of the crops, in pixels: one side, or (height, width).
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
         label: key of a feature with one number a record.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
@@ -113,7 +113,7 @@ def make_batches(
         batch_size: samples of a batch.
         seed: 0 to 2^63 - 1; of the order and of the samples' seeds. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.

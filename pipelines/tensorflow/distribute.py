@@ -94,7 +94,7 @@ def distribute(
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream, which is a `mix` and a selection.
+            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
         label: with `image_size`, key of a feature with one number a record.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.

@@ -1,15 +1,18 @@
 """From arguments to an order: what is chosen, what is recorded, what is refused."""
 
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import shardfeed
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import memory_budget
-from shardfeed.pipelines import Blocks, Global, Stored, Stream, mix, order_samples
+from shardfeed.pipelines import Blocks, Global, Stored, Stream, cached, mix, order_samples
 from shardfeed.pipelines.orders.choose_order import shuffle_buffer_records
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
@@ -21,6 +24,7 @@ from shardfeed.pipelines.orders.order import (
 )
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import FILENAME, LABEL
+from shardfeed.storage.local_reading import LocalStorage
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +52,24 @@ def test_what_is_chosen(train: Split) -> None:
     assert (part.epoch_samples, part.steps_per_epoch) == (24, 3)
     rest = order_samples(train, batch_size=50, order="global", drop_remainder=False)[1]
     assert (rest.epoch_samples, rest.steps_per_epoch) == (len(train), -(-len(train) // 50))
+
+
+class Other(LocalStorage):
+    """A storage of which nobody knows that its paths are files."""
+
+
+def test_another_storage_has_no_stream(flowers: Dataset, tmp_path: Path) -> None:
+    train = shardfeed.open(flowers.directory, storage=Other())["train"]
+    again = pickle.loads(pickle.dumps(flowers["train"]))
+    assert isinstance(order_samples(again, batch_size=8)[1], StreamOrder)
+    assert isinstance(order_samples(train, batch_size=8)[1], GlobalOrder)
+    for refused in (lambda: order_samples(train, batch_size=8, order="stream"), train.shard_slices):
+        with pytest.raises(UsageError, match=r'read through another storage; use order="global"'):
+            refused()
+    copy = cached(train, tmp_path)
+    assert isinstance(order_samples(copy, batch_size=8)[1], GlobalOrder), "a cache does not change the order"
+    assert isinstance(order_samples(copy, batch_size=8, order="stream")[1], StreamOrder)
+    assert len(copy.shard_slices()) == 4
 
 
 def test_blocks_follow_the_size_of_records(train: Split) -> None:
