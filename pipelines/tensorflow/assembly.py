@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.malloc import limit_arenas
-from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StoredOrder, StreamOrder, in_share
+from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.options import data_options
 from shardfeed.readers.skip import Skip, read_intact
@@ -55,6 +55,7 @@ def assemble_batches(
     keys: Iterable[str] | None,
     damaged: Skip | None,
     fill: bool = True,
+    evaluates: bool = False,
     parallelism: int,
 ) -> tf.data.Dataset:
     """Batches of what `transform` makes of each of `samples`, in `order`; cardinality asserted.
@@ -67,6 +68,7 @@ def assemble_batches(
         damaged: counts damaged records, which are left out; None: they raise.
         fill: an intact record of the same step comes again for each that is left out; False: none does, and the
             cardinality is unknown.
+        evaluates: each iteration is epoch 0, not the next one; of an order with indices, and without `start_step`.
         parallelism: samples transformed, and shards or batches read, at once.
     """
     share = share or Share()
@@ -93,7 +95,7 @@ def assemble_batches(
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):
-        records = _drawn(samples, order, start_step, share, damaged, fill, parallelism)
+        records = _drawn(samples, order, start_step, share, damaged, fill, evaluates, parallelism)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
@@ -115,6 +117,7 @@ def _drawn(
     share: Share,
     damaged: Skip | None,
     fill: bool,
+    evaluates: bool,
     parallelism: int,
 ) -> tf.data.Dataset:
     """(seed of the sample, record), drawn by number and read by position; it starts anywhere at no cost."""
@@ -143,7 +146,7 @@ def _drawn(
     if start_step is not None:
         start = first_epoch * chunks_per_epoch + first // order.chunk
         chunks = tf.data.Dataset.counter(start).map(lambda n: (n // chunks_per_epoch, n % chunks_per_epoch))
-    elif isinstance(order, StoredOrder):  # of evaluation, which is the same each time
+    elif evaluates:  # the same each time, also what a transform draws
         chunks = tf.data.Dataset.range(1).flat_map(epoch_chunks)
     else:
         chunks = iteration_number().flat_map(epoch_chunks)

@@ -12,6 +12,7 @@ from shardfeed.machine.budget import cpu_budget
 from shardfeed.pipelines.arguments import Size, at_least, image_and_label_keys
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
+from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, random_resized_crop
@@ -102,7 +103,7 @@ def make_batches(
     from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples, and the same seeds for
     them. Iterations are counted from 0, as they begin, by each dataset object. Under a `tf.distribute` strategy `fit`
     begins one more, to build the model, so that it trains on epochs 1, 2... Epochs of "stream" that end are numbered
-    by a generator seeded with `seed`; "stored" does not change from one to the next.
+    by a generator seeded with `seed`. "stored" with `drop_remainder=False` evaluates: each iteration is epoch 0 again.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
@@ -155,6 +156,7 @@ def make_batches(
         keys=keys,
         damaged=damaged,
         fill=drop_remainder,
+        evaluates=isinstance(chosen, StoredOrder) and not drop_remainder,
         parallelism=threads(parallelism),
     )
 

@@ -197,6 +197,7 @@ def distribute_eval(
             pad=pad,
             keys=keys,
             damaged=damaged,
+            evaluates=True,
             parallelism=at_once,
         )
 

@@ -157,6 +157,17 @@ def test_stored_order(train: Split) -> None:
     assert places(taken(repeated, 3)) == [*range(20, 50), *range(20, 35)]
 
 
+def test_stored_order_evaluates_where_it_drops_nothing(train: Split) -> None:
+    dataset = make_batches(train, place, batch_size=7, order="stored", drop_remainder=False)
+    evaluated = [taken(dataset) for _ in range(2)]
+    assert same(*evaluated), "the same seeds too"
+    trained = make_batches(train, place, batch_size=7, order="stored")
+    endless = taken(make_batches(train, place, batch_size=7, order="stored", start_step=0), 2 * (len(train) // 7))
+    first, second = taken(trained), taken(trained)
+    assert same(first + second, endless)
+    assert first[0][1][0] == evaluated[0][0][1][0] != second[0][1][0]
+
+
 def test_a_part_of_an_epoch(train: Split) -> None:
     dataset = make_batches(train, place, batch_size=5, order=Stream(epoch_samples=40))
     assert dataset.cardinality() == 8
