@@ -86,7 +86,6 @@ class TorchSamples(Dataset[Any]):
         """What the transform makes of the samples; damaged records raise, or come to `left_out`."""
         indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
         places = self.samples.places(indices)
-        seeds = sample_seeds(self.order.sample_seeds(passes, places))
         rows: Iterable[int] = range(len(indices))
         if left_out is None:
             payloads = self.samples.payloads(indices)
@@ -94,6 +93,8 @@ class TorchSamples(Dataset[Any]):
             group = np.zeros(len(indices), np.int64) if self._fill else None
             found = read_intact(self.samples.payloads, indices, left_out.append, fill=group, place=self.samples.name)
             payloads, rows = found.payloads, found.rows.tolist()
+            passes[found.rows] += found.again  # of another pass, as for TensorFlow
+        seeds = sample_seeds(self.order.sample_seeds(passes, places))
         made = []
         numbers = places.tolist()
         for payload, row in zip(payloads, rows, strict=True):

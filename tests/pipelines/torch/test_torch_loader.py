@@ -101,7 +101,7 @@ def test_the_same_windows_as_tensorflow(flowers: Dataset) -> None:
     assert np.abs(found(6)[0] - expected).mean() > 10
 
 
-@pytest.mark.parametrize("order", ["global", Blocks(buffer=40), Global(balance="class")], ids=str)
+@pytest.mark.parametrize("order", ["global", "stored", Blocks(buffer=40), Global(balance="class")], ids=str)
 def test_iterations_are_tensorflows_epochs(flowers: Dataset, order: OrderLike) -> None:
     """A dataset that ends, an endless one and a loader, side by side: the samples of three epochs, and their crops."""
     train = flowers["train"]
@@ -429,6 +429,16 @@ def test_damaged_records_are_left_out(damaged: tuple[Dataset, list[int]], worker
     assert len(skip.found) == 2  # once each, whatever process met them
     with pytest.raises(IntegrityError, match="may be left out"), pytest.warns(RuntimeWarning):
         list(torch_eval_loader(data["train"], **(options | {"damaged": Skip(1)})))
+
+
+@pytest.mark.filterwarnings("ignore:left out")
+def test_what_stands_in_is_cut_as_tensorflow_cuts_it(damaged: tuple[Dataset, list[int]]) -> None:
+    options: dict[str, Any] = {"batch_size": 4, "image_size": 32, "order": "stored"}
+    theirs = train_batches(damaged[0]["train"], damaged=Skip(2), **options)
+    mine = torch_loader(damaged[0]["train"], damaged=Skip(2), workers=0, **options)
+    for (expected, _), (images, _) in zip(theirs.as_numpy_iterator(), mine, strict=True):
+        apart = np.abs(images.permute(0, 2, 3, 1).numpy().astype(int) - expected).mean((1, 2, 3))
+        assert apart.max() < 6, apart
 
 
 @pytest.mark.parametrize("workers", [0, 1])
