@@ -63,6 +63,7 @@ def convert(
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
         shards: number of shards of each split; default as many as `shard_size` (bytes of source images) asks for.
+        shard_size: bytes of source images that a shard should hold, about; default 256 MB.
         seed: decides the order of samples, and their split where `split` draws it.
         sha256: store the hash of every source file.
         image: how images are checked and re-encoded.
@@ -96,7 +97,8 @@ def convert(
     limit = RejectLimit.of(max_bad)
     check_apart(out, findings_of(source).folder)
     writers = choose_engine(engine, address, workers, start_method, Staging(out).tries)
-    with Output.open(out, replace=replace) as output, ended(writers):
+    # Ended before the lock is let go of, and also where the output is refused.
+    with ended(writers), Output.open(out, replace=replace) as output, ended(writers):
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)

@@ -12,7 +12,7 @@ from shardfeed.converters.shards.receipts import load_receipt, receipt_path, sav
 from shardfeed.converters.shards.task import Receipt, ShardTask, shard_paths
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import IntegrityError
-from shardfeed.manifest import FileInfo
+from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
 
 

@@ -70,6 +70,7 @@ class RayEngine:
         check_address(address)
         self.warnings: list[str] = []
         self._tries, self._address, self._wanted = tries, address, workers
+        self._made_tries = False
         self._arguments = (start_method, image_timeout)
         self._cluster: Cluster | None = None
         self._writers: list[_Writer] = []
@@ -139,13 +140,13 @@ class RayEngine:
                 yield receipt  # before another task is made, which may raise: what is done is kept
             if waiting is None:
                 waiting = again.popleft() if again else next(tasks, None)
-        with suppress(StorageError):  # a node that was given up may still hold a file there
-            remove_tree(self._tries)
+        if self._made_tries:
+            with suppress(StorageError):  # a node that was given up may still hold a file there
+                remove_tree(self._tries)
 
     def _prepare(self, first: ShardTask) -> None:
         """Put down what each actor must see before it gets a shard, and have them look."""
-        with suppress(StorageError):
-            remove_tree(self._tries)
+        self._made_tries = not os.path.lexists(self._tries)  # else it is someone's, and stays
         make_directory(self._tries)
         self._probe = Probe(self._tries, first)
         if not self._writers:

@@ -152,8 +152,8 @@ def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
         target = os.path.abspath(os.fspath(out))
         with new_dataset(target) as directory:
             return _write(found, directory, target)
-    _check_beside(found)
     with locked(found.directory):
+        _check_beside(found)  # another run may have made it a dataset since
         _sweep(found.directory)
         return _write(found, found.directory, found.directory)
 
@@ -253,7 +253,9 @@ def _check_beside(found: Survey) -> None:
     ours |= {index_file(split.name, i, len(split.files)) for split in found.splits for i in range(len(split.files))}
     present = sizes_by_name(LOCAL, found.directory, [INDEX_DIRECTORY])
     others = sorted(
-        name for name, size in present.items() if size < 0 or ("/" in name and name.removesuffix(TEMPORARY) not in ours)
+        name
+        for name, size in present.items()
+        if size < 0 or name == INDEX_DIRECTORY or ("/" in name and name.removesuffix(TEMPORARY) not in ours)
     )
     if others:
         problem = f"holds {escape(others[0])}, which no dataset has"

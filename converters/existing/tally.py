@@ -53,8 +53,19 @@ class ShardTally:
             if name == "raw" and len(self.shapes) < 2:
                 self.shapes.add((_only(features, HEIGHT), _only(features, WIDTH)))
 
-    def receipt(self, split: str, number: int, schema: Schema, info: ShardInfo) -> Receipt:
-        """The shard's receipt; its labels are within the class names of `schema`."""
+    def release(self) -> None:
+        """Let go of what grows with the records; `formats` and `shapes` stay."""
+        self.sizes = array("q")
+        self._labels.clear()
+        self._columns.clear()
+
+    def receipt(
+        self, split: str, number: int, schema: Schema, info: ShardInfo, columns: Iterable[str] | None = None
+    ) -> Receipt:
+        """The shard's receipt; its labels are within the class names of `schema`.
+
+        `columns`: the features that have one; unless given, all that a new dataset has and this has gathered.
+        """
         values = {key: self._labels[key] for key in schema.class_names} | self._columns
         counts = {
             key: tuple(np.bincount(np.frombuffer(self._labels[key], np.int64), minlength=len(names)).tolist())
@@ -70,7 +81,7 @@ class ShardTally:
             formats=dict(self.formats) if known else {},
             columns={
                 key: encode_column(values[key], column_dtype(schema, key))
-                for key in column_keys(split, schema)
+                for key in (column_keys(split, schema) if columns is None else columns)
                 if key in values
             },
             rejected=(),

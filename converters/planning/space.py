@@ -4,6 +4,7 @@ import os
 import warnings
 from typing import NamedTuple
 
+from shardfeed.column import column_keys
 from shardfeed.converters.images.fit import fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
@@ -18,13 +19,16 @@ from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space
 
+_NUMBER_BYTES = 8  # of a number in a column, or of where a value of bytes ends
 _LOOKED_AT = 200  # images whose headers an estimate is made from; their mean is then a few percent off
 _FILES_A_SHARD = 3  # records, index, receipt
-_MORE_FILES = 16  # directories, manifest, sidecars, label columns, a temporary file
+_MORE_FILES = 64  # directories, manifest, sidecars, the columns of a few splits, a temporary file
 
 
 class Forecast(NamedTuple):
-    """What `images` in `shards` will take on disk: `size` bytes with indexes; None where images are encoded again.
+    """What `images` in `shards` will take on disk: `size` bytes with indexes and columns.
+
+    It is None where images are encoded again.
 
     `pixels`: bytes of raw pixels in it, height * width * 3 of each image; None where files are stored, or where no
     image tells its size. `exact`: the least there will be, as pixels have one size. Else both are drawn from what is
@@ -79,11 +83,16 @@ def _raw_size(sample: Sample, options: ImageOptions) -> int | None:
 
 
 def _beside(sample: Sample, schema: Schema) -> int:
-    """Bytes of a record that are not its image, and of its line in the index."""
+    """Bytes of a record that are not its image, of its line in the index, and of its values in columns.
+
+    Those are there twice in the end: with the receipts of shards, which go when all is done, and in their files.
+    """
     known: dict[str, Value] = {ENCODED: b"", FORMAT: b"jpeg", HEIGHT: 1, WIDTH: 1, FILENAME: sample.key}
     values = {**known, SOURCE_ID: b"0", SHA256: bytes(64), **sample.features}
     record = NATIVE.encoder(schema.features)({key: values[key] for key in schema.features})
-    return sum(map(len, record)) + len("0 0\n")
+    columns = [values[key] for key in column_keys("train", schema)]
+    in_columns = sum(_NUMBER_BYTES + (len(value) if isinstance(value, bytes) else 0) for value in columns)
+    return sum(map(len, record)) + len("0 0\n") + 2 * in_columns
 
 
 def check_space(forecast: Forecast, out: str, begun: str) -> None:

@@ -32,6 +32,7 @@ from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature, 
 from shardfeed.storage.building import hidden_sibling
 from shardfeed.storage.local import Lock
 
+from in_process import OwnEngine
 from trees import tree
 
 SPLIT = {"train": 0.75, "validation": 0.25}
@@ -457,3 +458,18 @@ def test_only_a_dataset_and_nothing_beside_it_is_replaced(folder: Callable[..., 
     with pytest.raises(OutputExistsError, match=r"holds no manifest.json of ours"):
         convert(ImageFolder(tmp_path / "images"), web, workers=1, replace=True)
     assert [path.name for path in web.iterdir()] == ["manifest.json"]
+
+
+def test_an_engine_is_stopped_where_the_output_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+    class Counting(OwnEngine):
+        stops = 0
+
+        def stop(self) -> None:
+            self.stops += 1
+            super().stop()
+
+    engine = Counting(1)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OutputExistsError):
+        convert(folder(2), tmp_path / "out", engine=engine)
+    assert engine.stops

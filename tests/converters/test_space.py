@@ -65,7 +65,7 @@ def test_an_estimate_from_some_images(folder: Callable[..., Path]) -> None:
 @pytest.mark.promise(15)
 @pytest.mark.parametrize(
     ("options", "within"),
-    [({}, 0.01), ({"encode": "raw", "size": 16}, 0.02), ({"encode": "raw"}, 0.05), ({"baseline": True}, 0.01)],
+    [({}, 0.02), ({"encode": "raw", "size": 16}, 0.02), ({"encode": "raw"}, 0.05), ({"baseline": True}, 0.02)],
 )
 def test_the_forecast_of_shards_and_indexes(
     flowers_folder: Path, tmp_path: Path, options: dict[str, Any], within: float
@@ -75,6 +75,8 @@ def test_the_forecast_of_shards_and_indexes(
     assert forecast.size is not None
     convert(source, tmp_path / "out", image=ImageOptions(**options), workers=2)
     stored = sum(path.stat().st_size for path in (tmp_path / "out").rglob("train-*"))
+    # In the end the columns are there twice: with the receipts, too, which go when all is done.
+    stored += 2 * sum(path.stat().st_size for path in (tmp_path / "out").rglob("train.*.npy"))
     assert abs(forecast.size / stored - 1) < within
     assert forecast.exact == ("size" in options)
     assert not forecast.exact or forecast.size <= stored

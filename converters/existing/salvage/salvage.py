@@ -195,6 +195,7 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
     # Its columns wait in a file, which goes when the manifest is written.
     waiting = receipt_path(building, shard.split, shard.number, shard.count)
     receipt = save_receipt(waiting, tally.receipt(shard.split, shard.number, schema, sink.info))
+    tally.release()
     return _Copy(receipt, tally, damage)
 
 

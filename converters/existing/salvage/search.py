@@ -6,8 +6,9 @@ from collections.abc import Callable
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors, read_side_file
 from shardfeed.converters.existing.salvage.unlisted import unlisted_survivors
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
-from shardfeed.manifest import FileInfo, Manifest, parse_manifest
+from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
+from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import sizes_by_name
@@ -50,6 +51,9 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
             info = FileInfo.of_file(path)
             by_content.setdefault(info, []).append(name)
             progress(info.size)
+    # A file that is, byte for byte, another shard is not what is left of the one whose name it has.
+    listed = {info.data for split in manifest.splits.values() for info in split.shards}
+    elsewhere = {name for info, names in by_content.items() if info in listed for name in names}
     found = Survivors(manifest.schema, manifest, tuple(manifest.splits), [])
     used: set[str] = set()
     for split in manifest.splits.values():
@@ -61,7 +65,7 @@ def _listed(directory: str, manifest: Manifest, present: set[str], progress: Cal
                 found.notes.append(f"{name} is what {escape(file)} holds")
             used.add(file)
             path = os.path.join(directory, file)
-            there = path if os.path.isfile(path) else None
+            there = path if os.path.isfile(path) and (same or name not in elsewhere) else None
             shard = SurvivingShard(split.name, number, len(split.shards), there, bool(same), info.data, info.records)
             found.shards.append(shard)
     made_again = TFDS_FILES | {label_names_file(key) for key in manifest.schema.class_names}

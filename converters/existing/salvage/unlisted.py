@@ -11,10 +11,10 @@ from shardfeed.converters.existing.shard_names import find_splits
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.tfrecord.example import decode
 from shardfeed.formats.tfrecord.scan import pieces
-from shardfeed.manifest import FileInfo
 from shardfeed.naming import label_names_file
 from shardfeed.schema import Schema, is_plain
 from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
 
 

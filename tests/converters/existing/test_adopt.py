@@ -339,3 +339,14 @@ def test_a_manifest_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a manifest.json of something else"):
         adopt(survey(root))
     assert (root / "manifest.json").read_text() == '{"name": "an app of the web"}'
+
+
+def test_a_file_where_the_indexes_go(tmp_path: Path) -> None:
+    place = tmp_path / "cats"
+    place.mkdir()
+    write(place / "train-00000-of-00001.tfrecord", [imagenet(0)])
+    (place / "index").write_text("of something else")
+    found = survey(place)
+    with pytest.raises(UsageError, match="holds index, which no dataset has; move it away"):
+        adopt(found)
+    assert (place / "index").read_text() == "of something else"

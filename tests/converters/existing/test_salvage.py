@@ -458,6 +458,20 @@ def test_repetitions_of_others_stay_where_nothing_is_damaged(tmp_path: Path) -> 
     assert result.recovered == 9
 
 
+@pytest.mark.promise(20, 23)
+def test_a_shard_of_others_in_the_place_of_another(tmp_path: Path) -> None:
+    """What lies there is no remains of the shard whose name it has, also where records have no names of their own."""
+    place = tmp_path / "twice"
+    shards = foreign(place, [[*range(9), 8], [*range(10, 20)]])
+    adopt(survey(place))
+    first, second = (place / f"train-0000{n}-of-00002.tfrecord" for n in (0, 1))
+    second.write_bytes(first.read_bytes())
+    result = salvage(place, tmp_path / "out")
+    assert (result.recovered, result.lost) == (10, 10)
+    assert (tmp_path / "out" / first.name).read_bytes() == b"".join(shards[0])
+    assert (tmp_path / "out" / second.name).read_bytes() == b""
+
+
 @pytest.mark.promise(23)
 def test_side_files_come_along(tmp_path: Path) -> None:
     place = tmp_path / "theirs"
