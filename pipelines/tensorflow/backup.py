@@ -91,7 +91,7 @@ class Backup(keras.callbacks.Callback):
             raise UsageError(
                 "steps_per_epoch",
                 f"got {given}, expected {steps}, as the feed has",
-                "for other epochs give epoch_samples to distribute",
+                "for other epochs give distribute order=Global(epoch_samples=...)",
             )
         for name, value in (("steps_per_epoch", steps), ("every", self._every or 0), ("step", self.step)):
             if value % together:
