@@ -28,7 +28,7 @@ def torch_loader(
     image_size: Size | None = None,
     transform: Transform | None = None,
     seed: int = 0,
-    order: OrderLike = "global",
+    order: OrderLike | None = None,
     label: str = LABEL,
     start_step: int | None = None,
     pad: float | None = None,
@@ -54,8 +54,8 @@ def torch_loader(
             gives it, and an int of 0 to 2^63 - 1, the sample's own in this epoch, for any generator. It must pickle
             where workers are spawned.
         seed: 0 to 2^63 - 1; of the order and of the crops.
-        order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. There is no "stream".
-            With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
+        order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
+            no "stream". With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
         label: with `image_size`, key of a feature with one number a record.
         start_step: None, and each iteration is one epoch. A number, and epochs follow each other in one endless
             iteration, without a pause between them, which begins with this step, counted from the first of epoch 0.
@@ -82,6 +82,7 @@ def torch_loader(
             for images, labels in loader:
                 loss = criterion(model(images.cuda() / 255), labels.cuda())
     """
+    order = "global" if order is None else order
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, which is TensorFlow's: shards in sequence, through a buffer"
         raise UsageError("order", problem, 'use "global", or "blocks" on a disk that seeks')

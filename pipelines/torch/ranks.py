@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch.distributed
 
 from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines.arguments import at_least
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class Ranks:
     local: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rank < self.ranks:
+        at_least("ranks", self.ranks, 1)
+        if at_least("rank", self.rank, 0) >= self.ranks:
             problem = f"got rank {self.rank} of {self.ranks}, expected 0 to {self.ranks - 1}"
             raise UsageError("ranks", problem)
-        if self.local is not None and not 1 <= self.local <= self.ranks:
+        if self.local is not None and at_least("local", self.local, 1) > self.ranks:
             raise UsageError("ranks", f"got local={self.local}, expected 1 to {self.ranks}")
 
     @property

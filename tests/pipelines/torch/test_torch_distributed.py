@@ -73,9 +73,15 @@ def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         this_process()
 
 
-@pytest.mark.parametrize(("rank", "ranks", "local"), [(2, 2, None), (-1, 2, None), (0, 0, None), (0, 2, 3), (0, 2, 0)])
-def test_ranks_that_cannot_be_meant(rank: int, ranks: int, local: int | None) -> None:
-    with pytest.raises(UsageError, match="ranks: got"):
+@pytest.mark.parametrize(
+    ("rank", "ranks", "local"),
+    [
+        *[(2, 2, None), (-1, 2, None), (0, 0, None), (0, 2, 3), (0, 2, 0), ("1", 2, None), (0.5, 2, None)],
+        *[(0, 2.0, None), (0, "2", None), (0, 2, "1"), (0, 2, 0.5)],
+    ],
+)
+def test_ranks_that_cannot_be_meant(rank: Any, ranks: Any, local: Any) -> None:
+    with pytest.raises(UsageError, match=r"^(ranks?|local): got"):
         Ranks(rank, ranks, local)
 
 

@@ -580,5 +580,6 @@ def test_the_order_is_that_of_order_samples(flowers: Dataset) -> None:
     loader = plain(split, seed=9, order=name)
     _, order = order_samples(split, batch_size=BATCH, seed=9, order=name)
     assert loader.order == order
+    assert plain(split, seed=9, order=None).order == order
     assert loader.dataset[3] == int(split[3]["image/source_id"])
     assert len(loader.dataset) == len(split)
