@@ -120,13 +120,11 @@ class Split(Sequence[Record]):
 
     def check_streamable(self) -> None:
         """Raises UsageError unless TensorFlow can stream it: samples in sequence, in files of the local disk."""
-        problem = ""
+        place, remedy = f"split {self.name}", 'use order="global"'
         if not self.contiguous:
-            problem = "samples that do not follow each other cannot be streamed"
-        elif not all(is_local(self._shards.storage_of(number)) for number in self.shard_numbers()):
-            problem = "TensorFlow streams files of the local disk, and this is read through another storage"
-        if problem:
-            raise UsageError(f"split {self.name}", problem, 'use order="global"')
+            raise UsageError(place, "samples that do not follow each other cannot be streamed", remedy)
+        if not all(is_local(self._shards.storage_of(number)) for number in self.shard_numbers()):
+            raise UsageError(place, "only local files can be streamed, and it is read through another storage", remedy)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -255,8 +253,7 @@ class Split(Sequence[Record]):
     def shard_slices(self) -> list[ShardSlice]:
         """The shards behind this view, in order, with the records of each that belong to it.
 
-        Raises UsageError for a view whose samples do not follow each other in the shards, and for shards that are no
-        files of the local disk.
+        Raises UsageError for what cannot be streamed: see `check_streamable`.
         """
         self.check_streamable()
         places, shards = self._places, self._shards

@@ -61,11 +61,8 @@ def order_samples(
         raise UsageError(f"split {samples.name}", f"it has {len(samples)} samples, expected at most 2^40")
     if order is None:
         # By where the dataset is, not by where it is read: a cache must not change the order.
-        order = (
-            Stream()
-            if isinstance(samples, Split) and samples.contiguous and is_local(samples.shards.storage)
-            else Global()
-        )
+        streams = isinstance(samples, Split) and samples.contiguous and is_local(samples.shards.storage)
+        order = Stream() if streams else Global()
     wanted = order_object(order)
     if isinstance(wanted, Global):
         if isinstance(samples, Mixture) or wanted.balance is not None or wanted.weights is not None:
