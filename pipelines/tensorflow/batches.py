@@ -56,8 +56,9 @@ def train_batches(
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; another
-            sample of the step comes twice in the stead of each. None: the first damaged record raises.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
+            stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
+            None: the first damaged record raises.
         parallelism: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted.
 
     Raises:
@@ -123,9 +124,9 @@ def make_batches(
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the batch;
             strings with "". None: shapes do not vary.
         keys: the features to parse. None: all of the schema.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Another
-            sample of the step comes twice in the stead of each; with `drop_remainder=False` none does, and the
-            cardinality is unknown. None: the first damaged record raises.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
+            stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard; with
+            `drop_remainder=False` none does, and the cardinality is unknown. None: the first damaged record raises.
         parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
 
     Raises:

@@ -81,9 +81,10 @@ def distribute(
     `random_resized_crop(image_size)`; with `transform`, what that gives. b is `batch_size / replicas`.
 
     The same seed, order and global batch size give the same samples in each step for any number of replicas, and of
-    workers: epoch i is that of `train_batches` and of `torch_loader`. But with "stream" each worker (of a
-    MultiWorkerMirroredStrategy) streams a part of the split of its own, so that which samples meet in a step depends on
-    their number. `feed.at(step)` starts elsewhere; `feed.position(step)` is what to keep beside a model.
+    workers: epoch i is that of `train_batches(start_step=0)` and, but for "stream", of `torch_loader`. But with
+    "stream" each worker (of a MultiWorkerMirroredStrategy) streams a part of the split of its own, so that which
+    samples meet in a step depends on their number. `feed.at(step)` starts elsewhere; `feed.position(step)` is what to
+    keep beside a model.
 
     Args:
         strategy: of `tf.distribute`; `tf.distribute.get_strategy()` is that of one device.
@@ -98,8 +99,9 @@ def distribute(
         label: with `image_size`, key of a feature with one number a record.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; another
-            sample of the step comes twice in the stead of each. None: the first damaged record raises.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
+            stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
+            None: the first damaged record raises.
         parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
 
     Raises:
