@@ -2,35 +2,26 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
-from shardfeed.converters.commit.finish import split_info, stage_manifest
+from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, write_missing
-from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, Plan, PlanOptions, make_plan
+from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import (
     RejectLimit,
     Report,
-    all_normalised,
-    all_rejected,
-    counts_by_code,
-    noted_lines,
-    unasked,
 )
-from shardfeed.converters.shards.task import Receipt
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
-from shardfeed.manifest import Manifest, SplitInfo
-from shardfeed.naming import NORMALISED, REJECTED, dataset_name
 
 
 def convert(
@@ -121,28 +112,3 @@ def ended(engine: Engine) -> Iterator[None]:
         yield
     finally:
         engine.stop()
-
-
-def finish(out: str, plan: Plan, receipts: Sequence[Receipt], directory: str) -> Manifest:
-    """Write label columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
-    splits: dict[str, SplitInfo] = {}
-    for split in plan.split_sizes():
-        splits[split] = split_info(directory, split, plan.schema, [r for r in receipts if r.split == split])
-    name = dataset_name(os.path.basename(out))
-    rejected = all_rejected(plan, receipts)
-    sidecars = tfds_files(name, plan.schema, splits, plan.options.image)
-    if rejected:
-        sidecars[REJECTED] = noted_lines(rejected)
-    if changed := unasked(all_normalised(receipts)):
-        sidecars[NORMALISED] = noted_lines(changed)
-    return stage_manifest(
-        directory,
-        name=name,
-        schema=plan.schema,
-        splits=splits,
-        sidecars=sidecars,
-        fingerprint=plan.fingerprint,
-        options=plan.options.to_json(),
-        rejected=counts_by_code(rejected),
-        made_by=plan.made_by,
-    )
