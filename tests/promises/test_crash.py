@@ -86,7 +86,7 @@ def counts(quick: int, long: int) -> Any:
 
 @pytest.mark.promise(1)
 @pytest.mark.timeout(3000)
-@counts(8, 200)
+@counts(4, 200)
 def test_kill_at_a_random_time_then_resume(
     trials: int, conversion: Conversion, tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
@@ -253,7 +253,7 @@ def chosen(trials: int, rng: random.Random) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.promise(14)
 @pytest.mark.timeout(3000)
-@counts(6, 60)
+@counts(3, 60)
 def test_the_bytes_do_not_depend_on_where_and_how_it_runs(
     trials: int, conversion: Conversion, tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:

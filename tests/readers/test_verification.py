@@ -63,7 +63,7 @@ def test_every_flip_of_a_small_dataset_is_found(folder: Callable[..., Path], tmp
     convert(ImageFolder(folder(1, classes=("a",))), tmp_path / "out")
     path = tmp_path / "out" / "train-00000-of-00001.tfrecord"
     data = path.read_bytes()
-    for bit in range(0, len(data) * 8, 3):
+    for bit in range(0, len(data) * 8, 7):
         path.write_bytes(flip_bit(data, bit))
         assert verify(tmp_path / "out").damages, bit
 

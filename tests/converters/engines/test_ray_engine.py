@@ -130,6 +130,7 @@ def below(pid: int) -> set[int]:
 
 
 @pytest.mark.promise(7, 14)
+@pytest.mark.long
 def test_the_command_gives_the_same_bytes(cluster: Any, folder: Callable[..., Path], tmp_path: Path) -> None:
     """Although an actor is killed as soon as it has a shard; stdout has the report alone, whatever Ray prints."""
     root = folder(20, png_every=5)

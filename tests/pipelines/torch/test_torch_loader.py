@@ -238,7 +238,7 @@ def test_resumes_at_every_step_on_any_number_of_ranks(flowers: Dataset, options:
         states.append(json.loads(json.dumps(taking.state_dict())))
     assert len(states) == steps + 1
     for step, state in enumerate(states):
-        for count in (1, 2, 3, 4):
+        for count in (1, 2, 3, 4) if step in (0, steps) else (1 + step % 4,):
             loaders = ranks(count)
             for loader in loaders:
                 loader.load_state_dict(state)
