@@ -35,14 +35,13 @@ $(DOCS): $(TEST)
 demo: $(DEMO)
 	$(BIN)/shardfeed demo --samples data_samples/shapes --out demo_output
 
-# Two processes, each of which begins at one end of a half and helps the other at last: files share what they made.
-# `pytest -q` alone does it in one.
+# Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one.
 test: $(TEST)
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
 # What `make test` leaves out.
 test-long: $(TEST)
-	$(BIN)/pytest -q -n 2 --dist worksteal -m long
+	$(BIN)/pytest -q -n 2 --dist loadfile -m long
 
 test-all: test test-long
 
@@ -63,7 +62,7 @@ peers: $(TEST)
 # Lines that the default tests reach, their child processes included.
 coverage: $(TEST)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(BIN)/pytest -q -n 2 --dist worksteal --timeout 1200
+	$(BIN)/coverage run $(BIN)/pytest -q -n 2 --dist loadfile --timeout 1200
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -12,6 +12,8 @@ from PIL import Image
 
 from repository import ROOT
 
+pytestmark = pytest.mark.long
+
 BENCHMARKS = ROOT / "benchmarks"
 MEASURED = ("tar", "header", "header_no_fsync", "cp", "codec", "default", "pillow")
 

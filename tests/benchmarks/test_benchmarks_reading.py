@@ -15,6 +15,8 @@ import pytest
 
 from repository import ROOT
 
+pytestmark = pytest.mark.long
+
 BENCHMARKS = ROOT / "benchmarks"
 CLASSES, PER_CLASS, BATCH = 3, 16, 16
 EACH = {str(label): PER_CLASS for label in range(CLASSES)}

@@ -34,7 +34,7 @@ def work(split: Split, batch_size: int = 8, image_size: int = 32, **options: obj
     return Workload(split, batch_size, image_size, **({"order": "stream", "parallelism": 2} | options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("order", ["stream", "global"])
+@pytest.mark.parametrize("order", ["stream", pytest.param("global", marks=pytest.mark.long)])
 def test_every_stage_goes_through_the_same_batches(flowers: Dataset, order: str) -> None:
     whole = work(flowers["train"], order=order)
     expected = len(flowers["train"]) // 8
@@ -89,6 +89,7 @@ def test_the_decoder_alone_decodes_all_of_them(large: Split) -> None:
     assert len(held.first(3)) == 3
 
 
+@pytest.mark.long
 def test_pngs_are_held_too_and_pixels_are_not(folder: Callable[..., Path], tmp_path: Path) -> None:
     source = ImageFolder(folder(6, png_every=2))
     convert(source, tmp_path / "mixed", workers=1)

@@ -44,7 +44,7 @@ def ray_here() -> Iterator[None]:
         ray.shutdown()
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(params=["threads", "spawn", "forkserver", pytest.param("ray", marks=pytest.mark.long)])
 def prefetch(request: pytest.FixtureRequest) -> Callable[..., Prefetcher]:
     if request.param == "ray":
         request.getfixturevalue("ray_here")
