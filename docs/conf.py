@@ -15,6 +15,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"shardfeed {version}"
 html_copy_source = False
+html_show_copyright = False
 
 # `page.md#a-heading` means on the site what it means in the repository.
 myst_heading_anchors = 4

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,10 @@ def test_every_option_is_in_the_reference(command: str) -> None:
     assert options
     for option in options:
         assert re.search(rf"`[^`]*{option}\b", section), option
+
+
+@pytest.mark.parametrize("page", ["converters", "pipelines"])
+def test_the_reference_has_every_public_name(page: str) -> None:
+    """These pages list their names, in the order in which you meet them."""
+    listed = re.findall(r"auto(?:function|class):: (\w+)", (ROOT / "docs" / "api" / f"{page}.md").read_text())
+    assert sorted(listed) == sorted(import_module(f"shardfeed.{page}").__all__)
