@@ -12,13 +12,10 @@ from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.missing_shards import Progress, check_shards, write_missing
+from shardfeed.converters.missing_shards import Progress, check_shards, finished_shards, write_missing
 from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
 from shardfeed.converters.planning.space import check_space
-from shardfeed.converters.report import (
-    RejectLimit,
-    Report,
-)
+from shardfeed.converters.report import Begun, Noticed, RejectLimit, Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
@@ -36,6 +33,7 @@ def convert(
     image: ImageOptions | None = None,
     max_bad: int | str = 0,
     replace: bool = False,
+    restart: bool = False,
     verify: bool = False,
     workers: int | None = None,
     start_method: str = "spawn",
@@ -45,8 +43,9 @@ def convert(
 ) -> Report:
     """Convert `source` into the dataset directory `out`, or take up where an earlier, stopped run left off.
 
-    The bytes depend on the source and on the options above `max_bad` alone: not on workers, engine or
-    interruptions. A script needs no `__main__` guard: workers do not import it.
+    Images may have been added, removed or repaired since: only the shards that this changes are made again. The bytes
+    depend on the source and on the options above `max_bad` alone: not on workers, engine or interruptions. A script
+    needs no `__main__` guard: workers do not import it.
 
     Args:
         source: the samples: a path as `open_source` takes it, an image folder or a label file; a source that is one;
@@ -60,6 +59,7 @@ def convert(
         image: how images are checked and re-encoded.
         max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed.
         replace: swap `out` for the new dataset when it exists.
+        restart: remove what an earlier, stopped run left, and begin anew.
         verify: read every byte again before the commit.
         workers: processes; default one for each CPU that this process is granted, with Ray one for each of the cluster.
         start_method: of those processes, "spawn" or "forkserver".
@@ -72,8 +72,9 @@ def convert(
 
     Raises:
         UsageError: something about the arguments or the source; nothing was touched. Subclasses: OutputExistsError,
-            PlanMismatchError (an unfinished conversion of something else is in the way).
-        TooManyRejectedError: all is converted and kept; the same call with a higher `max_bad` only commits.
+            PlanMismatchError (an unfinished conversion with other options is in the way).
+        TooManyRejectedError: all is converted and kept. The same call with a higher `max_bad` only commits, unless all
+            inputs were rejected; after a repair, only what changed is read again.
         StorageError, WorkerLostError: what is finished is kept; the same call resumes.
         BusyError: another process is converting into `out`.
     """
@@ -87,20 +88,24 @@ def convert(
     options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions())
     limit = RejectLimit.of(max_bad)
     check_apart(out, findings_of(source).folder)
-    writers = choose_engine(engine, address, workers, start_method, Staging(out).tries)
-    # Ended before the lock is let go of, and also where the output is refused.
-    with ended(writers), Output.open(out, replace=replace) as output, ended(writers):
+    staging = Staging(out)
+    writers = choose_engine(engine, address, workers, start_method, staging.tries)
+    # An engine ends before the lock is let go of, the inner one, and also where the output is refused, the outer one.
+    with ended(writers), Output.open(out, staging, replace=replace, restart=restart) as output, ended(writers):
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
         if manifest := output.finished(plan):
             return Report.of_earlier_run(out, manifest, time.monotonic() - started)
-        check_space(plan.forecast, out, output.staging.dataset)
-        output.staging.begin(plan)
-        receipts = write_missing(plan, source, output.staging, writers, progress)
-        manifest = finish(out, plan, receipts, output.staging.dataset)
-        check_shards(receipts, plan, output.staging.dataset, every_byte=verify)
-        report = Report.of(out, plan, receipts, manifest, writers, time.monotonic() - started)
+        check_space(plan.forecast, out, staging.dataset)
+        changed = staging.begin(plan)
+        finished = finished_shards(plan, staging)
+        receipts = write_missing(plan, source, staging, finished, writers, progress)
+        noticed = Noticed.of(plan, receipts)
+        manifest = finish(out, plan, receipts, noticed, staging.dataset)
+        check_shards(receipts, plan, staging.dataset, every_byte=verify)
+        begun = Begun(len(finished.receipts), finished.others.taken, changed)
+        report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
         limit.check(report, inputs=len(plan) + len(plan.findings.rejected))
         return report.committed_with(output.commit())
 

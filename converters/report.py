@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan
@@ -14,6 +14,49 @@ from shardfeed.manifest import Manifest
 from shardfeed.text import listing
 
 
+class Begun(NamedTuple):
+    """What an earlier, stopped run left of use: shards that are kept; and of the others, images that were taken over.
+
+    `changed`: in words, which inputs have changed since.
+    """
+
+    shards: int
+    images: int
+    changed: str
+
+    def notes(self, shards: int) -> Iterator[str]:
+        """A sentence about that, where inputs have changed; `shards`: of the dataset."""
+        if self.changed:
+            kept = f"{self.shards:,} of {shards:,} shards {'is' if self.shards == 1 else 'are'} kept"
+            others = f", and of the others {_images(self.images)}" if self.images else ""
+            yield f"since the earlier run: {self.changed}; {kept}{others}"
+
+
+class Noticed(NamedTuple):
+    """What there is to say of single inputs, each list sorted by key.
+
+    `rejected`: left out, while listing or while converting. `normalised`: stored with other bytes than the source's.
+    `warnings`: stored, with something odd. `progressive`: how many JPEGs were kept that decode slowly.
+    """
+
+    rejected: Sequence[Noted]
+    normalised: Sequence[Noted]
+    warnings: Sequence[Noted]
+    progressive: int
+
+    @classmethod
+    def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
+        """In the source, and in every shard."""
+        listed = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
+        rejected = [*listed, *(noted for receipt in receipts for noted in receipt.rejected)]
+        return cls(
+            rejected=sorted(rejected, key=lambda noted: noted.key),
+            normalised=sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key),
+            warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
+            progressive=sum(receipt.progressive for receipt in receipts),
+        )
+
+
 @dataclass(frozen=True)
 class Report:
     """The outcome of `convert`.
@@ -21,7 +64,7 @@ class Report:
     `out`: the output directory. `committed`: whether it exists now. `manifest`: of the dataset, also when it was not
     committed. `rejected`: inputs left out, `normalised`: stored with other bytes, `warnings`: stored but odd, each
     sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`: read in this run,
-    `seconds`: of this run.
+    `seconds`: of this run. `kept`: shards that an earlier run had finished.
     """
 
     out: str
@@ -34,39 +77,47 @@ class Report:
     images: int
     source_bytes: int
     seconds: float
+    kept: int = 0
 
     @classmethod
     def of(
-        cls, out: str, plan: Plan, receipts: Sequence[Receipt], manifest: Manifest, engine: Engine, seconds: float
+        cls, out: str, plan: Plan, noticed: Noticed, manifest: Manifest, engine: Engine, begun: Begun, seconds: float
     ) -> "Report":
         """What was converted, and is not committed yet."""
-        progressive = _kept_progressive(sum(receipt.progressive for receipt in receipts))
         images, size = engine.done()
+        notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *_absent_images(manifest)]
+        notes += [*_absent_classes(plan, manifest), *_kept_progressive(noticed.progressive), *engine.warnings]
         return cls(
             out=out,
             committed=False,
             manifest=manifest,
-            rejected=all_rejected(plan, receipts),
-            normalised=all_normalised(receipts),
-            warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
-            notes=[*plan.findings.notes, *_absent_classes(plan, manifest), *progressive, *engine.warnings],
-            images=images,
+            rejected=noticed.rejected,
+            normalised=noticed.normalised,
+            warnings=noticed.warnings,
+            notes=notes,
+            images=max(0, images - begun.images),
             source_bytes=size,
             seconds=seconds,
+            kept=begun.shards,
         )
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
         """Of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
         note = "an earlier run had committed this dataset; only its leftovers were removed"
-        return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds)
+        kept = sum(len(split.shards) for split in manifest.splits.values())
+        return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
 
     def committed_with(self, notes: Sequence[str]) -> "Report":
         """The same, of a dataset that has its name now; `notes`: what there is to say of that."""
         return replace(self, committed=True, notes=[*self.notes, *notes])
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value for scripts; the field names are stable."""
+        """A JSON value for scripts; the field names are stable.
+
+        `splits` and `dataset_*` are of the whole dataset, `images`, `source_bytes` and `seconds` of this run alone: one
+        that only commits has read nothing.
+        """
         splits: dict[str, Any] = {}
         for name, split in self.manifest.splits.items():
             splits[name] = {
@@ -84,6 +135,9 @@ class Report:
             "normalised": dict(Counter(noted.what for noted in self.normalised)),
             "warnings": [noted_json(noted) for noted in self.warnings],
             "notes": list(self.notes),
+            "dataset_images": sum(split.records for split in self.manifest.splits.values()),
+            "dataset_bytes": sum(split.size for split in self.manifest.splits.values()),
+            "shards_kept": self.kept,
             "images": self.images,
             "source_bytes": self.source_bytes,
             "seconds": round(self.seconds, 3),
@@ -112,19 +166,19 @@ def _kept_progressive(count: int) -> Iterator[str]:
         yield f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss"
 
 
-def all_rejected(plan: Plan, receipts: Sequence[Receipt]) -> list[Noted]:
-    """Everything that was left out, while listing and while converting, sorted by key."""
-    found = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
-    return sorted([*found, *(noted for receipt in receipts for noted in receipt.rejected)], key=lambda noted: noted.key)
-
-
-def all_normalised(receipts: Sequence[Receipt]) -> list[Noted]:
-    """Everything that was stored with other bytes than the source's, sorted by key."""
-    return sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key)
-
-
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:
     return noted.key, noted.what, noted.why
+
+
+def _images(count: int) -> str:
+    return "1 image" if count == 1 else f"{count:,} images"
+
+
+def _absent_images(manifest: Manifest) -> Iterator[str]:
+    """A sentence for each split of which every image was rejected: it is there, and cannot be read."""
+    for name, info in manifest.splits.items():
+        if not info.records:
+            yield f"split {name} is empty: every image of it was rejected"
 
 
 def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
@@ -161,17 +215,23 @@ class RejectLimit:
         return self.count if self.share is None else int(self.share * inputs)
 
     def check(self, report: Report, inputs: int) -> None:
-        """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be."""
+        """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be.
+
+        Where all were, whatever is allowed: an empty dataset is of no use to anybody, and a script would not see it.
+        """
         allowed = self.allowed(inputs)
-        if len(report.rejected) <= allowed:
-            return
         codes = ", ".join(f"{count} {code}" for code, count in report.manifest.rejected.items())
-        left_out = f"{len(report.rejected)} inputs rejected ({codes}), {allowed} allowed"
-        error = TooManyRejectedError(
-            report.out,
-            f"{left_out}; all else is converted, not committed",
-            f"repair them, or run again with --max-bad {len(report.rejected)} to commit at once",
-        )
+        if not any(split.records for split in report.manifest.splits.values()):
+            problem = f"all {inputs} inputs rejected ({codes}): the dataset would be empty, and is not committed"
+            error = TooManyRejectedError(report.out, problem, "repair or replace them, and run the same command again")
+        elif len(report.rejected) > allowed:
+            rejected = f"{len(report.rejected)} inputs rejected ({codes}), {allowed} allowed"
+            problem = f"{rejected}; all else is converted, not committed"
+            again = f"run again with --max-bad {len(report.rejected)} to commit at once"
+            remedy = f"repair or remove them and run the same command again, or {again}"
+            error = TooManyRejectedError(report.out, problem, remedy)
+        else:
+            return
         error.report = report
         raise error
 

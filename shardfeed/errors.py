@@ -86,7 +86,7 @@ class OutputExistsError(UsageError, FileExistsError):
 
 
 class PlanMismatchError(UsageError):
-    """A half-built output was planned with other inputs or options (exit 2). Nothing was touched."""
+    """A half-built output was planned with other options or versions (exit 2). Nothing was touched."""
 
 
 class SplitError(ShardfeedError, KeyError):
@@ -96,7 +96,7 @@ class SplitError(ShardfeedError, KeyError):
 
 
 class TooManyRejectedError(ShardfeedError):
-    """More inputs were rejected than allowed: converted, kept in staging, not committed (exit 3).
+    """More inputs were rejected than allowed, or all: converted, kept in staging, not committed (exit 3).
 
     `report` is the conversion's `shardfeed.converters.Report`.
     """

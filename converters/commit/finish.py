@@ -8,13 +8,7 @@ from typing import Any
 from shardfeed.column import column_dtype, column_keys, join_columns
 from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import (
-    all_normalised,
-    all_rejected,
-    counts_by_code,
-    noted_lines,
-    unasked,
-)
+from shardfeed.converters.report import Noticed, counts_by_code, noted_lines, unasked
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
@@ -25,17 +19,16 @@ from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import sizes_by_name
 
 
-def finish(out: str, plan: Plan, receipts: Sequence[Receipt], directory: str) -> Manifest:
+def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, directory: str) -> Manifest:
     """Write columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
     splits: dict[str, SplitInfo] = {}
     for split in plan.split_sizes():
         splits[split] = split_info(directory, split, plan.schema, [r for r in receipts if r.split == split])
     name = dataset_name(os.path.basename(out))
-    rejected = all_rejected(plan, receipts)
     sidecars = tfds_files(name, plan.schema, splits, plan.options.image)
-    if rejected:
-        sidecars[REJECTED] = noted_lines(rejected)
-    if changed := unasked(all_normalised(receipts)):
+    if noticed.rejected:
+        sidecars[REJECTED] = noted_lines(noticed.rejected)
+    if changed := unasked(noticed.normalised):
         sidecars[NORMALISED] = noted_lines(changed)
     return stage_manifest(
         directory,
@@ -45,7 +38,7 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], directory: str) ->
         sidecars=sidecars,
         fingerprint=plan.fingerprint,
         options=plan.options.to_json(),
-        rejected=counts_by_code(rejected),
+        rejected=counts_by_code(noticed.rejected),
         made_by=plan.made_by,
     )
 

@@ -28,8 +28,11 @@ class Output:
     it could clear up.
     """
 
-    def __init__(self, path: str, staging: Staging, *, replace: bool) -> None:
+    def __init__(self, path: str, staging: Staging, *, replace: bool, restart: bool) -> None:
         self.path, self.staging, self._replace = path, staging, replace
+        if restart:
+            self._check_untaken()
+            staging.restart()
         self.committed = staging.committed(path)
         if not self.committed:
             staging.sweep()
@@ -37,15 +40,17 @@ class Output:
 
     @classmethod
     @contextmanager
-    def open(cls, path: str, *, replace: bool) -> Iterator["Output"]:
+    def open(cls, path: str, staging: Staging, *, replace: bool, restart: bool) -> Iterator["Output"]:
         """The output for a block; `replace`: a dataset that is there already may be swapped for the new one.
+
+        `restart`: what an earlier run left in `staging` is removed.
 
         Raises UsageError, OutputExistsError or StorageError where there can be none, BusyError where another run makes
         it, PlanMismatchError where what an earlier run left is damaged.
         """
         check_output(path, replace=replace)
         with locked(path):
-            yield cls(path, Staging(path), replace=replace)
+            yield cls(path, staging, replace=replace, restart=restart)
 
     def _check_untaken(self) -> None:
         if os.path.lexists(self.path) and not self._replace:

@@ -1,25 +1,30 @@
 """Where a dataset is built before it has its name: a hidden sibling of the output.
 
 .flowers.staging/plan.json      what is being built: options, versions, digest of the inputs; in the end, which manifest
-                 inputs.jsonl   every input, to say what changed when a resume is refused
+                 inputs.jsonl   every input, to say what changed when some differ later
                  receipts/      one file for each shard that is durable
                  dataset/       the shards; renamed to `flowers` at commit, or exchanged with the one it replaces
+                 earlier/       shards of inputs that have changed since; their images are taken over
                  tries/         where an engine on several machines has shards written before they count
 .flowers.staging.partial/       the same before it is complete and while it is removed: it is there whole or not at all
 .flowers.lock                   who is building it (an flock: it ends with its owner)
 """
 
+import errno
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from shardfeed.converters.commit.changes import other_inputs, other_manner
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.errors import PlanMismatchError, StorageError, escape
-from shardfeed.naming import MANIFEST
+from shardfeed.converters.shards.task import checkpoint_path
+from shardfeed.errors import PlanMismatchError, StorageError, UsageError, escape
+from shardfeed.naming import INDEX_DIRECTORY, MANIFEST
 from shardfeed.storage.building import discard, hidden_sibling
+from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import (
     TEMPORARY,
     NewFile,
@@ -30,13 +35,12 @@ from shardfeed.storage.local import (
     storage_error,
     write_file,
 )
-from shardfeed.storage.local_reading import file_checksum
-from shardfeed.text import listing
 
-_REMOVE = "remove the folder that it is in"
+_ANEW = "begin anew with --restart"
 _BATCH = 10_000  # lines written at once
 _PLAN = "plan.json"
 _INPUTS = "inputs.jsonl"
+_NAMES = frozenset((_PLAN, _INPUTS, "dataset", "receipts", "earlier", "tries"))
 _COMMIT = "commit"  # in plan.json: size and CRC-32C of the manifest of the dataset that is about to get its name
 
 
@@ -47,6 +51,7 @@ class Staging:
         self.root = hidden_sibling(out, "staging")
         self.dataset = os.path.join(self.root, "dataset")
         self.receipts = os.path.join(self.root, "receipts")
+        self.earlier = os.path.join(self.root, "earlier")
         self.tries = os.path.join(self.root, "tries")
         self._plan = os.path.join(self.root, _PLAN)
         self._partial = self.root + TEMPORARY
@@ -70,58 +75,57 @@ class Staging:
         except OSError as error:
             raise storage_error(self._plan, "read", error) from error
         except ValueError:
-            raise PlanMismatchError(self._plan, "damaged, so nothing beside it can be used", _REMOVE) from None
+            raise PlanMismatchError(self._plan, "damaged, so nothing beside it can be used", _ANEW) from None
 
-    def begin(self, plan: Plan) -> None:
-        """Start, or take up what an identical plan left. Raises PlanMismatchError when it was another plan."""
+    def begin(self, plan: Plan) -> str:
+        """Start, or take up what an earlier run left; in words, which inputs have changed since, "" for none.
+
+        A shard that was finished counts as long as its own digest agrees, so other inputs are no reason to refuse.
+        Raises PlanMismatchError where it is options or versions that differ: its shards may be hours of work, and a
+        letter mistyped.
+        """
         stored = self._stored()
         if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
-            self.clear()  # what was committed, and then moved away, is no reason to refuse another
+            self.restart()  # what was committed, and then moved away, is no reason to refuse another
             self._start(plan)
-            return
-        if _COMMIT in stored:  # it was stopped just before the dataset got its name
-            stored = _without_commit(stored)
-            write_file(self._plan, _plan_bytes(stored))
+            return ""
         expected = plan.identity()
-        differing = sorted(key for key in stored.keys() | expected.keys() if stored.get(key) != expected.get(key))
-        if differing:
-            what = "; ".join(_difference(key, stored.get(key), expected.get(key)) for key in differing)
-            if differing == ["inputs"]:
-                what = self._changed_inputs(plan.inputs.lines())
-            raise PlanMismatchError(
-                self.root,
-                f"holds an unfinished conversion of something else: {what}",
-                "undo that, or remove the folder",
-            )
+        if differing := other_manner(stored, expected):
+            problem = f"holds an unfinished conversion with other options: {'; '.join(differing)}"
+            raise PlanMismatchError(self.root, problem, f"use the same again, or {_ANEW}")
+        changed = "" if stored["inputs"] == expected["inputs"] else self._change_inputs(plan)
+        if stored != expected:
+            write_file(self._plan, _plan_bytes(expected))
+        self._sweep_unfinished()
+        return changed
+
+    def _sweep_unfinished(self) -> None:
+        """Remove files that were being written, but for shards that have a checkpoint to go on from."""
         with suppress(StorageError):  # a machine that was given up may still hold a file there
             remove_tree(self.tries)
-        for directory in (self.dataset, self.receipts):
-            for name in os.listdir(directory):
-                if name.endswith(TEMPORARY):
-                    remove_file(os.path.join(directory, name))
+        for directory in (self.dataset, os.path.join(self.dataset, INDEX_DIRECTORY), self.receipts):
+            for name in os.listdir(directory) if os.path.isdir(directory) else ():
+                path = os.path.join(directory, name)
+                if name.endswith(TEMPORARY) and not os.path.exists(checkpoint_path(path.removesuffix(TEMPORARY))):
+                    remove_file(path)
 
     def _start(self, plan: Plan) -> None:
         for directory in ("", "dataset", "receipts"):
             make_directory(os.path.join(self._partial, directory).rstrip("/"))
-        with NewFile(os.path.join(self._partial, _INPUTS)) as file:
-            lines = plan.inputs.lines()
-            while batch := "".join(f"{line}\n" for line in islice(lines, _BATCH)):
-                file.write([batch.encode()])
+        _write_inputs(os.path.join(self._partial, _INPUTS), plan)
         write_file(os.path.join(self._partial, _PLAN), _plan_bytes(plan.identity()))
         publish(self._partial, self.root)
 
-    def _changed_inputs(self, inputs: Iterable[str]) -> str:
-        with open(os.path.join(self.root, _INPUTS), encoding="ascii") as file:
-            before: dict[str, str] = dict(json.loads(line) for line in file)
-        after: dict[str, str] = dict(json.loads(line) for line in inputs)
-        kinds = {
-            "added": sorted(after.keys() - before.keys()),
-            "removed": sorted(before.keys() - after.keys()),
-            "changed": sorted(key for key in after.keys() & before.keys() if after[key] != before[key]),
-        }
-        return "; ".join(
-            f"{len(names)} {kind}: {listing(list(map(escape, names)), 5)}" for kind, names in kinds.items() if names
-        )
+    def _change_inputs(self, plan: Plan) -> str:
+        """Take the inputs of `plan` for those that are here; in words, what differs."""
+        path = os.path.join(self.root, _INPUTS)
+        try:
+            with open(path, encoding="ascii") as file:
+                changed = other_inputs(file, plan.inputs.lines())
+        except OSError as error:
+            raise storage_error(path, "read", error) from error
+        _write_inputs(path, plan)
+        return changed or "other inputs"  # when it was stopped between this file and plan.json
 
     def note_commit(self) -> None:
         """Write down which dataset is about to get its name, so that a later run sees whether it did.
@@ -133,6 +137,15 @@ class Staging:
         stored[_COMMIT] = _manifest_checksum(self.dataset)
         write_file(self._plan, _plan_bytes(stored))
 
+    def restart(self) -> None:
+        """Remove what an earlier run left, whatever it was, if it is ours. Raises UsageError where it is not."""
+        for root in (self.root, self._partial):
+            for name in os.listdir(root) if os.path.isdir(root) else ():
+                if name.removesuffix(TEMPORARY) not in _NAMES:
+                    problem = f"holds {escape(name)}, which no conversion put there"
+                    raise UsageError(root, problem, "move it away, or choose another output")
+        self.clear()
+
     def sweep(self) -> None:
         """Remove what was being made, or removed, when a run was killed."""
         remove_tree(self._partial)
@@ -142,15 +155,23 @@ class Staging:
         discard(self.root, self._partial)
 
 
+def _write_inputs(path: str, plan: Plan) -> None:
+    with NewFile(path) as file:
+        lines = plan.inputs.lines()
+        while batch := "".join(f"{line}\n" for line in islice(lines, _BATCH)):
+            file.write([batch.encode()])
+
+
 def _manifest_checksum(directory: str) -> list[int]:
     """Size and CRC-32C: a manifest has the checksums of all else. Empty where there is none."""
     path = os.path.join(directory, MANIFEST)
     try:
-        return list(file_checksum(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:  # not the same as none: what is committed would be taken for nothing
-        raise storage_error(path, "read", error) from error
+        info = FileInfo.of_file(path)
+    except StorageError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return []
+        raise  # not the same as none: what is committed would be taken for nothing
+    return [info.size, info.crc32c]
 
 
 def _is_committed_as(stored: Mapping[str, Any], directory: str) -> bool:
@@ -164,12 +185,3 @@ def _without_commit(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plan_bytes(plan: Mapping[str, Any]) -> bytes:
     return json.dumps(plan, sort_keys=True).encode()
-
-
-def _difference(key: str, before: object, after: object) -> str:
-    if key == "inputs":
-        return "inputs differ"
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
-        return "; ".join(_difference(f"{key}.{k}", before.get(k), after.get(k)) for k in keys)
-    return f"{key} was {before!r}, now {after!r}"

@@ -25,11 +25,11 @@ class Board:
         self.words = words
 
     def start(self, place: int, size: int) -> None:
-        self.words[1] = time.monotonic_ns()
-        self.words[0] = place
-        if place > 0:
+        if place > 0 and place == self.words[0] + 1:  # else it is the first, of a shard that was begun before
             self.words[2] += 1
             self.words[3] += size
+        self.words[1] = time.monotonic_ns()
+        self.words[0] = place
 
     def idle(self) -> None:
         self.words[0] = -1

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from json.encoder import encode_basestring_ascii
 
+import numpy as np
+
 from shardfeed.errors import name_text
 
 _STATE_BYTES = 24
@@ -39,6 +41,10 @@ class Inputs:
             # As json.dumps writes the two strings of a list, several times faster.
             yield f'[{encode_basestring_ascii(key)}, "{state}"]'
             start, place = end, place + _STATE_BYTES
+
+    def states(self, samples: np.ndarray) -> bytes:
+        """The states of samples, by their numbers int64 [n], one behind the other."""
+        return np.frombuffer(self._states, f"V{_STATE_BYTES}")[samples].tobytes()
 
     @cached_property
     def digest(self) -> str:

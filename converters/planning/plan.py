@@ -11,6 +11,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -117,13 +118,24 @@ class Plan:
         return sum(len(shard.samples) for shard in self.shards)
 
     def identity(self) -> dict[str, object]:
-        """A JSON value of what must agree for a resume to give the same bytes."""
+        """A JSON value of what must agree for the same bytes."""
+        return {**self._manner, "inputs": self.inputs.digest}
+
+    @cached_property
+    def _manner(self) -> dict[str, object]:
+        """What decides bytes besides the inputs, as a JSON value."""
         return {
             "options": self.options.to_json(),
             "schema": self.schema.to_json(),
             "made_by": dict(self.made_by),
-            "inputs": self.inputs.digest,
         }
+
+    def shard_digest(self, shard: PlannedShard) -> str:
+        """32 hex digits that differ when anything does that decides the bytes of one shard, or its name."""
+        place = [shard.split, shard.number, shard.count, shard.first]
+        digest = hashlib.blake2b(json.dumps([self._manner, place], sort_keys=True).encode(), digest_size=16)
+        digest.update(self.inputs.states(shard.samples))
+        return digest.hexdigest()
 
     def split_sizes(self) -> dict[str, int]:
         """Samples planned for each split."""

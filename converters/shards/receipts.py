@@ -3,7 +3,8 @@
 A line of JSON, a second one with its CRC-32C, and then the shard's columns, one behind the other, which are read when
 the dataset is put together: those of all shards may be too much to hold in memory.
 
-A receipt under its final name means: that shard and its index are whole. A resume redoes the others.
+A receipt under its final name means: that shard and its index are whole, for what its digest stands for. A resume
+makes the others. While a shard is written, a receipt of what is durable of it lies beside it, its checkpoint.
 """
 
 import json
@@ -89,6 +90,7 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
         "normalised": _noted(receipt.normalised),
         "warnings": _noted(receipt.warnings),
         "progressive": receipt.progressive,
+        "digest": receipt.digest,
     }
 
 
@@ -106,12 +108,19 @@ def from_json(value: dict[str, Any]) -> Receipt:
         normalised=_from_noted(value["normalised"]),
         warnings=_from_noted(value["warnings"]),
         progressive=value["progressive"],
+        digest=value["digest"],
     )
 
 
 def receipt_path(directory: str, split: str, number: int, count: int) -> str:
     """Where the receipt of a shard lies."""
     return os.path.join(directory, shard_stem(split, number, count) + ".json")
+
+
+def receipt_count(name: str) -> int:
+    """How many shards the split has of which the receipt with this file name is of one; 0 for other names."""
+    number = name.removesuffix(".json").rpartition("-of-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def with_checksum(content: bytes) -> bytes:

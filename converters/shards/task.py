@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
@@ -11,6 +12,19 @@ from shardfeed.formats.format import ShardInfo
 from shardfeed.naming import index_file, shard_file, shard_stem
 from shardfeed.schema import Schema
 
+MADE_OF = ""  # among the columns of a receipt, and no feature's name: what stands for the image of each record
+
+
+class Kept(NamedTuple):
+    """An image that an earlier run has stored, in `row` of the shard at `path`, and what was said of it then."""
+
+    path: str
+    index_path: str
+    info: ShardInfo
+    row: int
+    normalised: tuple["Noted", ...]
+    warnings: tuple["Noted", ...]
+
 
 @dataclass(frozen=True)
 class ShardTask:
@@ -18,7 +32,9 @@ class ShardTask:
 
     `first` is the place in the split of the first sample; record numbers (`image/source_id`) count planned
     samples from there, so that a rejected one leaves a gap and changes no other record.
-    `condemned`: places in the shard that must not be tried again, with the code they get.
+    `condemned`: places in the shard that must not be tried again, with the code they get. `digest`: of what decides the
+    shard's bytes; without one no checkpoint is made, as nothing would say what it is of. `kept`: by their places in the
+    shard, images that need not be read and checked again.
     """
 
     directory: str
@@ -30,6 +46,8 @@ class ShardTask:
     schema: Schema
     image: ImageOptions
     condemned: Mapping[int, RejectCode] = field(default_factory=dict)
+    digest: str = ""
+    kept: Mapping[int, Kept] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:
@@ -41,11 +59,21 @@ class ShardTask:
         """The files that are to be written: the shard's and its index."""
         return shard_paths(self.directory, self.split, self.number, self.count)
 
+    @property
+    def checkpoint(self) -> str:
+        """Where a try says how far it is."""
+        return checkpoint_path(self.paths[0])
+
 
 def shard_paths(directory: str, split: str, number: int, count: int) -> tuple[str, str]:
     """The paths of a shard and its index in a dataset that is being made."""
     names = shard_file(split, number, count), index_file(split, number, count)
     return os.path.join(directory, names[0]), os.path.join(directory, names[1])
+
+
+def checkpoint_path(data: str) -> str:
+    """Where it is written down how much of the shard `data` is durable, while it is not finished."""
+    return f"{data}.checkpoint"
 
 
 @dataclass(frozen=True)
@@ -66,9 +94,10 @@ class Receipt:
     """What was written for one shard, and what was not.
 
     `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the records that were
-    written (see column.py), which may be read from a file when it is asked for. `rejected`: left out. `normalised`:
+    written (see column.py), which may be read from a file when it is asked for; under MADE_OF 16 bytes a record, by
+    which a later run sees whether it may take over the image. `rejected`: left out. `normalised`:
     stored with other bytes than the source's because not every loader reads those. `warnings`: stored, with something
-    odd. `progressive`: records of JPEGs that decode slowly and were kept.
+    odd. `progressive`: records of JPEGs that decode slowly and were kept. `digest`: that of the task.
     """
 
     split: str
@@ -81,3 +110,9 @@ class Receipt:
     normalised: tuple[Noted, ...]
     warnings: tuple[Noted, ...]
     progressive: int = 0
+    digest: str = ""
+
+    @property
+    def worth_another_try(self) -> bool:
+        """Whether an image could not be read: permissions and cables are repaired meanwhile."""
+        return any(noted.what == RejectCode.UNREADABLE.value for noted in self.rejected)

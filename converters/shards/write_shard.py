@@ -1,20 +1,25 @@
 """From a list of samples to one shard on disk: what a worker does, wherever it runs.
 
-The result is a pure function of the task. Engines only decide where and when.
+The result is a pure function of the task, whatever there is to go on from. Engines only decide where and when.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
 
-from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.shards.contents import ShardContents
+from shardfeed.converters.shards.earlier import ImagesOfEarlier
+from shardfeed.converters.shards.receipts import load_receipt, save_receipt
 from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
-from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.errors import IntegrityError, StorageError, escape
+from shardfeed.formats.format import Checkpoint, ShardSink
 from shardfeed.formats.native import NATIVE
 from shardfeed.schema import (
     ENCODED,
@@ -26,34 +31,45 @@ from shardfeed.schema import (
     WIDTH,
     Value,
 )
+from shardfeed.storage.local import remove_file
 
 Progress = Callable[
     [int, int], None
 ]  # (place in the shard about to be read, bytes of sources read since the last call)
 
 
+CHECKPOINT_SECONDS = 2.0  # what a kill costs; most shards take less, and never make a checkpoint
+
+
 def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
-    """Write the shard and its index durably and say what is in them.
+    """Write the shard and its index durably and say what is in them; go on where a try that was killed left off.
 
     Raises StorageError when the disk refuses, UsageError for a label that has no class name; then no file is left under
     a final name.
     """
-    counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
-    keys = column_keys(task.split, task.schema)
-    rows: list[tuple[Value, ...]] = []  # of each record, its values of these keys
-    formats: dict[str, int] = {}
-    rejected: list[Noted] = []
-    normalised: list[Noted] = []
-    warnings: list[Noted] = []
-    progressive = 0
     hashed = SHA256 in task.schema.features
     places = ", ".join(map(escape, task.schema.of_kind("place")))
-    ahead = ReadAhead(task.samples)
-    with NATIVE.sink(*task.paths, task.schema.features) as shard:
+    ahead, earlier = ReadAhead(task.samples), ImagesOfEarlier()
+    sink, contents = _begun(task)
+    with sink as shard:
         read = 0
-        for place, sample in enumerate(task.samples):
+        due = time.monotonic() + CHECKPOINT_SECONDS
+        for place in range(contents.place, len(task.samples)):
+            if time.monotonic() > due and task.digest:
+                save_receipt(task.checkpoint, contents.so_far(shard.checkpoint()))
+                due = time.monotonic() + CHECKPOINT_SECONDS
+            sample = task.samples[place]
             progress(place, read)
             read = 0
+            number = task.first + place
+            if (kept := task.kept.get(place)) and (taken := earlier.take(kept, sample.key, task.image)):
+                contents.normalised += kept.normalised
+                contents.warnings += kept.warnings
+                contents.progressive += taken.progressive
+                values = {**taken.values, **_own_values(sample, number)}
+                shard.write(values)
+                contents.add(values, sample)
+                continue
             try:
                 if place in task.condemned:
                     raise RejectedError(task.condemned[place], "ended its worker each time it was tried")
@@ -62,65 +78,52 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 read = len(data)
                 image = store_image(data, task.image)
             except RejectedError as error:
-                rejected.append(Noted(sample.key, error.code.value, error.reason))
+                contents.rejected.append(Noted(sample.key, error.code.value, error.reason))
                 continue
             if image.changes:
                 why = f"stored as {image.format.decode()}"
-                normalised.append(Noted(sample.key, "+".join(image.changes), why, ASKED.issuperset(image.changes)))
-            warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
-            progressive += image.progressive
+                asked = ASKED.issuperset(image.changes)
+                contents.normalised.append(Noted(sample.key, "+".join(image.changes), why, asked))
+            contents.warnings += [Noted(sample.key, "warning", why) for why in image.warnings]
+            contents.progressive += image.progressive
             if places and Change.TURNED in image.changes:
                 # Whether who drew them saw the image upright or as its file has it, no file says.
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
-                warnings.append(Noted(sample.key, "warning", why))
-            values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
+                contents.warnings.append(Noted(sample.key, "warning", why))
+            values = {**_image_values(image, data, hashed=hashed), **_own_values(sample, number)}
             shard.write(values)
-            _count(counts, values, sample)
-            rows.append(tuple([values[key] for key in keys]))
-            kind = image.format.decode()
-            formats[kind] = formats.get(kind, 0) + 1
+            contents.add(values, sample)
         progress(len(task.samples), read)
-    columns = zip(*rows, strict=True) if rows else [()] * len(keys)
-    return Receipt(
-        split=task.split,
-        number=task.number,
-        info=shard.info,
-        class_counts={key: tuple(values) for key, values in counts.items()},
-        formats=formats,
-        columns={
-            key: encode_column(values, column_dtype(task.schema, key))
-            for key, values in zip(keys, columns, strict=True)
-        },
-        rejected=tuple(rejected),
-        normalised=tuple(normalised),
-        warnings=tuple(warnings),
-        progressive=progressive,
-    )
+    return contents.receipt(shard.info)
 
 
-def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dict[str, Value]:
+def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
+    """A shard to write and what is in it already, by the checkpoint of an earlier try where that can be used."""
+    features = task.schema.features
+    earlier = load_receipt(task.checkpoint)
+    if earlier is not None and earlier.digest == task.digest and not earlier.worth_another_try:
+        data = earlier.info.data
+        with suppress(IntegrityError, StorageError):  # the file is not as it was then
+            sink = NATIVE.sink(*task.paths, features, Checkpoint(earlier.info.records, data.size, data.crc32c))
+            return sink, ShardContents(task, earlier, sink.payloads())
+    if os.path.lexists(task.checkpoint):
+        remove_file(task.checkpoint)
+    return NATIVE.sink(*task.paths, features), ShardContents(task)
+
+
+def _image_values(image: StoredImage, data: bytes, *, hashed: bool) -> dict[str, Value]:
+    """What a record says of an image made of the file `data`."""
     values: dict[str, Value] = {
         ENCODED: image.encoded,
         FORMAT: image.format,
         HEIGHT: image.height,
         WIDTH: image.width,
-        FILENAME: sample.key,
-        SOURCE_ID: b"%d" % number,
-        **sample.features,
     }
-    if digest is not None:
-        values[SHA256] = digest.hexdigest().encode()
+    if hashed:
+        values[SHA256] = hashlib.sha256(data).hexdigest().encode()
     return values
 
 
-def _count(counts: dict[str, list[int]], values: Mapping[str, Value], sample: Sample) -> None:
-    for key, of_class in counts.items():
-        found = values[key]
-        for label in found if isinstance(found, list) else [found]:
-            if not 0 <= label < len(of_class):  # type: ignore[operator]  # a label is an int: Schema and the source's contract
-                raise UsageError(
-                    f"sample {name_text(sample.key)}",
-                    f"got the label {label!r} for {escape(key)}, expected 0 to {len(of_class) - 1}",
-                    "correct the source, or its class names",
-                )
-            of_class[label] += 1  # type: ignore[index]  # as above
+def _own_values(sample: Sample, number: int) -> dict[str, Value]:
+    """What a record says of a sample besides its image."""
+    return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **sample.features}

@@ -31,6 +31,14 @@ class ShardInfo:
     index: FileInfo
 
 
+class Checkpoint(NamedTuple):
+    """How far a shard was written that is not finished: its records, and the bytes they take with their CRC-32C."""
+
+    records: int
+    size: int
+    crc32c: int
+
+
 class Walked(NamedTuple):
     """A record met on the way: `payload` is b"" where `error` says what is wrong with it; `offset` in bytes."""
 
@@ -64,6 +72,14 @@ class ShardSink(Protocol):
 
     def append(self, record: Stored) -> None:
         """Append a record that is encoded already, byte for byte. Raises StorageError."""
+        ...
+
+    def checkpoint(self) -> Checkpoint:
+        """Make durable what was written so far, so that another sink can go on there. Raises StorageError."""
+        ...
+
+    def payloads(self) -> Iterator[bytes]:
+        """What was written up to the checkpoint that this sink went on from, record by record; before it writes."""
         ...
 
     @property
@@ -122,8 +138,14 @@ class ShardFormat(Protocol):
         """The features of a payload, all of them or those in `keys`. Raises IntegrityError where it is no record."""
         ...
 
-    def sink(self, data: str, index: str, features: Mapping[str, Feature]) -> ShardSink:
-        """A new shard in the files `data` and `index`; the index's directory is made if it is not there."""
+    def sink(
+        self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None
+    ) -> ShardSink:
+        """A new shard in the files `data` and `index`; the index's directory is made if it is not there.
+
+        `after`: a checkpoint of the sink of the same files that was killed, whoever it was; this one writes what comes
+        behind it. Raises IntegrityError where what was written up to there has changed; StorageError where it is gone.
+        """
         ...
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> ShardView:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from shardfeed.errors import BusyError, StorageError, escape
+from shardfeed.errors import BusyError, IntegrityError, StorageError, escape
 from shardfeed.storage.checksum import extend_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
@@ -98,20 +98,24 @@ class NewFile:
     Leaving the block normally makes it durable and renames it; leaving it by an exception removes it.
     `size` and `crc32c` are those of everything given to `write` so far. Without `sync_directory` the name is durable
     only after the next `fsync_directory`, or the next NewFile in the same directory.
+
+    `after`: what an earlier one, which was killed, had made durable (see `checkpoint`): it goes on behind that. Raises
+    IntegrityError where that is not there any more.
     """
 
-    def __init__(self, path: str, *, sync_directory: bool = True) -> None:
+    def __init__(self, path: str, *, sync_directory: bool = True, after: tuple[int, int] | None = None) -> None:
         self.path = path
+        self.temporary = path + TEMPORARY
         self._sync_directory = sync_directory
-        self.size = 0
-        self.crc32c = 0
+        self.size, self.crc32c = after or (0, 0)
         self._waiting: list[bytes] = []
-        self._written = 0  # bytes, of `size`
-        self._begun = 0  # bytes from the start that the disk was asked to begin writing
-        self._temporary = path + TEMPORARY
-        self._fd = _guard(
-            path, "create", lambda: os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        )
+        self._written = self.size  # bytes of it that are in the file
+        self._begun = self.size  # bytes from the start that the disk was asked to begin writing
+        if after is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            self._fd = _guard(path, "create", lambda: os.open(self.temporary, flags, 0o666))
+        else:
+            self._fd = _reopened(path, self.temporary, after)
 
     def write(self, parts: Sequence[bytes]) -> None:
         """Append the buffers in order, which are kept until there is about a megabyte to write."""
@@ -121,6 +125,12 @@ class NewFile:
             self.size += len(part)
         if self.size - self._written >= _GATHER or len(self._waiting) >= _MOST_WAITING:
             self._flush()
+
+    def checkpoint(self) -> tuple[int, int]:
+        """Make durable what was written so far, before the block ends: its size and CRC-32C."""
+        self._flush()
+        _guard(self.path, "fsync", lambda: os.fsync(self._fd))
+        return self.size, self.crc32c
 
     def _flush(self) -> None:
         """Write what waits, whatever number of system calls that takes."""
@@ -161,7 +171,7 @@ class NewFile:
                 self._remove()
         if kind is None:
             try:
-                _guard(self.path, "rename", lambda: os.rename(self._temporary, self.path))
+                _guard(self.path, "rename", lambda: os.rename(self.temporary, self.path))
             except BaseException:
                 self._remove()
                 raise
@@ -170,7 +180,29 @@ class NewFile:
 
     def _remove(self) -> None:
         with suppress(OSError):
-            os.unlink(self._temporary)
+            os.unlink(self.temporary)
+
+
+def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:
+    """A descriptor behind the first `after` (size, CRC-32C) bytes of an unfinished file, all else of it cut away."""
+    if not os.path.exists(temporary):  # it had been given its name, and what was to be written down then was not
+        _guard(path, "rename", lambda: os.rename(path, temporary))
+    fd = _guard(path, "open", lambda: os.open(temporary, os.O_RDWR))
+    try:
+        size, crc = 0, 0
+        chunk = b"-"
+        while chunk and size < after[0]:
+            rest = min(_GATHER, after[0] - size)
+            chunk = _guard(path, "read", lambda n=rest: os.read(fd, n))
+            size += len(chunk)
+            crc = extend_crc32c(crc, chunk)
+        if (size, crc) != after:
+            raise IntegrityError(temporary, "is not what was written", "write it from its beginning")
+        _guard(path, "cut", lambda: os.ftruncate(fd, size))  # the descriptor stands there already
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def write_file(path: str, data: bytes) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.errors import IntegrityError, RecordError, StorageError
 from shardfeed.formats.format import ShardFormat, ShardInfo, ShardView
 from shardfeed.schema import Feature, Value
 from shardfeed.storage.file_info import FileInfo
@@ -136,6 +136,60 @@ class ShardFormatContract:
             sink.write(RECORDS[1])
             raise ZeroDivisionError
         assert list(tmp_path.iterdir()) == []
+
+    def test_goes_on_behind_a_checkpoint(self, shard_format: ShardFormat, tmp_path: Path) -> None:
+        """Whoever wrote it, and whatever came after it: the files are those of a sink that was not stopped."""
+        (tmp_path / "whole").mkdir()
+        whole_info, file, index = self.written(shard_format, tmp_path / "whole")
+        for stop in range(len(RECORDS)):
+            paths = str(tmp_path / f"{stop}.data"), str(tmp_path / f"{stop}.index")
+            killed = shard_format.sink(*paths, FEATURES)
+            killed.__enter__()
+            for record in RECORDS[:stop]:
+                killed.write(record)
+            checkpoint = killed.checkpoint()
+            killed.write(RECORDS[-1])  # it may reach the disk or not
+            if stop % 2:
+                killed.checkpoint()
+            with shard_format.sink(*paths, FEATURES, checkpoint) as sink:
+                payloads = list(sink.payloads())
+                for record in RECORDS[stop:]:
+                    sink.write(record)
+            assert checkpoint.records == len(payloads) == stop
+            for payload, record in zip(payloads, RECORDS, strict=False):
+                _check_equal(shard_format.decode(payload), record)
+            assert sink.info == whole_info
+            assert (Path(paths[0]).read_bytes(), Path(paths[1]).read_bytes()) == (whole(file), index)
+
+    def test_goes_on_behind_a_checkpoint_of_a_finished_shard(self, shard_format: ShardFormat, tmp_path: Path) -> None:
+        """It was killed before anybody heard that it was finished."""
+        paths = str(tmp_path / "a.data"), str(tmp_path / "a.index")
+        with shard_format.sink(*paths, FEATURES) as sink:
+            sink.write(RECORDS[1])
+            checkpoint = sink.checkpoint()
+            sink.write(RECORDS[2])
+        with shard_format.sink(*paths, FEATURES, checkpoint) as again:
+            again.write(RECORDS[2])
+        assert again.info == sink.info
+        assert again.info.data == FileInfo.of(Path(paths[0]).read_bytes())
+
+    def test_a_changed_beginning_is_not_gone_on_from(self, shard_format: ShardFormat, tmp_path: Path) -> None:
+        """A flipped bit, a cut; and nothing at all."""
+        paths = str(tmp_path / "a.data"), str(tmp_path / "a.index")
+        with shard_format.sink(*paths, FEATURES) as sink:
+            for record in RECORDS[:3]:
+                sink.write(record)
+            checkpoint = sink.checkpoint()
+        data = Path(paths[0]).read_bytes()
+        flipped = bytes([*data[:-1], data[-1] ^ 1])
+        for changed in (flipped, data[:-1], b""):
+            Path(paths[0]).write_bytes(changed)
+            with pytest.raises(IntegrityError):
+                shard_format.sink(*paths, FEATURES, checkpoint)
+            for path in tmp_path.iterdir():
+                path.unlink()
+        with pytest.raises(StorageError):
+            shard_format.sink(*paths, FEATURES, checkpoint)
 
     def test_every_changed_byte_is_noticed(self, shard_format: ShardFormat, tmp_path: Path) -> None:
         """By reading the records: those that are read are right. By a walk too, which says where."""

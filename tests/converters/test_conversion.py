@@ -3,12 +3,15 @@
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,11 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
+from shardfeed.converters.images.store import store_image
 from shardfeed.converters.planning.plan import PlanOptions
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.shards import write_shard as shard_writer
+from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import (
     BusyError,
     OutputExistsError,
@@ -31,6 +37,7 @@ from shardfeed.readers import verify
 from shardfeed.schema import FILENAME, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema
 from shardfeed.storage.building import hidden_sibling
 from shardfeed.storage.local import Lock
+from shardfeed.tools import cli
 
 from in_process import OwnEngine
 from trees import tree
@@ -148,21 +155,21 @@ def half_done(root: Path, out: Path) -> None:
 
 # Every option that changes bytes: how it differs from `half_done`'s, and what is said. `fractions` is `split` outside.
 OTHER_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "fractions": ({"split": SPLIT}, "options.split was None, now {'train': 0.75, 'validation': 0.25}"),
-    "shards": ({"shards": 4}, "options.shards was 3, now 4"),
-    "shard_size": ({"shard_size": 5}, "options.shard_size was 256000000, now 5"),
-    "seed": ({"seed": 2}, "options.seed was 1, now 2"),
-    "sha256": ({"sha256": False}, "options.sha256 was True, now False"),
+    "fractions": ({"split": SPLIT}, "split was None, now {'train': 0.75, 'validation': 0.25}"),
+    "shards": ({"shards": 4}, "shards was 3, now 4"),
+    "shard_size": ({"shard_size": 5}, "shard_size was 256000000, now 5"),
+    "seed": ({"seed": 2}, "seed was 1, now 2"),
+    "sha256": ({"sha256": False}, "sha256 was True, now False"),
 }
 OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
-    "check": ({"check": "header"}, "options.check was 'decode', now 'header'"),
-    "encode": ({"encode": "raw"}, "options.encode was 'keep', now 'raw'"),
-    "resize_shorter": ({"resize_shorter": 16}, "options.resize_shorter was None, now 16"),
-    "size": ({"size": (8, 9)}, "options.size was None, now [8, 9]"),
-    "quality": ({"quality": 50}, "options.quality was None, now 50"),
-    "baseline": ({"baseline": True}, "options.baseline was False, now True"),
-    "max_pixels": ({"max_pixels": 10_000}, "options.max_pixels was 178956970, now 10000"),
-    "max_bytes": ({"max_bytes": 10_000}, "options.max_bytes was 1073741824, now 10000"),
+    "check": ({"check": "header"}, "check was 'decode', now 'header'"),
+    "encode": ({"encode": "raw"}, "encode was 'keep', now 'raw'"),
+    "resize_shorter": ({"resize_shorter": 16}, "resize_shorter was None, now 16"),
+    "size": ({"size": (8, 9)}, "size was None, now [8, 9]"),
+    "quality": ({"quality": 50}, "quality was None, now 50"),
+    "baseline": ({"baseline": True}, "baseline was False, now True"),
+    "max_pixels": ({"max_pixels": 10_000}, "max_pixels was 178956970, now 10000"),
+    "max_bytes": ({"max_bytes": 10_000}, "max_bytes was 1073741824, now 10000"),
 }
 
 
@@ -183,26 +190,259 @@ def test_resume_with_other_options_is_refused(folder: Callable[..., Path], tmp_p
         assert tree(tmp_path / ".out.staging") == before
 
 
-@pytest.mark.promise(11)
-def test_resume_with_other_classes_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+@contextmanager
+def store_counted() -> Iterator[list[bytes]]:
+    """The files that are checked and stored meanwhile in this process."""
+    stored: list[bytes] = []
+
+    def counted(data: bytes, options: ImageOptions) -> Any:
+        stored.append(data)
+        return store_image(data, options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard_writer, "store_image", counted)
+        yield stored
+
+
+@pytest.mark.promise(11, 47)
+def test_other_classes_cost_no_image(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """Labels are not in what takes the time."""
     root = folder(3)
     half_done(root, tmp_path / "out")
     names = ("tulip", "rose", "daisy")
-    with pytest.raises(PlanMismatchError, match="schema"):
-        convert(ImageFolder(root, class_names=names), tmp_path / "out", seed=1, shards=3, workers=1)
+    (root / "daisy" / "bad.jpg").unlink()
+    options: dict[str, Any] = {"seed": 1, "shards": 3, "engine": OwnEngine(1)}
+    with store_counted() as stored:
+        report = convert(ImageFolder(root, class_names=names), tmp_path / "out", **options)
+    assert (report.kept, report.images, stored) == (0, 0, [])
+    assert "0 of 3 shards are kept, and of the others 9 images" in report.notes[0]
+    (tmp_path / "fresh").mkdir()
+    convert(ImageFolder(root, class_names=names), tmp_path / "fresh" / "out", **options)
+    assert tree(tmp_path / "out") == tree(tmp_path / "fresh" / "out")
+
+
+def fresh(root: Path, place: Path, **options: Any) -> dict[str, bytes]:
+    """What a conversion that nothing came before makes."""
+    place.mkdir()
+    convert(ImageFolder(root), place / "out", engine=OwnEngine(1), **options)
+    return tree(place / "out")
+
+
+EDITS: dict[str, Callable[[Path], object]] = {
+    "removed": lambda root: (root / "daisy" / "bad.jpg").unlink(),
+    "replaced": lambda root: shutil.copy(root / "rose" / "0000.jpg", root / "daisy" / "bad.jpg"),
+    "renamed": lambda root: (root / "daisy" / "bad.jpg").rename(root / "daisy" / ".bad.jpg"),
+    "more": lambda root: [(root / "daisy" / "bad.jpg").unlink(), shutil.copytree(root / "rose", root / "zinnia")],
+    "a class less": lambda root: shutil.rmtree(root / "daisy"),
+}
+
+
+@pytest.mark.promise(11, 47)
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_way_out_after_too_many_were_rejected(
+    edit: str, replace: bool, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Repair or remove what was rejected, and the same command ends well, with the bytes of a fresh conversion."""
+    root = folder(9)
+    out = tmp_path / "out"
+    if replace:
+        convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1))
+    (root / "daisy" / "bad.jpg").write_bytes(b"no image")
+    for _ in range(2):
+        with pytest.raises(TooManyRejectedError, match="repair or remove them and run the same command again"):
+            convert(ImageFolder(root), out, shards=6, engine=OwnEngine(1), replace=replace)
+    EDITS[edit](root)
+    with store_counted() as stored:
+        report = convert(ImageFolder(root), out, shards=6, engine=OwnEngine(1), replace=replace)
+    assert report.committed
+    assert len(stored) == {"replaced": 1, "more": 9}.get(edit, 0), "no other image is checked again"
+    assert report.notes[0].startswith("since the earlier run: ")
+    assert ("1 image gone (daisy/bad.jpg)" in report.notes[0]) == (edit in ("removed", "renamed", "more"))
+    assert tree(out) == fresh(root, tmp_path / "fresh", shards=6)
+    assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
+
+
+@pytest.mark.promise(11, 47)
+def test_any_edits_between_stopped_runs(folder: Callable[..., Path], tmp_path: Path, seed: int) -> None:
+    """Images added, removed, changed and put back, each run stopped somewhere: in the end the bytes of a fresh one."""
+    rng = random.Random(seed)
+    root = folder(8)
+    out = tmp_path / "out"
+    removed: dict[Path, bytes] = {}
+    for number in range(12):
+        for _ in range(rng.randrange(3)):
+            path = rng.choice(sorted(root.rglob("*.jpg")))
+            edit = rng.choice(["remove", "add", "change", "touch", "restore"])
+            if edit == "remove":
+                removed[path] = path.read_bytes()
+                path.unlink()
+            elif edit == "add":
+                shutil.copy(path, path.with_name(f"new{number}.jpg"))
+            elif edit == "change":
+                path.write_bytes(rng.choice(sorted(root.rglob("*.jpg"))).read_bytes())
+            elif edit == "touch":
+                os.utime(path, ns=(number, number))
+            elif removed:
+                path, data = removed.popitem()
+                path.write_bytes(data)
+        engine = Stopping(rng.randrange(6))
+        with suppress(KeyboardInterrupt):
+            convert(ImageFolder(root), out, shards=5, engine=engine, replace=True)
+    convert(ImageFolder(root), out, shards=5, engine=OwnEngine(1), replace=True)
+    assert tree(out) == fresh(root, tmp_path / "fresh", shards=5)
+    assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
+
+
+class Stopping(OwnEngine):
+    """Is stopped after some shards."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(1)
+        self._most = most
+
+    def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
+        for number, receipt in enumerate(super().run(tasks, poll)):
+            if number == self._most:
+                raise KeyboardInterrupt
+            yield receipt
+
+
+@pytest.mark.promise(11, 47)
+def test_a_replaced_image_costs_its_shard_alone(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(10)
+    (root / "daisy" / "bad.jpg").write_bytes(b"no image")
+    with pytest.raises(TooManyRejectedError):
+        convert(ImageFolder(root), tmp_path / "out", shards=10, engine=OwnEngine(1))
+    shutil.copy(root / "rose" / "0000.jpg", root / "daisy" / "bad.jpg")
+    report = convert(ImageFolder(root), tmp_path / "out", shards=10, workers=1)
+    said = (
+        "since the earlier run: 1 image changed (daisy/bad.jpg); 9 of 10 shards are kept, and of the others [23] images"
+    )
+    assert re.fullmatch(said.replace("(", "[(]").replace(")", "[)]"), report.notes[0])
+    assert report.kept == report.to_json()["shards_kept"] == 9
+    assert report.images == 1
+
+
+def store_or_die(calls: Iterator[int], data: bytes, options: ImageOptions) -> Any:
+    """Store an image, or end the process when there are no more calls."""
+    return os._exit(7) if next(calls, None) is None else store_image(data, options)
+
+
+@pytest.mark.promise(1, 47)
+@pytest.mark.parametrize("kills", [[5], [2, 7, 1]])
+def test_a_kill_costs_what_came_after_the_last_checkpoint(
+    kills: list[int], folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which here is before each image; the shard that was being written is not begun again."""
+    root = folder(4)
+    expected = fresh(root, tmp_path / "fresh", shards=1)
+    monkeypatch.setattr(shard_writer, "CHECKPOINT_SECONDS", -1.0)
+    for kill in kills:
+        if os.fork() == 0:
+            monkeypatch.setattr(shard_writer, "store_image", partial(store_or_die, iter(range(kill))))
+            convert(ImageFolder(root), tmp_path / "out", shards=1, engine=OwnEngine(1))
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+    with store_counted() as stored:
+        convert(ImageFolder(root), tmp_path / "out", shards=1, engine=OwnEngine(1))
+    assert len(stored) == 12 - sum(kills)
+    assert tree(tmp_path / "out") == expected
+
+
+@pytest.mark.promise(11, 47)
+def test_the_way_out_as_it_is_typed(
+    folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 3, the file removed, the same command: exit 0. Another option: 2, and --restart: 0."""
+    root = folder(2)
+    bad = root / "daisy" / "bad.jpg"
+    command = ["convert", str(root), str(tmp_path / "out"), "--workers", "1"]
+    bad.write_bytes(b"no image")
+    assert cli.main(command) == 3
+    bad.unlink()
+    assert cli.main(command) == 0
+    assert "note: since the earlier run: 1 image gone (daisy/bad.jpg)" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "out")
+    bad.write_bytes(b"no image")
+    assert cli.main(command) == 3
+    bad.unlink()
+    assert cli.main([*command, "--seed", "1"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(
+        ".out.staging: holds an unfinished conversion with other options: seed was 0, now 1; use the same again, "
+        "or begin anew with --restart"
+    )
+    assert cli.main([*command, "--seed", "1", "--restart"]) == 0
 
 
 @pytest.mark.promise(11)
-def test_resume_with_other_inputs_is_refused(folder: Callable[..., Path], tmp_path: Path) -> None:
+def test_begun_anew(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """With other options than the run that was stopped, a plan that is damaged included; a stranger's files stay."""
     root = folder(3)
-    half_done(root, tmp_path / "out")
-    (root / "rose" / "0000.jpg").unlink()
-    (root / "rose" / "new.jpg").write_bytes(b"x")
-    os.utime(root / "tulip" / "0001.jpg", ns=(1, 1))
-    with pytest.raises(
-        PlanMismatchError, match=r"1 added: rose/new.jpg; 1 removed: rose/0000.jpg; 1 changed: tulip/0001.jpg"
-    ):
-        convert(ImageFolder(root), tmp_path / "out", shards=3, seed=1)
+    out, staging = tmp_path / "out", tmp_path / ".out.staging"
+    expected = fresh(root, tmp_path / "fresh", shards=2)
+    for damage in (False, True):
+        half_done(root, out)
+        (root / "daisy" / "bad.jpg").unlink()
+        if damage:
+            (staging / "plan.json").write_bytes(b"{")
+        with pytest.raises(PlanMismatchError, match="begin anew with --restart") as caught:
+            convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1))
+        assert str(staging) in str(caught.value)
+        assert len(str(caught.value)) < 400
+        (staging / "mine.txt").write_text("x")
+        with pytest.raises(UsageError, match=r"holds mine\.txt, which no conversion put there"):
+            convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1), restart=True)
+        assert (staging / "receipts").is_dir()
+        (staging / "mine.txt").unlink()
+        report = convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1), restart=True)
+        assert (report.kept, report.notes) == (0, [])
+        assert tree(out) == expected
+        with pytest.raises(OutputExistsError):
+            convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1), restart=True)
+        assert tree(out) == expected
+        shutil.rmtree(out)
+
+
+@pytest.mark.promise(11)
+def test_what_is_refused_is_said_in_short(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """Hundreds of classes, every option another one: one line of a few hundred characters."""
+    root = folder(1, classes=tuple(f"class{i:03d}" for i in range(150)))
+    (root / "class000" / "bad.jpg").write_bytes(b"no image")
+    with pytest.raises(TooManyRejectedError):
+        convert(ImageFolder(root), tmp_path / "out", engine=OwnEngine(1))
+    names = sorted((path.name for path in root.iterdir()), reverse=True)
+    image = ImageOptions(quality=50, resize_shorter=20, check="header", max_pixels=10**6, max_bytes=10**6)
+    split = {f"split{i}": 1 / 4 for i in range(4)}
+    options: dict[str, Any] = {"image": image, "seed": 3, "sha256": False, "split": split, "shards": 2}
+    with pytest.raises(PlanMismatchError) as caught:
+        convert(ImageFolder(root, class_names=names), tmp_path / "out", engine=OwnEngine(1), **options)
+    assert len(str(caught.value)) < 700
+    assert "check was 'decode', now 'header'; " in str(caught.value)
+    assert "; and 3 more; use the same again" in str(caught.value)
+
+
+@pytest.mark.parametrize("max_bad", ["100%", "3"])
+def test_an_empty_dataset_is_never_committed(max_bad: str, tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    for name in ("a/1.jpg", "a/2.jpg", "b/1.jpg"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"no image")
+    with pytest.raises(TooManyRejectedError, match=r"all 3 inputs rejected \(3 E_NOT_IMAGE\)") as caught:
+        convert(ImageFolder(root), tmp_path / "out", max_bad=max_bad, workers=1)
+    assert caught.value.exit_code == 3
+    assert len(caught.value.report.rejected) == 3
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_split_is_said(folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(3)
+    shutil.copytree(root, tmp_path / "splits" / "train")
+    (tmp_path / "splits" / "val" / "rose").mkdir(parents=True)
+    (tmp_path / "splits" / "val" / "rose" / "x.jpg").write_bytes(b"no image")
+    report = convert(ImageFolder(tmp_path / "splits"), tmp_path / "out", max_bad=1, workers=1)
+    assert "split validation is empty: every image of it was rejected" in report.notes
 
 
 def test_rejected_inputs_refuse_the_commit_and_a_higher_limit_only_commits(
@@ -220,6 +460,9 @@ def test_rejected_inputs_refuse_the_commit_and_a_higher_limit_only_commits(
     assert not (tmp_path / "out").exists()
     report = convert(ImageFolder(root), tmp_path / "out", max_bad="20%")
     assert report.images == 0, "all shards were there"
+    content = report.to_json()
+    assert (content["images"], content["dataset_images"], content["shards_kept"]) == (0, 12, 1)
+    assert content["dataset_bytes"] == sum(path.stat().st_size for path in (tmp_path / "out").glob("*.tfrecord"))
     lines = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert [(line["key"], line["code"]) for line in lines] == [
         ("rose/cut.jpg", "E_TRUNCATED"),

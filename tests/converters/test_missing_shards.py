@@ -7,7 +7,7 @@ import pytest
 
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.missing_shards import Progress, check_shards, write_missing
+from shardfeed.converters.missing_shards import Progress, check_shards, finished_shards, write_missing
 from shardfeed.converters.planning.plan import Plan, PlanOptions, make_plan
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import IntegrityError, StorageError, UsageError
@@ -50,13 +50,13 @@ def staging(plan: Plan, tmp_path: Path) -> Staging:
 def written(plan: Plan, source: ImageFolder, staging: Staging) -> tuple[list[int], list[Receipt]]:
     """Numbers of the shards that had to be written, and all receipts."""
     engine = Counting()
-    receipts = write_missing(plan, source, staging, engine, None)
+    receipts = write_missing(plan, source, staging, finished_shards(plan, staging), engine, None)
     return engine.given, receipts
 
 
 def test_only_those_that_are_missing_are_written(plan: Plan, source: ImageFolder, staging: Staging) -> None:
     with pytest.raises(KeyboardInterrupt):
-        write_missing(plan, source, staging, Counting(most=2), None)
+        write_missing(plan, source, staging, finished_shards(plan, staging), Counting(most=2), None)
     again, receipts = written(plan, source, staging)
     assert again == [2, 3]
     assert [receipt.number for receipt in receipts] == [0, 1, 2, 3]
@@ -85,9 +85,9 @@ def test_a_shard_that_is_not_whole_is_written_again(
 
 def test_progress_counts_what_was_there(plan: Plan, source: ImageFolder, staging: Staging) -> None:
     with pytest.raises(KeyboardInterrupt):
-        write_missing(plan, source, staging, Counting(most=1), None)
+        write_missing(plan, source, staging, finished_shards(plan, staging), Counting(most=1), None)
     states: list[Progress] = []
-    write_missing(plan, source, staging, Counting(), states.append)
+    write_missing(plan, source, staging, finished_shards(plan, staging), Counting(), states.append)
     assert states[0].images == 3, "the images of the shard that is there"
     assert [state.shards for state in states] == sorted(state.shards for state in states)
     assert (states[-1].shards, states[-1].shards_planned, states[-1].images_planned) == (4, 4, 12)

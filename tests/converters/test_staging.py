@@ -10,6 +10,7 @@ import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.converters.commit import output
 from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.planning.plan import PlanOptions, make_plan
 from shardfeed.errors import OutputExistsError, PlanMismatchError
 
 
@@ -94,7 +95,7 @@ def test_stopped_before_the_name_and_asked_for_something_else(
     out = tmp_path / "out"
     stop_at("give_name", monkeypatch, images, out)
     assert not out.exists()
-    with pytest.raises(PlanMismatchError, match=r"options\.shards was 2, now 3"):
+    with pytest.raises(PlanMismatchError, match=r"shards was 2, now 3"):
         convert(ImageFolder(images), out, shards=3, workers=1)
     before = inode(tmp_path / ".out.staging" / "dataset")
     convert(ImageFolder(images), out, shards=2, workers=1)
@@ -112,3 +113,18 @@ def test_a_start_that_was_killed_is_no_commit(images: Path, tmp_path: Path) -> N
             convert(ImageFolder(images), out, shards=3, workers=1)
         convert(ImageFolder(images), out, shards=3, workers=1, replace=True)
         assert names(tmp_path) == ["images", "out"]
+
+
+def test_what_was_being_written_goes_but_for_shards_with_a_checkpoint(images: Path, tmp_path: Path) -> None:
+    plan = make_plan(ImageFolder(images), PlanOptions(shards=2))
+    staging = Staging(str(tmp_path / "out"))
+    assert staging.begin(plan) == ""
+    dataset = Path(staging.dataset)
+    (dataset / "index").mkdir()
+    kept = [dataset / "a.tfrecord.partial", dataset / "a.tfrecord.checkpoint"]
+    gone = [dataset / "b.tfrecord.partial", dataset / "index" / "b.tfindex.partial"]
+    gone += [dataset / "a.tfrecord.checkpoint.partial", Path(staging.receipts) / "a.json.partial"]
+    for path in (*kept, *gone):
+        path.write_bytes(b"x")
+    assert staging.begin(plan) == ""
+    assert [path.exists() for path in (*kept, *gone)] == [True, True, False, False, False, False]

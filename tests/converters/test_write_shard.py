@@ -1,6 +1,7 @@
 """One shard: the same task gives the same files, whoever writes it and whenever."""
 
 import io
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,18 @@ import shardfeed
 from shardfeed.column import column_dtype, column_keys, parse_column
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.shards.task import ShardTask, shard_paths
+from shardfeed.converters.shards import write_shard as shard_writer
+from shardfeed.converters.shards.earlier import EarlierShards
+from shardfeed.converters.shards.receipts import save_receipt
+from shardfeed.converters.shards.task import MADE_OF, Receipt, ShardTask, shard_paths
 from shardfeed.converters.shards.write_shard import write_shard
+from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.formats.native import NATIVE
-from shardfeed.schema import FILENAME, FORMAT, LABEL, SOURCE_ID, TEXT, Feature, Schema, image_features
+from shardfeed.schema import FILENAME, FORMAT, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema, image_features
 from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import TEMPORARY
 from shardfeed.storage.local_reading import LOCAL
 
 from repository import ROOT
@@ -56,8 +63,10 @@ def test_the_receipt_says_what_is_on_disk(tmp_path: Path) -> None:
     view = NATIVE.view(receipt.info, Path(index).read_bytes(), index)
     records = [NATIVE.decode(payload) for payload in view.read(LOCAL.open(data), 0, 3)]
     assert [record[SOURCE_ID][1] for record in records] == [[b"40"], [b"41"], [b"43"]], "a rejected one leaves a gap"
-    assert receipt.columns.keys() == set(column_keys("train", SCHEMA))
-    for key, column in receipt.columns.items():
+    assert receipt.columns.keys() == {*column_keys("train", SCHEMA), MADE_OF}
+    assert len(receipt.columns[MADE_OF]) == 3 * 16
+    for key in column_keys("train", SCHEMA):
+        column = receipt.columns[key]
         values = parse_column(column, 3, column_dtype(SCHEMA, key), key)
         assert values.tolist() == [next(iter(record[key][1])) for record in records], key
 
@@ -76,7 +85,8 @@ def test_a_condemned_image_is_not_touched(tmp_path: Path) -> None:
 def test_a_shard_of_nothing_but_rejected_images(tmp_path: Path) -> None:
     receipt = write_shard(task(tmp_path / "out", [b"no image"]))
     assert (receipt.info.records, receipt.info.data.size, receipt.info.index.size) == (0, 0, 0)
-    assert [len(parse_column(c, 0, column_dtype(SCHEMA, k), k)) for k, c in receipt.columns.items()] == [0] * 8
+    columns = {key: column for key, column in receipt.columns.items() if key != MADE_OF}
+    assert [len(parse_column(c, 0, column_dtype(SCHEMA, k), k)) for k, c in columns.items()] == [0] * 8
 
 
 def test_progress_tells_places_and_bytes(tmp_path: Path) -> None:
@@ -111,3 +121,129 @@ def test_shards_are_byte_for_byte_what_they_were(tmp_path: Path) -> None:
     train = shardfeed.open(tmp_path / "shapes")["train"]
     assert train.column(FORMAT).tolist() == [b"jpeg"] * len(train)
     assert len(np.unique(train.column(FILENAME))) == len(train)
+
+
+@pytest.fixture
+def every_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint before each image, and a try that is killed clears nothing up."""
+    monkeypatch.setattr(shard_writer, "CHECKPOINT_SECONDS", -1.0)
+
+
+def killed_before(place: int, the_task: ShardTask) -> None:
+    """In a process of its own."""
+    pid = os.fork()
+    if pid == 0:
+        write_shard(the_task, lambda at, size: os._exit(7) if at == place else None)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def read_by(the_task: ShardTask) -> tuple[Receipt, list[int]]:
+    """The receipt, and the places of the samples that were looked at."""
+    places: list[int] = []
+    receipt = write_shard(the_task, lambda place, size: places.append(place))
+    return receipt, places
+
+
+@pytest.mark.promise(1)
+@pytest.mark.usefixtures("every_image")
+def test_a_try_goes_on_where_one_was_killed(tmp_path: Path) -> None:
+    images = [*IMAGES, encoded(4), b"", encoded(5, kind="PNG")]
+    expected = write_shard(task(tmp_path / "whole", images, digest="d"))
+    for place in range(len(images) + 1):
+        the_task = task(tmp_path / f"at{place}", images, digest="d")
+        killed_before(place, the_task)
+        receipt, places = read_by(the_task)
+        assert receipt == expected
+        assert places == list(range(min(place, len(images) - 1), len(images) + 1)), "what was durable is not made again"
+        for path, other in zip(the_task.paths, shard_paths(str(tmp_path / "whole"), "train", 1, 3), strict=True):
+            assert Path(path).read_bytes() == Path(other).read_bytes()
+
+
+@pytest.mark.usefixtures("every_image")
+@pytest.mark.parametrize("what", ["digest", "checkpoint", "data", "cut", "gone", "no digest", "unreadable"])
+def test_a_checkpoint_that_does_not_fit_is_not_used(what: str, tmp_path: Path) -> None:
+    """The shard is written from its beginning."""
+    images: list[bytes] = [encoded(i) for i in range(6)]
+    expected = write_shard(task(tmp_path / "whole", images, digest="now"))
+    the_task = task(tmp_path / "out", images, digest="now")
+    before = the_task
+    if what == "digest":
+        before = replace(the_task, digest="before")
+    elif what == "no digest":
+        before = replace(the_task, digest="")
+    elif what == "unreadable":
+        gone = Sample(b"0.jpg", SourceFile(bytes(tmp_path), 5, 0), the_task.samples[0].features)
+        before = replace(the_task, samples=(gone, *the_task.samples[1:]))
+    killed_before(4, before)
+    data, checkpoint = Path(the_task.paths[0] + TEMPORARY), Path(the_task.checkpoint)
+    assert checkpoint.exists() == (what != "no digest")
+    if what == "checkpoint":
+        checkpoint.write_bytes(checkpoint.read_bytes().replace(b"train", b"tra1n"))
+    elif what == "data":
+        data.write_bytes(bytes([data.read_bytes()[0] ^ 1]) + data.read_bytes()[1:])
+    elif what == "cut":
+        data.write_bytes(data.read_bytes()[:100])
+    elif what == "gone":
+        data.unlink()
+    receipt, places = read_by(the_task)
+    assert places == list(range(7))
+    assert receipt == expected
+    assert (
+        Path(the_task.paths[0]).read_bytes()
+        == Path(shard_paths(str(tmp_path / "whole"), "train", 1, 3)[0]).read_bytes()
+    )
+
+
+def test_a_shard_of_a_moment_makes_no_checkpoint(tmp_path: Path) -> None:
+    the_task = task(tmp_path / "out", IMAGES, digest="d")
+    write_shard(the_task)
+    assert not Path(the_task.checkpoint).exists()
+
+
+@pytest.mark.usefixtures("every_image")
+def test_an_image_condemned_after_the_checkpoint(tmp_path: Path) -> None:
+    images = [encoded(i) for i in range(5)]
+    condemned = {3: RejectCode.DECODER_CRASH}
+    expected = write_shard(task(tmp_path / "whole", images, digest="d", condemned=condemned))
+    killed_before(3, task(tmp_path / "out", images, digest="d"))
+    receipt, places = read_by(task(tmp_path / "out", images, digest="d", condemned=condemned))
+    assert receipt == expected
+    assert places == [3, 4, 5]
+
+
+def test_images_of_an_earlier_shard_are_not_read_again(tmp_path: Path) -> None:
+    """Whatever their number, place and labels are now; one that is not as it was is read again."""
+    images = [encoded(0), encoded(1, kind="PNG"), b"no image", *map(encoded, range(3, 8))]
+    before = task(tmp_path / "before", images, digest="a")
+    receipt = write_shard(before)
+    earlier = EarlierShards(str(tmp_path / "earlier"))
+    path = str(tmp_path / "receipt.json")
+    earlier.set_aside(save_receipt(path, receipt), path, *before.paths)
+    assert not any(map(os.path.lexists, (path, *before.paths)))
+    again = EarlierShards(str(tmp_path / "earlier"))
+    samples = tuple(replace(sample, features={LABEL: 0, TEXT: b"a"}) for sample in reversed(before.samples))
+    other = task(tmp_path / "now", [], samples=samples, first=7)
+    expected = write_shard(replace(other, directory=task(tmp_path / "whole", []).directory))
+    for found in (earlier, again):
+        kept = found.find(samples, SCHEMA, other.image, ("train", 1))
+        assert kept.keys() == {0, 1, 2, 3, 4, 6, 7}
+    broken = Path(kept[0].path)
+    broken.write_bytes(broken.read_bytes()[:-1] + b"x")
+    with pytest.MonkeyPatch.context() as patch:
+        read: list[bytes] = []
+        patch.setattr(
+            shard_writer, "read_image", lambda sample, most: read.append(sample.key) or read_image(sample, most)
+        )
+        assert write_shard(replace(other, kept=kept)) == expected
+    assert read == [b"7.jpg", b"2.jpg"], "the damaged one, and the one that was rejected"
+    assert again.find(samples, SCHEMA, ImageOptions(quality=50), ("train", 1)) == {}
+    assert again.find(samples, image_schema_without_hash(), other.image, ("train", 1)) == {}
+    again.remove_unused()
+    assert broken.exists()
+    again.remove_unused(("train", 1))
+    assert not broken.exists()
+
+
+def image_schema_without_hash() -> Schema:
+    return Schema({key: feature for key, feature in SCHEMA.features.items() if key != SHA256}, SCHEMA.class_names)

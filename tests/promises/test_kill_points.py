@@ -41,14 +41,18 @@ def python_path(*first: Path) -> str:
     return os.pathsep.join([*map(str, first), *map(os.path.abspath, filter(None, sys.path))])
 
 
-@pytest.mark.promise(2)
+@pytest.mark.promise(2, 47)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.torture)])
-@pytest.mark.parametrize("mode", ["convert", "replace"])
+@pytest.mark.parametrize("mode", ["convert", "replace", "checkpoints", "edited"])
 def test_killed_at_every_operation(
     mode: str, every: int, folder: Callable[..., Path], place: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
-    """Absent or complete, old or new; running again makes no finished shard again, and gives the same bytes."""
+    """Absent or complete, old or new; running again makes no finished shard again, and gives the same bytes.
+
+    In mode "checkpoints" every shard goes on from where it was killed, image by image. In mode "edited" an earlier run
+    had finished its shards, of images that have changed since.
+    """
     command = [sys.executable, str(SUPPORT / "kill_trials.py"), str(folder(4)), str(place), mode, str(every), str(seed)]
     done = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": python_path()}, capture_output=True, text=True, check=False
@@ -61,6 +65,8 @@ def test_killed_at_every_operation(
     kinds = " ".join(result["kinds"])
     for kind in ("rename dataset/train-*.tfrecord", "write receipts/train-*", "fsync .out.staging", "unlink", "mkdir"):
         assert kind in kinds
+    assert mode != "edited" or "rename receipts/train-*.json" in kinds
+    assert mode != "checkpoints" or "rename dataset/train-*.tfrecord.checkpoint.partial" in kinds
     assert ("exchange" if mode == "replace" else "rename .out.staging/dataset") in kinds
     torture_result(f"killed at an operation: {mode}", trials=result["trials"], failures=0, seed=seed)
 

@@ -14,10 +14,15 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from shardfeed.errors import OutputExistsError
+from shardfeed.converters import ImageFolder
+from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.shards import write_shard
+from shardfeed.converters.shards.receipts import load_receipt
+from shardfeed.errors import OutputExistsError, TooManyRejectedError
 
 from in_process import convert_here
 from storage_ops import Operation, watched
@@ -54,31 +59,50 @@ def run_until(root: Path, place: Path, replace: bool, stop: int, half: bool) -> 
         convert_here(root, place / "out", replace=replace)
 
 
-def prepare(place: Path, old: Path | None) -> None:
+def prepare(place: Path, old: Path | None, left: Path) -> None:
+    """A place with a dataset that is to be replaced, and with what an earlier run left, where there is that."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     if old is not None:
         shutil.copytree(old, place / "out")
+    if left.exists():
+        shutil.copytree(left, place / ".out.staging")
 
 
-def finished_shards(place: Path, committed: bool) -> dict[str, int]:
-    """Inode of every shard that must not be made again, by name."""
+def leave_other_inputs(root: Path, place: Path) -> Path:
+    """What a run leaves that rejected an image, which is gone since, and had read one that is older now."""
+    images = place / "images"
+    shutil.copytree(root, images)
+    first, *_ = sorted(images.rglob("*.jpg"))
+    shutil.copy(first, first.with_name("more.jpg"))
+    first.with_name("bad.jpg").write_bytes(b"no image")
+    os.utime(first, ns=(1, 1))
+    with suppress(TooManyRejectedError):
+        convert_here(images, place / "out")
+    shutil.rmtree(images)
+    return place / ".out.staging"
+
+
+def finished_shards(place: Path, committed: bool, digests: set[str]) -> dict[str, int]:
+    """Inode of every shard that must not be made again, by name; `digests`: of those that are to be made."""
     staging = place / ".out.staging"
     if committed:
         names = [path.name for path in (place / "out").glob("*.tfrecord")] if staging.exists() else []
         return {name: (place / "out" / name).stat().st_ino for name in names}
-    names = [path.name.replace(".json", ".tfrecord") for path in (staging / "receipts").glob("*.json")]
+    receipts = {path.name: load_receipt(str(path)) for path in (staging / "receipts").glob("*.json")}
+    made = [name for name, receipt in receipts.items() if receipt is not None and receipt.digest in digests]
+    names = [name.replace(".json", ".tfrecord") for name in made]
     return {name: (staging / "dataset" / name).stat().st_ino for name in names}
 
 
-def wrong(root: Path, place: Path, old: dict[str, bytes] | None, new: dict[str, bytes]) -> str:
+def wrong(root: Path, place: Path, old: dict[str, bytes] | None, new: dict[str, bytes], digests: set[str]) -> str:
     """What is not as promised after a kill and after running again; empty when all is."""
     found = tree(place / "out") if (place / "out").exists() else None
     if found not in (old, new):
         return "the output is neither absent nor complete" if old is None else "the output is neither old nor new"
     done = found == new and not (place / ".out.staging").exists()
 
-    finished = finished_shards(place, found == new)
+    finished = finished_shards(place, found == new, digests)
 
     def again() -> None:
         try:
@@ -96,13 +120,19 @@ def wrong(root: Path, place: Path, old: dict[str, bytes] | None, new: dict[str, 
     return "" if left == expected else f"other bytes or names: {sorted(left.items() ^ expected.items())}"[:300]
 
 
-def main(root: Path, place: Path, replace: bool, every: int, seed: int) -> None:
+def main(root: Path, place: Path, mode: str, every: int, seed: int) -> None:
     place.mkdir()
+    replace = mode == "replace"
+    if mode == "checkpoints":
+        write_shard.CHECKPOINT_SECONDS = -1  # before every image
     old = place / "old" if replace else None
     if old is not None:
         convert_here(root, old, shards=2)
+    left = leave_other_inputs(root, place) if mode == "edited" else place / "nothing"
+    plan = make_plan(ImageFolder(root), PlanOptions(shards=3))
+    digests = {plan.shard_digest(shard) for shard in plan.shards}
     whole = place / "whole"
-    prepare(whole, old)
+    prepare(whole, old, left)
     operations: list[Operation] = []
     with watched(whole, operations.append):
         convert_here(root, whole / "out", replace=replace)
@@ -122,10 +152,10 @@ def main(root: Path, place: Path, replace: bool, every: int, seed: int) -> None:
         kinds.add(kind)
         trials += 1
         at = place / "trial"
-        prepare(at, old)
+        prepare(at, old, left)
         status = in_child(partial(run_until, root, at, replace, i, half))
         expected = 0 if i == len(operations) else -signal.SIGKILL
-        what = f"exit status {status}" if status != expected else wrong(root, at, old_tree, new_tree)
+        what = f"exit status {status}" if status != expected else wrong(root, at, old_tree, new_tree, digests)
         if what:
             failures.append(f"operation {i} of {len(operations)}, {'half of' if half else 'before'} {kind[0]}: {what}")
     counts = {"operations": len(operations), "trials": trials, "kinds": sorted({kind for kind, _ in kinds})}
@@ -133,4 +163,4 @@ def main(root: Path, place: Path, replace: bool, every: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "replace", int(sys.argv[4]), int(sys.argv[5]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))

@@ -103,6 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-bad", metavar="N|P%%", default="0", help="rejected inputs that still let it commit (default 0)"
     )
     run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
+    run.add_argument("--restart", action="store_true", help="remove what an earlier, stopped run left; begin anew")
     run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
     run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
     run.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -143,6 +144,7 @@ def run(args: argparse.Namespace) -> int:
                 image=image,
                 max_bad=args.max_bad,
                 replace=args.replace,
+                restart=args.restart,
                 verify=args.verify,
                 workers=args.workers,
                 start_method=args.start_method,

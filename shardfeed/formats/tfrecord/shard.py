@@ -12,7 +12,7 @@ from types import TracebackType
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.formats.format import Encoder, Fields, ShardInfo, ShardView, Stored, Walked
+from shardfeed.formats.format import Checkpoint, Encoder, Fields, ShardInfo, ShardView, Stored, Walked
 from shardfeed.formats.tfrecord.example import ExampleEncoder, decode
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
 from shardfeed.formats.tfrecord.index import LEAST_LINE_BYTES, Index
@@ -21,6 +21,7 @@ from shardfeed.schema import Feature, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
+from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import OpenFile
 
 _READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
@@ -30,13 +31,16 @@ _REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 class _Sink:
     """See `ShardSink`. Holds 8 bytes a record until the index is written."""
 
-    def __init__(self, data: str, index: str, features: Mapping[str, Feature]) -> None:
+    def __init__(self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None) -> None:
         self._index = index
         self._encode = _encoder(features)
         self._sizes = array("q")
         # The directory is made durable once, at the end: what says that the shard is there comes after that.
-        self._data = NewFile(data, sync_directory=False)
+        self._data = NewFile(data, sync_directory=False, after=after and (after.size, after.crc32c))
+        self._after = after.records if after else 0
         self._info: ShardInfo | None = None
+        if after:
+            self._sizes.extend(len(payload) + FRAME_BYTES for payload in self.payloads())
 
     def write(self, values: Mapping[str, Value]) -> None:
         self.append(self._encode(values))
@@ -44,6 +48,13 @@ class _Sink:
     def append(self, record: Stored) -> None:
         self._data.write(record)
         self._sizes.append(sum(map(len, record)))
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(len(self._sizes), *self._data.checkpoint())
+
+    def payloads(self) -> Iterator[bytes]:
+        file = LOCAL.open(self._data.temporary)
+        return (walked.payload for walked in walk_records(file, None, self._after))
 
     @property
     def info(self) -> ShardInfo:
@@ -144,9 +155,9 @@ class TFRecord:
         """The features of an Example. Raises IntegrityError."""
         return decode(payload, keys)
 
-    def sink(self, data: str, index: str, features: Mapping[str, Feature]) -> _Sink:
+    def sink(self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None) -> _Sink:
         """A shard in `data`, its offsets and sizes in `index`."""
-        return _Sink(data, index, features)
+        return _Sink(data, index, features, after)
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> _View:
         """By an index with the CRC, count and size that `info` has. Raises IntegrityError."""

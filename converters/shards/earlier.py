@@ -1,0 +1,169 @@
+"""Shards that an earlier run finished, of inputs that have changed since: their images are taken over, not read again.
+
+One image less shifts the numbers of all records behind it, and a few across the borders of shards. So many shards are
+other shards now, of the same images; what took the time, to read and decode those, is done. Such a shard lies in
+`earlier/` of the staging directory, called by its digest, until those that take images from it are finished.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shardfeed.converters.images.baseline import PROGRESSIVE
+from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.shards.receipts import load_receipt, still_whole
+from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt
+from shardfeed.converters.sources.source import Sample, SourceFile
+from shardfeed.errors import IntegrityError, StorageError
+from shardfeed.formats.format import ShardInfo, ShardView
+from shardfeed.formats.native import NATIVE
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, WIDTH, Schema, Value
+from shardfeed.storage.local import make_directory, move_file, remove_file
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import OpenFile, whole
+
+User = tuple[str, int]  # split and number of a shard that takes images over
+_BYTES = 16  # of what stands for an image
+_RECEIPT, _DATA, _INDEX = ".json", ".data", ".index"
+
+
+def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> bytes:
+    """16 bytes for each sample: of what decides how its image is stored, whatever its labels, its split and its place.
+
+    Zeros where nothing tells whether the image is the same: a callable may give another one.
+    """
+    manner = hashlib.blake2b(repr((image.to_json(), SHA256 in schema.features, schema.of_kind("place"))).encode())
+    return b"".join([_one(sample, manner.copy()) for sample in samples])
+
+
+def _one(sample: Sample, digest: "hashlib.blake2b") -> bytes:
+    image = sample.image
+    if isinstance(image, SourceFile):
+        content = image.size, image.mtime_ns
+    elif isinstance(image, bytes):
+        content = hashlib.blake2b(image).digest()
+    else:
+        return bytes(_BYTES)
+    digest.update(repr((sample.key, content)).encode())
+    return digest.digest()[:_BYTES]
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """An earlier shard: `path` without the ends of its files; notes by the key of their sample; who takes from it."""
+
+    path: str
+    info: ShardInfo
+    normalised: Mapping[bytes, tuple[Noted, ...]]
+    warnings: Mapping[bytes, tuple[Noted, ...]]
+    users: set[User]
+
+
+class EarlierShards:
+    """Those in `directory`, which is made when there is one. Takes about 150 bytes for each of their images."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._shards: list[_Shard] = []
+        self.taken = 0  # images that were taken over
+        self._found: dict[bytes, tuple[_Shard, int]] = {}  # by what stands for an image: where it is, and its row
+        for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+            path, end = os.path.splitext(os.path.join(directory, name))
+            if end == _RECEIPT:
+                self._add(path)
+
+    def __bool__(self) -> bool:
+        return bool(self._shards)
+
+    def _add(self, path: str) -> None:
+        receipt = load_receipt(path + _RECEIPT)
+        if receipt is None or not still_whole(receipt, path + _DATA, path + _INDEX):
+            return
+        shard = _Shard(path, receipt.info, _by_key(receipt.normalised), _by_key(receipt.warnings), set())
+        self._shards.append(shard)
+        stored = receipt.columns.get(MADE_OF, b"")
+        for row, start in enumerate(range(0, len(stored), _BYTES)):
+            self._found[stored[start : start + _BYTES]] = shard, row
+        self._found.pop(bytes(_BYTES), None)
+
+    def set_aside(self, receipt: Receipt, path: str, data: str, index: str) -> None:
+        """Take a finished shard and its receipt, which lies at `path`, from their places."""
+        if not os.path.isdir(self._directory):
+            make_directory(self._directory)
+        place = os.path.join(self._directory, receipt.digest)
+        for old, end in ((path, _RECEIPT), (data, _DATA), (index, _INDEX)):  # without its receipt a shard is nothing
+            move_file(old, place + end)
+        self._add(place)
+
+    def find(self, samples: Sequence[Sample], schema: Schema, image: ImageOptions, user: User) -> dict[int, Kept]:
+        """Where images are stored already, by their places in the list; `user`: who takes them."""
+        found: dict[int, Kept] = {}
+        if not self._found:
+            return found
+        stored = made_of(samples, schema, image)
+        for place, sample in enumerate(samples):
+            shard, row = self._found.get(stored[place * _BYTES : (place + 1) * _BYTES], (None, 0))
+            if shard is not None:
+                shard.users.add(user)
+                notes = shard.normalised.get(sample.key, ()), shard.warnings.get(sample.key, ())
+                found[place] = Kept(shard.path + _DATA, shard.path + _INDEX, shard.info, row, *notes)
+        return found
+
+    def remove_unused(self, user: User | None = None) -> None:
+        """Remove those that nobody takes images from, now that `user` is done: a disk need not hold all of them."""
+        for shard in self._shards:
+            if user is not None:
+                shard.users.discard(user)
+            if not shard.users:
+                remove_file(shard.path + _DATA)
+        self._shards = [shard for shard in self._shards if shard.users]
+
+
+def _by_key(entries: Iterable[Noted]) -> dict[bytes, tuple[Noted, ...]]:
+    found: dict[bytes, tuple[Noted, ...]] = {}
+    for noted in entries:
+        found[noted.key] = (*found.get(noted.key, ()), noted)
+    return found
+
+
+class Taken(NamedTuple):
+    """What a record says of its image: its values; the hash of its source is among them where it is stored."""
+
+    values: dict[str, Value]
+    progressive: bool
+
+
+class ImagesOfEarlier:
+    """Images out of earlier shards, for one worker and one shard."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[ShardView, OpenFile]] = {}
+
+    def take(self, kept: Kept, key: bytes, image: ImageOptions) -> Taken | None:
+        """The image of the sample `key`; None where it is not as it was, and must be read again."""
+        try:
+            if kept.path not in self._open:
+                view = NATIVE.view(kept.info, whole(LOCAL.open(kept.index_path)), kept.index_path)
+                self._open[kept.path] = view, LOCAL.open(kept.path)
+            view, file = self._open[kept.path]
+            fields = NATIVE.decode(view.read(file, kept.row, 1)[0], _OF_IMAGE)
+            values: dict[str, Value] = {name: of_type[1][0] for name, of_type in fields.items()}
+        except (IntegrityError, StorageError, OSError):
+            return None
+        if values.pop(FILENAME) != key:
+            return None
+        encoded = values[ENCODED]
+        progressive = (
+            isinstance(encoded, bytes)
+            and values[FORMAT] == b"jpeg"
+            and not kept.normalised
+            and not image.baseline
+            and read_jpeg_header(encoded, image.max_pixels).process == PROGRESSIVE
+        )
+        return Taken(values, progressive)
+
+
+_OF_IMAGE = frozenset((ENCODED, FORMAT, HEIGHT, WIDTH, FILENAME, SHA256))
