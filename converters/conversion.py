@@ -13,8 +13,9 @@ from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, finished_shards, write_missing
-from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
+from shardfeed.converters.planning.plan import PlanOptions, make_plan
 from shardfeed.converters.planning.space import check_space
+from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Begun, Noticed, RejectLimit, Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source, findings_of
@@ -26,8 +27,9 @@ def convert(
     out: str | os.PathLike[str],
     *,
     split: Mapping[str, float] | None = None,
+    split_by: SplitBy = "exact",
     shards: int | Mapping[str, int] | None = None,
-    shard_size: int = DEFAULT_SHARD_SIZE,
+    shard_size: int | None = None,
     seed: int = 0,
     sha256: bool = True,
     image: ImageOptions | None = None,
@@ -52,8 +54,12 @@ def convert(
             or your own, see `shardfeed.converters.sources.source`.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
-        shards: number of shards of each split; default as many as `shard_size` (bytes of source images) asks for.
-        shard_size: bytes of source images that a shard should hold, about; default 256 MB.
+        split_by: "exact", where each split gets its share to the image, in each class of the first label too; images
+            that are added then move few others to another split. Or "hash", where each image's split is decided by
+            its own key: added images move no other, and shares are exact on average only.
+        shards: number of shards of each split; default as many as `shard_size` asks for.
+        shard_size: bytes of source images that a shard should hold, about; by default 256 MB at most, and less in a
+            small dataset: it has 16 shards at least as long as each has 8 MB or 512 images.
         seed: decides the order of samples, and their split where `split` draws it.
         sha256: store the hash of every source file.
         image: how images are checked and re-encoded.
@@ -85,7 +91,7 @@ def convert(
         problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
         raise UsageError("source", problem, "see shardfeed.converters.sources.source")
     out = os.path.abspath(os.fspath(out))
-    options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions())
+    options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions(), split_by)
     limit = RejectLimit.of(max_bad)
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)

@@ -3,11 +3,12 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.shards.same_pictures import SamePictures, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
 from shardfeed.manifest import Manifest
@@ -36,13 +37,15 @@ class Noticed(NamedTuple):
     """What there is to say of single inputs, each list sorted by key.
 
     `rejected`: left out, while listing or while converting. `normalised`: stored with other bytes than the source's.
-    `warnings`: stored, with something odd. `progressive`: how many JPEGs were kept that decode slowly.
+    `warnings`: stored, with something odd. `progressive`: how many JPEGs were kept that decode slowly. `same`: what is
+    in two splits, or in two classes.
     """
 
     rejected: Sequence[Noted]
     normalised: Sequence[Noted]
     warnings: Sequence[Noted]
     progressive: int
+    same: SamePictures
 
     @classmethod
     def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
@@ -54,6 +57,7 @@ class Noticed(NamedTuple):
             normalised=sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key),
             warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
             progressive=sum(receipt.progressive for receipt in receipts),
+            same=same_pictures(plan.schema, receipts),
         )
 
 
@@ -64,7 +68,8 @@ class Report:
     `out`: the output directory. `committed`: whether it exists now. `manifest`: of the dataset, also when it was not
     committed. `rejected`: inputs left out, `normalised`: stored with other bytes, `warnings`: stored but odd, each
     sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`: read in this run,
-    `seconds`: of this run. `kept`: shards that an earlier run had finished.
+    `seconds`: of this run. `kept`: shards that an earlier run had finished. `same_pictures`: what is in two splits, or
+    in two classes, byte for byte.
     """
 
     out: str
@@ -78,6 +83,7 @@ class Report:
     source_bytes: int
     seconds: float
     kept: int = 0
+    same_pictures: SamePictures = field(default_factory=SamePictures)
 
     @classmethod
     def of(
@@ -85,8 +91,9 @@ class Report:
     ) -> "Report":
         """What was converted, and is not committed yet."""
         images, size = engine.done()
-        notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *_absent_images(manifest)]
-        notes += [*_absent_classes(plan, manifest), *_kept_progressive(noticed.progressive), *engine.warnings]
+        notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
+        notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
+        notes += [*_kept_progressive(noticed.progressive), *engine.warnings]
         return cls(
             out=out,
             committed=False,
@@ -99,6 +106,7 @@ class Report:
             source_bytes=size,
             seconds=seconds,
             kept=begun.shards,
+            same_pictures=noticed.same,
         )
 
     @classmethod
@@ -138,6 +146,7 @@ class Report:
             "dataset_images": sum(split.records for split in self.manifest.splits.values()),
             "dataset_bytes": sum(split.size for split in self.manifest.splits.values()),
             "shards_kept": self.kept,
+            "same_pictures": self.same_pictures.to_json(),
             "images": self.images,
             "source_bytes": self.source_bytes,
             "seconds": round(self.seconds, 3),

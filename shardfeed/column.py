@@ -114,6 +114,21 @@ def parse_column(data: bytes, records: int, dtype: np.dtype, place: object) -> n
     return values
 
 
+def equally_long(data: bytes, records: int, width: int) -> np.ndarray:
+    """The values of a column of bytes that all have `width`, as 'S<width>' [records] without a copy.
+
+    `data` must be whole, as a receipt's columns are. A value must not end in a zero byte, which 'S' drops.
+    """
+    return np.frombuffer(data, f"S{width}", records, 2 * HEADER_BYTES + records * _ENDS.itemsize)
+
+
+def bytes_at(data: bytes, records: int, place: int) -> bytes:
+    """The value of record `place` in a column of bytes, which must be whole, without looking at the others."""
+    ends = np.frombuffer(data, _ENDS, records, HEADER_BYTES)
+    start = 2 * HEADER_BYTES + records * _ENDS.itemsize
+    return data[start + (int(ends[place - 1]) if place else 0) : start + int(ends[place])]
+
+
 def check_labels(labels: np.ndarray, classes: int, place: object) -> None:
     """Raises IntegrityError, in which `place` names the file, unless each label is within 0 to `classes` - 1."""
     bad = np.flatnonzero((labels < 0) | (labels >= classes))

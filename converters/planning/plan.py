@@ -1,14 +1,13 @@
 """What goes where: which split and shard each sample belongs to, decided before anything is written.
 
 A plan is a pure function of the samples' keys, labels and sizes and of the options that change bytes. Every sample
-draws two numbers from a keyed hash of its own key: one decides its split, one its place. So the
-order is random and reproducible, independent of how the source lists, and adding files moves no other file
-to another split.
+draws two numbers from a keyed hash of its own key: one for its split, one for its place. So the order is random and
+reproducible, independent of how the source lists, and adding files moves few others to another split.
 """
 
 import hashlib
 import json
-from bisect import bisect_right
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,15 +17,15 @@ import numpy as np
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.inputs import Inputs
+from shardfeed.converters.planning.shard_count import shard_counts, too_few_images
 from shardfeed.converters.planning.space import Forecast, make_forecast
+from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy, draw_splits
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
-from shardfeed.schema import Schema, image_features
+from shardfeed.schema import LABEL, Schema, image_features
 from shardfeed.text import in_usual_order
-
-DEFAULT_SHARD_SIZE = 256_000_000  # bytes; long enough to read sequentially, short enough to redo after a crash
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,19 @@ class PlanOptions:
 
     `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
     `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
-    `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size.
+    `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size; None:
+    256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
     `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
+    `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
     """
 
     fractions: Mapping[str, float] | None = None
     shards: int | Mapping[str, int] | None = None
-    shard_size: int = DEFAULT_SHARD_SIZE
+    shard_size: int | None = None
     seed: int = 0
     sha256: bool = True
     image: ImageOptions = field(default_factory=ImageOptions)
+    split_by: SplitBy = "exact"
 
     def __post_init__(self) -> None:
         fractions = {"train": 1.0} if self.fractions is None else self.fractions
@@ -61,14 +63,17 @@ class PlanOptions:
         for count in counts:
             if count is not None and not 1 <= count <= 99_999:
                 raise UsageError("shards", f"got {count}, expected 1 to 99999")
-        if self.shard_size < 1:
+        if self.shard_size is not None and self.shard_size < 1:
             raise UsageError("shard_size", f"got {self.shard_size} bytes, expected at least 1")
+        if self.split_by not in SPLIT_BY:
+            raise UsageError("split_by", f"got {self.split_by!r}, expected {' or '.join(map(repr, SPLIT_BY))}")
 
     def to_json(self) -> dict[str, Any]:
         """The options as a JSON value."""
         shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
         return {
-            "split": None if self.fractions is None else dict(self.fractions),
+            "split": self.fractions and {name: self.fractions[name] for name in in_usual_order(self.fractions)},
+            "split_by": self.fractions and self.split_by,
             "shards": shards,
             "shard_size": self.shard_size,
             "seed": self.seed,
@@ -98,7 +103,8 @@ class Plan:
     `fingerprint`: of keys, sizes, labels and options, 32 hex digits; the same for a copy of the folder elsewhere.
     `source_bytes`: what the images take on disk, in bytes, as far as the source knows.
     `drawn`: whether the split of any sample was drawn, not named by the source. `findings`: the source's own.
-    `forecast`: what the dataset will take on disk.
+    `class_counts[split][v]`: samples whose first label is `v`; empty where the source has no such label.
+    `notes`: sentences about what was planned otherwise than asked. `forecast`: what the dataset will take on disk.
     `inputs`: what tells whether the samples are still those that were planned.
     `made_by`: versions of what will decide the bytes of its records.
     """
@@ -109,6 +115,8 @@ class Plan:
     fingerprint: str
     source_bytes: int
     drawn: bool
+    class_counts: Mapping[str, tuple[int, ...]]
+    notes: Sequence[str]
     findings: Findings
     forecast: Forecast
     inputs: Inputs
@@ -157,29 +165,12 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
     return Schema(images | dict(own.features), own.class_names).stated()
 
 
-class Lots:
-    """What a sample draws by its key, whatever the others: its place, and its split where the source names none."""
-
-    def __init__(self, seed: int, fractions: Mapping[str, float]) -> None:
-        self._secret = str(seed).encode()
-        self._splits = in_usual_order(fractions)  # the same shares in another order are the same shares
-        self._bounds = np.cumsum([fractions[name] for name in self._splits])[:-1].tolist()
-
-    def draw(self, key: bytes) -> bytes:
-        """16 bytes: 8 for the split, 8 for the place in it."""
-        return hashlib.blake2b(key, digest_size=16, key=self._secret).digest()
-
-    def split(self, draw: bytes) -> str:
-        """The split that a sample with this draw falls into."""
-        return self._splits[bisect_right(self._bounds, int.from_bytes(draw[:8], "little") / 2**64)]
-
-
 def make_plan(source: Source, options: PlanOptions) -> Plan:
     """Look at every sample once and decide its place.
 
     Raises UsageError when it cannot be done, or when a package that `options` ask for is not installed.
 
-    Memory: about 80 bytes a sample, and the length of its key, beside the source itself.
+    Memory: about 90 bytes a sample, and the length of its key, beside the source itself.
     """
     versions = made_by(options.image)
     count = len(source)
@@ -187,43 +178,45 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
     _check_cut(schema, options.image)
+    labelled = _has_label(schema)
+    features = sorted(source.schema.features)
     draws_bytes, digests, inputs = bytearray(), bytearray(), Inputs()
     sizes = np.zeros(count, np.int64)
-    split_of = np.zeros(count, np.int16)
+    split_of = np.full(count, -1, np.int16)  # -1: to be drawn
+    labels = np.zeros(count, np.int32)
     names: dict[str, int] = {}
-    fractions = {"train": 1.0} if options.fractions is None else options.fractions
-    lots = Lots(options.seed, fractions)
-    drawn = False
+    secret = str(options.seed).encode()
     for i in range(count):
         sample = source[i]
-        draw = lots.draw(sample.key)
         size = _size(sample)
-        split = sample.split
-        if split is None:
-            drawn = True
-            split = lots.split(draw)
-        draws_bytes += draw
-        digest = _digest(sample, split, size)
+        # Of 16 bytes 8 are for the split and 8 for the place in it.
+        draws_bytes += hashlib.blake2b(sample.key, digest_size=16, key=secret).digest()
+        digest = _digest(sample, size, features)
         digests += digest
         # Not part of the fingerprint, which a copy of the folder shares.
         mtime = sample.image.mtime_ns if isinstance(sample.image, SourceFile) else 0
         inputs.add(sample.key, digest + mtime.to_bytes(8, "little", signed=True))
         sizes[i] = size
-        split_of[i] = names.setdefault(split, len(names))
+        if sample.split is not None:
+            split_of[i] = names.setdefault(sample.split, len(names))
+        if labelled:
+            labels[i] = _label(sample)
     for name in names:
         check_split_name(name)
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
     _check_unique(source, draws)
-    shards: list[PlannedShard] = []
-    for name in sorted(names):
-        members = np.flatnonzero(split_of == names[name])
-        order = members[np.argsort(draws[members, 1], kind="stable")]
-        shards += _cut(name, order, _shard_count(name, len(order), _stored_size(sizes[order], options), options))
+    drawn = _draw(split_of, names, draws[:, 0], labels, options)
     if options.fractions is not None and not drawn:
         raise UsageError("split", f"the source names the split of every sample ({', '.join(names)})", "leave it out")
-    for name in fractions:
-        if drawn and name not in names:
-            raise UsageError(f"split {name}", f"none of {count} samples falls into it", "give it a larger share")
+    orders: dict[str, np.ndarray] = {}
+    for name in sorted(names):
+        members = np.flatnonzero(split_of == names[name])
+        orders[name] = members[np.argsort(draws[members, 1], kind="stable")]
+    images = {name: len(order) for name, order in orders.items()}
+    stored = {name: _stored_size(sizes[order], options) for name, order in orders.items()}
+    shard_count = shard_counts(images, stored, options.shards, options.shard_size)
+    shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name])]
+    classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(np.frombuffer(digests, "V16")[by_key].tobytes(), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
@@ -236,11 +229,31 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         fingerprint=content.hexdigest(),
         source_bytes=size,
         drawn=drawn,
+        class_counts={name: _class_counts(labels[order], classes) for name, order in orders.items() if classes},
+        notes=list(too_few_images(images, options.shards)),
         findings=findings_of(source),
         forecast=forecast,
         inputs=inputs,
         made_by=versions,
     )
+
+
+def _draw(
+    split_of: np.ndarray, names: dict[str, int], draws: np.ndarray, labels: np.ndarray, options: PlanOptions
+) -> bool:
+    """Whether there was any sample of which the source names no split; those have one in `split_of` and `names` now."""
+    open_ = np.flatnonzero(split_of < 0)
+    if not len(open_):
+        return False
+    if options.fractions is None:
+        split_of[open_] = names.setdefault("train", len(names))
+        return True
+    for name, members in draw_splits(draws[open_], labels[open_], options.fractions, options.split_by).items():
+        if not len(members) and name not in names:
+            problem = f"none of {len(open_)} samples falls into it"
+            raise UsageError(f"split {name}", problem, "give it a larger share")
+        split_of[open_[members]] = names.setdefault(name, len(names))
+    return True
 
 
 def _check_cut(schema: Schema, image: ImageOptions) -> None:
@@ -257,11 +270,31 @@ def _size(sample: Sample) -> int:
     return len(sample.image) if isinstance(sample.image, bytes) else 0
 
 
-def _digest(sample: Sample, split: str, size: int) -> bytes:
-    """16 bytes that differ when anything about the sample differs that shows in the output."""
+def _has_label(schema: Schema) -> bool:
+    """Whether every sample has one label by which its split can be drawn."""
+    feature = schema.features.get(LABEL)
+    return feature is not None and not feature.ragged and schema.kind(LABEL) == "label"
+
+
+def _label(sample: Sample) -> int:
+    """The first label; -1 for what cannot be one, which whoever encodes it refuses."""
+    try:
+        label = operator.index(sample.features[LABEL])  # type: ignore[arg-type]  # NumPy's integers are labels too
+    except (KeyError, TypeError):
+        return -1
+    return label if 0 <= label < 2**31 else -1
+
+
+def _class_counts(labels: np.ndarray, classes: int) -> tuple[int, ...]:
+    """How many of `labels`, int32 [n], are 0, 1, ... `classes` - 1."""
+    return tuple(np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes).tolist())
+
+
+def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
+    """16 bytes that differ when anything about the sample differs that shows in the output; `features`: its keys."""
     content = hashlib.blake2b(sample.image).digest() if isinstance(sample.image, bytes) else size
-    labels = sorted(sample.features.items())
-    return hashlib.blake2b(repr((sample.key, split, content, labels)).encode(), digest_size=16).digest()
+    labels = [sample.features.get(key) for key in features]
+    return hashlib.blake2b(repr((sample.key, sample.split, content, labels)).encode(), digest_size=16).digest()
 
 
 def _check_unique(source: Source, draws: np.ndarray) -> None:
@@ -279,16 +312,6 @@ def _stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
     if options.image.encode == "raw" and shape is not None:
         return len(sizes) * shape[0] * shape[1] * 3
     return int(sizes.sum())
-
-
-def _shard_count(split: str, records: int, size: int, options: PlanOptions) -> int:
-    if isinstance(options.shards, Mapping):
-        if split not in options.shards:
-            raise UsageError("shards", f"says nothing about the split {split!r}", f"add {split}=N")
-        wanted = options.shards[split]
-    else:
-        wanted = options.shards or -(-size // options.shard_size)
-    return max(1, min(wanted, records))
 
 
 def _cut(split: str, order: np.ndarray, count: int) -> list[PlannedShard]:

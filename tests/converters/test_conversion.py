@@ -157,9 +157,10 @@ def half_done(root: Path, out: Path) -> None:
 OTHER_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "fractions": ({"split": SPLIT}, "split was None, now {'train': 0.75, 'validation': 0.25}"),
     "shards": ({"shards": 4}, "shards was 3, now 4"),
-    "shard_size": ({"shard_size": 5}, "shard_size was 256000000, now 5"),
+    "shard_size": ({"shard_size": 5}, "shard_size was None, now 5"),
     "seed": ({"seed": 2}, "seed was 1, now 2"),
     "sha256": ({"sha256": False}, "sha256 was True, now False"),
+    "split_by": ({"split": SPLIT, "split_by": "hash"}, "split_by was None, now 'hash'"),
 }
 OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "check": ({"check": "header"}, "check was 'decode', now 'header'"),
@@ -420,7 +421,7 @@ def test_what_is_refused_is_said_in_short(folder: Callable[..., Path], tmp_path:
         convert(ImageFolder(root, class_names=names), tmp_path / "out", engine=OwnEngine(1), **options)
     assert len(str(caught.value)) < 700
     assert "check was 'decode', now 'header'; " in str(caught.value)
-    assert "; and 3 more; use the same again" in str(caught.value)
+    assert "; and 4 more; use the same again" in str(caught.value)
 
 
 @pytest.mark.parametrize("max_bad", ["100%", "3"])

@@ -1,7 +1,9 @@
 """What goes where: a pure function of the samples and of the options that change bytes."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pytest
 
 from shardfeed.converters import ImageFolder
 from shardfeed.converters.planning.plan import Plan, PlanOptions, make_plan
+from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL, Feature, Schema
 
 
 @pytest.fixture
@@ -47,6 +51,95 @@ def test_the_order_in_which_shares_are_given_says_nothing(source: ImageFolder) -
     one, other = (make_plan(source, PlanOptions(half)) for half in halves)
     assert members(one) == members(other)
     assert one.inputs.digest == other.inputs.digest
+    assert json.dumps(one.options.to_json()) == json.dumps(other.options.to_json())
+
+
+def test_shares_are_exact_and_each_class_has_its_own(source: ImageFolder) -> None:
+    """Of 20 images a class, whatever the seed."""
+    for seed in range(5):
+        plan = make_plan(source, PlanOptions({"train": 0.75, "validation": 0.15, "test": 0.1}, seed=seed))
+        assert plan.split_sizes() == {"train": 45, "validation": 9, "test": 6}
+        assert plan.class_counts == {"train": (15, 15, 15), "validation": (3, 3, 3), "test": (2, 2, 2)}
+        labels = [source[i].features[LABEL] for i in members(plan)["test"]]
+        assert Counter(labels) == {0: 2, 1: 2, 2: 2}
+
+
+def test_shares_without_labels_are_exact_too(source: ImageFolder) -> None:
+    class Unlabelled:
+        schema = Schema({})
+
+        def __len__(self) -> int:
+            return len(source)
+
+        def __getitem__(self, i: int) -> Sample:
+            return Sample(source[i].key, source[i].image)
+
+    plan = make_plan(Unlabelled(), PlanOptions({"train": 0.9, "validation": 0.1}))
+    assert plan.split_sizes() == {"train": 54, "validation": 6}
+    assert plan.class_counts == {}
+
+
+def test_samples_whose_split_is_named_have_no_part_in_the_shares(source: ImageFolder) -> None:
+    class Some:
+        schema = source.schema
+
+        def __len__(self) -> int:
+            return len(source)
+
+        def __getitem__(self, i: int) -> Sample:
+            return replace(source[i], split="test" if i < 20 else None)
+
+    plan = make_plan(Some(), PlanOptions({"train": 0.8, "validation": 0.2}))
+    assert plan.class_counts == {"test": (20, 0, 0), "train": (0, 16, 16), "validation": (0, 4, 4)}
+
+
+def test_a_small_dataset_has_work_for_several_processes() -> None:
+    """B1 of the trials: below 256 MB all was one shard, and one core made it."""
+
+    class Icons:
+        schema = Schema({LABEL: Feature("int64")}, {LABEL: ("a", "b")})
+
+        def __len__(self) -> int:
+            return 12_000
+
+        def __getitem__(self, i: int) -> Sample:
+            return Sample(b"%d.png" % i, SourceFile(b"/%d.png" % i, 2_000, 0), {LABEL: np.int64(i % 2)})  # type: ignore[dict-item]  # works too
+
+    plan = make_plan(Icons(), PlanOptions({"train": 0.9, "validation": 0.1}))
+    assert Counter(shard.split for shard in plan.shards) == {"train": 14, "validation": 2}
+    assert plan.class_counts == {"train": (5400, 5400), "validation": (600, 600)}
+    assert len(make_plan(Icons(), PlanOptions(shard_size=256_000_000)).shards) == 1
+
+
+def test_by_hash_splits_are_what_they_always_were() -> None:
+    """As version 0.1 drew them before shares were exact: a dataset made then can be made again."""
+
+    class Keys:
+        schema = Schema({LABEL: Feature("int64")}, {LABEL: ("a", "b", "c")})
+
+        def __len__(self) -> int:
+            return 60
+
+        def __getitem__(self, i: int) -> Sample:
+            return Sample(b"%c/%04d.jpg" % (b"abc"[i // 20], i % 20), b"x", {LABEL: i // 20})
+
+    options = PlanOptions({"train": 0.7, "validation": 0.2, "extra": 0.1}, seed=3, split_by="hash")
+    found = members(make_plan(Keys(), options))
+    assert found["validation"] == [18, 5, 50, 28, 58, 48, 7, 41, 22, 14, 17, 2]
+    assert found["extra"] == [39, 34, 55, 38]
+    assert sorted(found["train"]) == sorted(set(range(60)) - {*found["validation"], *found["extra"]})
+
+
+def test_how_the_split_is_drawn_matters_only_where_one_is() -> None:
+    assert PlanOptions(split_by="hash").to_json() == PlanOptions().to_json()
+    half = {"train": 0.5, "test": 0.5}
+    assert PlanOptions(half, split_by="hash").to_json() != PlanOptions(half).to_json()
+
+
+def test_a_split_with_fewer_images_than_shards_is_said(source: ImageFolder) -> None:
+    plan = make_plan(source, PlanOptions({"train": 0.97, "test": 0.03}, shards=5))
+    assert Counter(shard.split for shard in plan.shards) == {"train": 5, "test": 2}
+    assert plan.notes == ["split test has 2 images, and as many shards: 5 were asked for"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +185,7 @@ def test_what_cannot_be_planned(source: ImageFolder, options: PlanOptions, probl
         {"shards": 0},
         {"shards": {"train": 100_000}},
         {"shard_size": 0},
+        {"split_by": "chance"},
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, object]) -> None:

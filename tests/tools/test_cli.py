@@ -67,6 +67,26 @@ def test_quiet_prints_nothing_and_json_prints_json(run: Run, folder: Callable[..
     assert report["splits"]["train"]["records"] == report["images"] == 9
 
 
+def test_dry_run_shows_the_classes_of_each_split(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    arguments = ("convert", folder(10), tmp_path / "out", "--split", "train=0.8,validation=0.2", "--dry-run")
+    code, out, _ = run(*arguments, "--shards", "train=2,validation=9")
+    assert code == 0
+    assert [line.split() for line in out.splitlines() if line.startswith("  ")] == [
+        ["split", "images", "shards"],
+        ["train", "24", "2"],
+        ["validation", "6", "6"],
+        ["class", "train", "validation"],
+        ["daisy", "8", "2"],
+        ["rose", "8", "2"],
+        ["tulip", "8", "2"],
+    ]
+    assert "note: split validation has 6 images, and as many shards: 9 were asked for" in out
+    by_hash = json.loads(run(*arguments, "--split-by", "hash", "--json")[1])
+    assert sum(by_hash["splits"].values()) == 30
+    assert by_hash["splits"] == {split: sum(counts) for split, counts in by_hash["class_counts"].items()}
+    assert by_hash["splits"] != {"train": 24, "validation": 6}
+
+
 def test_dry_run_writes_nothing(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     root = folder(5)
     code, out, _ = run("convert", root, tmp_path / "out", "--dry-run", "--shards", "2")

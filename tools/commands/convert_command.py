@@ -13,7 +13,8 @@ from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress
-from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
+from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.errors import TooManyRejectedError, UsageError
@@ -51,9 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument(
         "--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,validation=0.1 (default: all in train)"
     )
+    bytes_.add_argument(
+        "--split-by",
+        choices=SPLIT_BY,
+        default="exact",
+        help="shares to the image, in each class too (exact, default), or by each image's path alone (hash)",
+    )
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(
-        "--shard-size", metavar="SIZE", default=DEFAULT_SHARD_SIZE, type=_size, help="e.g. 256MB (default)"
+        "--shard-size", metavar="SIZE", type=_size, help="e.g. 256MB (default: at most that, and 16 shards or more)"
     )
     bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
     bytes_.add_argument(
@@ -125,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     split = _assignments("--split", args.split, float) if args.split else None
     shards = _shards(args.shards)
     if args.dry_run:
-        options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image)
+        options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image, args.split_by)
         print_plan(make_plan(source, options), source, args)
         return 0
     bar = _Bar(quiet=args.quiet or args.json)
@@ -137,6 +144,7 @@ def run(args: argparse.Namespace) -> int:
                 source,
                 args.out,
                 split=split,
+                split_by=args.split_by,
                 shards=shards,
                 shard_size=args.shard_size,
                 seed=args.seed,

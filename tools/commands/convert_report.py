@@ -12,7 +12,7 @@ from shardfeed.errors import escape
 from shardfeed.schema import LABEL
 from shardfeed.text import in_usual_order, listing, size_text, table
 
-_SHOWN = 20  # rejected inputs printed; all are in rejected.jsonl
+_SHOWN = 20  # rejected inputs printed, all of which are in rejected.jsonl; classes of a plan
 
 
 def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
@@ -24,6 +24,7 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
         content = {
             "splits": sizes,
             "shards": dict(shards),
+            "class_counts": {split: list(counts) for split, counts in plan.class_counts.items()},
             "source_bytes": plan.source_bytes,
             "raw_bytes": pixels,
             "fingerprint": plan.fingerprint,
@@ -39,7 +40,8 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
     if pixels is not None:
         print(f"raw pixels: {'' if exact else 'about '}{size_text(pixels)}, {_each(pixels, len(plan), args)}")
     _print_classes(plan.schema.class_names)
-    for note in plan.findings.notes:
+    _print_class_counts(plan)
+    for note in [*plan.findings.notes, *plan.notes]:
         print(f"note: {note}")
     print("nothing was written (--dry-run)")
 
@@ -56,6 +58,18 @@ def _print_classes(class_names: Mapping[str, tuple[str, ...]]) -> None:
     for key, names in class_names.items():
         numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
         print(f"{len(names)} classes of {key}: {listing(numbered)}")
+
+
+def _print_class_counts(plan: Plan) -> None:
+    """How many images of each class go to each split, where there is more than one of both."""
+    splits = in_usual_order(plan.class_counts)
+    names = plan.schema.class_names.get(LABEL, ())
+    if len(splits) < 2 or len(names) < 2:
+        return
+    counts = [[plan.class_counts[split][label] for split in splits] for label in range(min(len(names), _SHOWN))]
+    print(table([["class", *splits], *([escape(name), *row] for name, row in zip(names, counts, strict=False))]))
+    if len(names) > _SHOWN:
+        print(f"  and {len(names) - _SHOWN:,} more classes, in the plan of --json")
 
 
 def print_report(report: Report, args: argparse.Namespace) -> None:

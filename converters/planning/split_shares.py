@@ -1,0 +1,142 @@
+"""Which split each sample goes to: by shares that are exact to the image, or by its key alone.
+
+Exact: `counts_by_class` says how many images of each class go to each split; those with the smallest draws go to the
+first split, and so on. Where files are added, every draw stays, and only images near such a border change sides.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, floor, lcm
+from typing import Literal, get_args
+
+import numpy as np
+
+from shardfeed.text import in_usual_order
+
+SplitBy = Literal["exact", "hash"]
+SPLIT_BY: tuple[SplitBy, ...] = get_args(SplitBy)
+
+_DENOMINATOR = 10**9  # of a share: 0.1 is then a tenth, and 1 / 3 a third, whatever a float makes of them
+_OFFSETS = 2**32  # what an offset is a part of
+_GOLDEN = 2654435769  # of it, by the golden ratio: multiples of this lie as far apart as they can
+
+
+def draw_splits(
+    draws: np.ndarray, labels: np.ndarray, shares: Mapping[str, float], split_by: SplitBy
+) -> dict[str, np.ndarray]:
+    """The numbers of the samples of each split, int64 [of the split].
+
+    Args:
+        draws: uint64 [n], what each sample drew.
+        labels: int32 [n], its class; all the same where there are no labels.
+        shares: of each split; in which order they are given says nothing.
+        split_by: "exact", or "hash" for a draw alone to decide: as a fraction of 2^64 it lies in the share of a split.
+    """
+    if split_by == "hash":
+        names = in_usual_order(shares)
+        bounds = np.cumsum([shares[name] for name in names])[:-1]
+        split_of = np.searchsorted(bounds, draws / 2.0**64, side="right")
+        return {name: np.flatnonzero(split_of == number) for number, name in enumerate(names)}
+    exact = exact_shares({name: shares[name] for name in in_usual_order(shares)})
+    names = _largest_in_the_middle(exact)
+    counts = counts_by_class(np.unique(labels, return_counts=True)[1], [exact[name] for name in names])
+    by_class = np.lexsort((draws, labels))
+    split_of = np.repeat(np.tile(np.arange(len(names)), len(counts)), counts.ravel())
+    return {name: by_class[split_of == number] for number, name in enumerate(names)}
+
+
+def _largest_in_the_middle(shares: Mapping[str, Fraction]) -> list[str]:
+    """Names of splits: the smaller, the further from the middle. An image seldom crosses a border near an end."""
+    falling = sorted(shares, key=lambda name: -shares[name])
+    return [*reversed(falling[2::2]), falling[0], *falling[1::2]]
+
+
+def exact_shares(shares: Mapping[str, float]) -> dict[str, Fraction]:
+    """The shares as they were meant, with a sum of exactly 1."""
+    meant = {name: Fraction(str(float(share))).limit_denominator(_DENOMINATOR) for name, share in shares.items()}
+    total = sum(meant.values())
+    return {name: share / total for name, share in meant.items()}
+
+
+def largest_remainders(total: int, shares: Sequence[Fraction]) -> list[int]:
+    """`total` shared out: each part rounded down, then one more for those that lost most, the first of equal ones.
+
+    `shares` add up to 1; so do the parts to `total`, and each is less than one off.
+    """
+    parts = [total * share for share in shares]
+    whole = [int(part) for part in parts]
+    lost = sorted(range(len(parts)), key=lambda i: whole[i] - parts[i])
+    for i in lost[: total - sum(whole)]:
+        whole[i] += 1
+    return whole
+
+
+def counts_by_class(sizes: Sequence[int] | np.ndarray, shares: Sequence[Fraction]) -> np.ndarray:
+    """int64 [classes, splits]: how many images of each class go to each split.
+
+    Each number is `sizes[class] * shares[split]`, rounded down or up. A row adds up to `sizes[class]`, a column to its
+    split's share of all images, rounded down or up. `shares` add up to 1.
+
+    In each class alone, the border behind a split is its share of the class and of those before it, plus an offset of
+    the class, rounded down. Then, as long as one split has too many images and another too few, classes that rounded
+    the one up and the other down swap the two; through a third split where no class has both. Design note 023 says why
+    that ends within one image of each share.
+    """
+    rounding = _Rounding(sizes, shares)
+    total = int(np.sum(sizes))
+    exact = [total * share for share in shares]
+    # At most one image too many anywhere, then at most one too few; the largest remainders, as far as classes allow.
+    for target in ([ceil(part) for part in exact], [floor(part) for part in exact], largest_remainders(total, shares)):
+        rounding.level(np.array(target))
+    return rounding.counts
+
+
+class _Rounding:
+    """Each class's number in each split, rounded down, and whether up instead; arrays are [classes, splits]."""
+
+    def __init__(self, sizes: Sequence[int] | np.ndarray, shares: Sequence[Fraction]) -> None:
+        whole = lcm(*(share.denominator for share in shares))
+        parts = np.array([int(share * whole) for share in shares], object)  # Python's numbers: these do not overflow
+        products = np.array([int(size) for size in sizes], object)[:, None] * parts
+        self._down = (products // whole).astype(np.int64)
+        self._lost = (products % whole / whole).astype(np.float64)  # by rounding down; 0 where nothing is rounded
+        # One that differs from class to class: else those of one size would all lose to the same split.
+        offsets = np.array([number * _GOLDEN % _OFFSETS for number in range(1, len(sizes) + 1)], object)
+        borders = (products.cumsum(axis=1) * _OFFSETS + offsets[:, None] * whole) // (whole * _OFFSETS)
+        self._up = np.diff(borders.astype(np.int64), axis=1, prepend=0) > self._down
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self._down + self._up
+
+    def level(self, target: np.ndarray) -> None:
+        """Move images from splits above `target`, int64 [splits], to those below, as long as classes allow it."""
+        while path := self._path(excess := self.counts.sum(axis=0) - target):
+            steps = list(pairwise(path))
+            number = min(excess[path[0]], -excess[path[-1]], *(len(self._swaps(*step)) for step in steps))
+            for over, under in steps:
+                classes = self._swaps(over, under)
+                loss = self._lost[classes, over] - self._lost[classes, under]
+                cheapest = classes[np.argsort(loss, kind="stable")[:number]]
+                self._up[cheapest, over] = False
+                self._up[cheapest, under] = True
+
+    def _swaps(self, over: int, under: int) -> np.ndarray:
+        """The classes that round split `over` up and may round `under` up instead."""
+        return np.flatnonzero(self._up[:, over] & ~self._up[:, under] & (self._lost[:, under] > 0))
+
+    def _path(self, excess: np.ndarray) -> list[int]:
+        """The shortest way by swaps from a split with too many images to one with too few; [] where there is none."""
+        paths = deque([int(split)] for split in np.flatnonzero(excess > 0))
+        reached = {path[0] for path in paths}
+        while paths:
+            path = paths.popleft()
+            for split in range(len(excess)):
+                if split not in reached and len(self._swaps(path[-1], split)):
+                    if excess[split] < 0:
+                        return [*path, split]
+                    reached.add(split)
+                    paths.append([*path, split])
+        return []
