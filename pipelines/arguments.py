@@ -45,7 +45,7 @@ def image_or_transform(
 
 def image_and_label_keys(schema: Schema, label: str) -> list[str]:
     """The features that `labelled` needs. Raises UsageError unless `label` has one number a record."""
-    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and not feature.ragged]
+    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and feature.scalar]
     if label not in numbers:
         raise UsageError(
             "label",

@@ -11,6 +11,7 @@ from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.shards.sample_values import checked_values, own_features
 from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
@@ -35,8 +36,8 @@ Progress = Callable[
 def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
     """Write the shard and its index durably and say what is in them.
 
-    Raises StorageError when the disk refuses, UsageError for a label that has no class name; then no file is left under
-    a final name.
+    Raises StorageError when the disk refuses, UsageError for values that are not as the schema says and for a label
+    that has no class name; then no file is left under a final name.
     """
     counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
     keys = column_keys(task.split, task.schema)
@@ -47,6 +48,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     warnings: list[Noted] = []
     progressive = 0
     hashed = SHA256 in task.schema.features
+    own = own_features(task.schema)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
     ahead = ReadAhead(task.samples)
     with NATIVE.sink(*task.paths, task.schema.features) as shard:
@@ -73,7 +75,8 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 # Whether who drew them saw the image upright or as its file has it, no file says.
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
                 warnings.append(Noted(sample.key, "warning", why))
-            values = _values(sample, image, task.first + place, hashlib.sha256(data) if hashed else None)
+            said = checked_values(sample, own)
+            values = _values(sample, said, image, task.first + place, hashlib.sha256(data) if hashed else None)
             shard.write(values)
             _count(counts, values, sample)
             rows.append(tuple([values[key] for key in keys]))
@@ -98,7 +101,9 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     )
 
 
-def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dict[str, Value]:
+def _values(
+    sample: Sample, said: Mapping[str, Value], image: StoredImage, number: int, digest: Any
+) -> dict[str, Value]:
     values: dict[str, Value] = {
         ENCODED: image.encoded,
         FORMAT: image.format,
@@ -106,7 +111,7 @@ def _values(sample: Sample, image: StoredImage, number: int, digest: Any) -> dic
         WIDTH: image.width,
         FILENAME: sample.key,
         SOURCE_ID: b"%d" % number,
-        **sample.features,
+        **said,
     }
     if digest is not None:
         values[SHA256] = digest.hexdigest().encode()
