@@ -1,14 +1,17 @@
 """The features of a dataset as its commands print them: key, dtype, what values mean, and how many there are."""
 
+from collections.abc import Iterable
+
 from shardfeed.errors import escape
 from shardfeed.schema import Feature, Schema
 from shardfeed.text import table
 
 
-def feature_table(schema: Schema) -> str:
-    """A line for each feature, sorted by key."""
+def feature_table(schema: Schema, keys: Iterable[str] | None = None) -> str:
+    """A line for each feature, or for each of `keys`, sorted by key."""
     rows = [["feature", "dtype", "kind", "values"]]
-    for key, feature in sorted(schema.features.items()):
+    for key in sorted(schema.features if keys is None else keys):
+        feature = schema.features[key]
         rows.append([escape(key), feature.dtype, schema.kind(key), _values(feature)])
     return table(rows)
 

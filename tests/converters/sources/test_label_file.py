@@ -88,7 +88,7 @@ def test_byte_order_marks(images: Path, encoding: str) -> None:
     content = "path,label\na.jpg,cat\nb.jpg,dog\nsub/c d.jpg,cat\n"
     assert labels(LabelFile(write(images, content.encode(encoding)))) == EXPECTED
     assert refusal(images, "path,label\na.jpg,cat\nb.jpg,\n".encode(encoding)) == (
-        "3, column 'label': got an empty cell, expected a label; fill it in, or leave the row out"
+        "3, column 'label': got an empty cell, expected a label; fill it in, leave the row out, or give missing"
     )
 
 
@@ -167,7 +167,7 @@ def test_files_without_row_are_counted(images: Path) -> None:
 def test_no_row_has_a_file(images: Path) -> None:
     assert refusal(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n") == (
         f"2, column 'path': none of 2 rows names a file under {images}: the first, 'images/a.jpg': no such file; "
-        "a file there is 'a.jpg'; give the root that paths are relative to"
+        "a file there is 'a.jpg'; give the folder that paths are relative to as root"
     )
     assert refusal(images, "path,label\nsub\\c d.jpg,cat\n").endswith("; write '/' instead of '\\\\'")
     assert refusal(images, "path,label\n") == "no row but the header; write one row for each image"
@@ -204,7 +204,7 @@ def test_not_an_integer(images: Path) -> None:
     )
     assert refusal(images, rows.format("1.5")) == (
         "3, column 'label': got '1.5', expected an integer; "
-        "correct it; to train on numbers that are no classes, write each with a point"
+        "correct it; give number_columns for numbers that are no classes"
     )
     assert refusal(images, "a.jpg,cat\nb.jpg,7\nsub/c d.jpg,dog\n").startswith(
         "2, column 1: got '7', expected a name as in other"
@@ -215,7 +215,8 @@ def test_not_an_integer(images: Path) -> None:
 @pytest.mark.promise(37)
 def test_negative_and_shifted_integers(images: Path) -> None:
     assert refusal(images, "path,label\na.jpg,0\nb.jpg, -1\n") == (
-        "3, column 'label': got the label -1, expected 0 or more; correct the label"
+        "3, column 'label': got the label -1, expected 0 or more; correct the label; "
+        "for numbers that are no classes give number_columns"
     )
     assert refusal(images, "path,label\na.jpg,2\nb.jpg,1\n").startswith(
         "3, column 'label': got 2 integer labels from 1 to 2, expected 0 to 1: labels start at 1, not at 0; "
@@ -378,7 +379,7 @@ def test_columns_by_number_and_without_header(images: Path) -> None:
     source = LabelFile(write(images, content), path_column=1, label_columns=[2, 3], split_column=6)
     assert set(source.schema.features) == {LABEL, TEXT, "image/column3/label", "image/column3/text"}
     assert source[1].split == "validation"
-    assert refusal(images, content, path_column=1).startswith("1: got the columns column0, column1, ")
+    assert refusal(images, content, path_column=1).startswith("1: got the columns 0, 1, 2, ")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ def test_columns_by_number_and_without_header(images: Path) -> None:
     [
         ("path,x,y\na.jpg,1,2\n", {}, "1: got the columns path, x, y: none of them is known to be the label; give"),
         ("path,label,class\na.jpg,1,2\n", {}, "2 of them is known to be the label; give label_columns"),
-        ("path\na.jpg\n", {}, "there is no column beside the path; give delimiter, format or label_columns"),
+        ("path\na.jpg\n", {}, "there is no column beside the path; give delimiter, format or label_columns, or"),
         ("path,label\na.jpg,1\n", {"label_columns": ["lable"]}, "there is no column 'lable'; name one of these"),
         ("path,label\na.jpg,1\n", {"label_columns": [2]}, "there is no column 2;"),
         ("path,label\na.jpg,1\n", {"label_columns": [-1]}, "there is no column -1;"),
@@ -409,7 +410,6 @@ def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[
     ("name", "options", "words"),
     [
         ("l.csv", {"label_columns": "label"}, "label_columns: got the text 'label', expected a list"),
-        ("l.csv", {"label_columns": []}, "label_columns: the columns in use are path;"),
         ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
         ("l.jsonl", {"header": True}, "header: got a value for JSON Lines"),
     ],
@@ -434,7 +434,8 @@ def test_numbers_in_the_first_label_column(images: Path) -> None:
 def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(21)))
     source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,caption {i}\n" for i in range(21))))
-    assert source.findings.notes == ["column column1: each of 21 rows has a class of its own"]
+    option = "--text-column, in Python text_columns, keeps texts as they are"
+    assert source.findings.notes == [f"column column1: 21 classes in 21 rows; {option}"]
 
 
 # --- JSON Lines ----------------------------------------------------------------------------------------------------
