@@ -187,7 +187,8 @@ class _Choice:
             return asked if self.table.format == "jsonl" else self.names.index(asked)
         if not isinstance(asked, str | bool) and self.table.format != "jsonl" and 0 <= asked < len(self.names):
             return asked
-        raise self._error(f"there is no {column_text(asked)}", "name one of these")
+        said = f"column {escape(repr(asked))}" if isinstance(asked, str) else column_text(asked)
+        raise self._error(f"there is no {said}", "name one of these")
 
     def usual_path(self) -> Column:
         folded = [name.casefold() for name in self.names]
@@ -232,6 +233,7 @@ class _Choice:
         return sum(cells.get(column) in ("0", "1") for column in columns)  # type: ignore[call-overload]  # keys alike
 
     def _error(self, problem: str, remedy: str) -> LabelFileError:
-        shown = self.names if self.header or self.table.format == "jsonl" else range(len(self.names))
-        got = f"got the columns {', '.join(escape(column_text(column, word='')) for column in shown)}"
+        columns = self.names if self.header or self.table.format == "jsonl" else range(len(self.names))
+        shown = [escape(column) if isinstance(column, str) else column_text(column, word="") for column in columns]
+        got = f"got the columns {', '.join(shown)}"
         return LabelFileError(self.table.place(self.first.line), f"{got}: {problem}", remedy)

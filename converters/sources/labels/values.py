@@ -44,6 +44,7 @@ class Cells:
     def split_at(self, separator: str) -> "Cells":
         """The same with lists in the place of texts, which the separator splits; of an empty cell an empty one."""
         values = []
+        separator = separator.strip() or separator  # cells have no blanks at their ends
         for cell in self.values:
             parts = cell.split(separator) if isinstance(cell, str) else cell
             values.append(parts if parts is None else tuple(part.strip() for part in parts if part.strip()))
