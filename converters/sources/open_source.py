@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
@@ -24,14 +25,14 @@ def open_source(
     path_column: Column | None = None,
     label_columns: Sequence[Column] | None = None,
     text_columns: Sequence[Column] = (),
-    number_columns: Sequence[Column] | Mapping[Column, Feature | None] = (),
+    number_columns: Sequence[Column] | Mapping[Any, Feature | None] = (),
     one_hot: Sequence[Column] = (),
     split_column: Column | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
-    label_separator: str | Mapping[Column, str] | None = None,
-    missing: Mapping[Column, str | float] | None = None,
+    label_separator: str | Mapping[Any, str] | None = None,
+    missing: Mapping[Any, str | float] | None = None,
     unlabelled: bool = False,
 ) -> ListedSource:
     """The source that a path means.

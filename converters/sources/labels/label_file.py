@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -81,14 +81,14 @@ class LabelFile(ListedSource):
         path_column: Column | None = None,
         label_columns: Sequence[Column] | None = None,
         text_columns: Sequence[Column] = (),
-        number_columns: Sequence[Column] | Mapping[Column, Feature | None] = (),
+        number_columns: Sequence[Column] | Mapping[Any, Feature | None] = (),
         one_hot: Sequence[Column] = (),
         split_column: Column | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
-        label_separator: str | Mapping[Column, str] | None = None,
-        missing: Mapping[Column, str | float] | None = None,
+        label_separator: str | Mapping[Any, str] | None = None,
+        missing: Mapping[Any, str | float] | None = None,
         class_names: ClassList | Mapping[str, ClassList] | None = None,
     ) -> None:
         numbers = _checked_numbers(number_columns)
@@ -119,7 +119,7 @@ class LabelFile(ListedSource):
 
 
 def _checked_numbers(
-    columns: Sequence[Column] | Mapping[Column, Feature | None],
+    columns: Sequence[Column] | Mapping[Any, Feature | None],
 ) -> dict[Column, Feature | None]:
     if isinstance(columns, str):
         raise UsageError("number_columns", f"got the text {columns!r}, expected a list", "put it in brackets")
@@ -147,8 +147,8 @@ class _Said:
     def of(
         cls,
         columns: Columns,
-        label_separator: str | Mapping[Column, str] | None,
-        missing: Mapping[Column, str | float] | None,
+        label_separator: str | Mapping[Any, str] | None,
+        missing: Mapping[Any, str | float] | None,
         class_names: ClassList | Mapping[str, ClassList] | None,
     ) -> "_Said":
         """Raises UsageError for columns that are not in use."""
@@ -183,7 +183,7 @@ class _Said:
 
 
 def _by_column(
-    columns: Columns, argument: str, said: Mapping[Column, str | float], names: Sequence[str]
+    columns: Columns, argument: str, said: Mapping[Any, str | float], names: Sequence[str]
 ) -> dict[Column, str]:
     """`said` by the columns in use, which it may have by name or by number. Raises UsageError for another one."""
     pairs = [*columns.labels, *((column, name) for column, name, _ in columns.numbers), *columns.one_hot]
