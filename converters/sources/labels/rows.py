@@ -109,7 +109,10 @@ class LabelRows:
         got, before = (_show(cells.values[int(cells.codes[row])]) for row in (later, earlier))
         problem = f"got {got}, expected {before} as line {self.lines[earlier]} says of the same file"
         problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
-        raise LabelFileError(self.place(later, column), problem, "leave one of the two rows out")
+        remedy = "leave one of the two rows out"
+        if column in [text for text, _ in self.columns.texts]:
+            remedy += "; several texts of an image are a list in one row (JSON Lines)"
+        raise LabelFileError(self.place(later, column), problem, remedy)
 
     def _check_boxes(self, doubled: np.ndarray) -> None:
         """Raises LabelFileError where rows of one file are rows of its boxes: all but the first would be lost."""

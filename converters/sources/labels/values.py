@@ -161,7 +161,7 @@ def number_column(
     absent = {text for text in first_code if text.casefold() in _NO_NUMBER}
     read = {text: missing if text in absent and missing is not None else text for text in first_code}
     for text, number in read.items():
-        if _kind(number) == "word" and number.casefold() != "nan":
+        if (text in absent and missing is None) or (_kind(number) == "word" and number.casefold() != "nan"):
             got = f"got '{escape(text[:40])}'" if text else "got an empty cell"
             value = argument("missing", python=f"missing={{{name!r}: 'nan'}}", typed=f"{name}=nan")
             remedy = f"give {value}, or another number instead of nan, for cells without a number"

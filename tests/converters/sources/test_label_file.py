@@ -638,6 +638,11 @@ def test_texts_stay_texts(images: Path) -> None:
     )
 
 
+def test_several_texts_of_an_image_are_a_list(images: Path) -> None:
+    said = refusal(images, "path,caption\na.jpg,one\na.jpg,two\n", text_columns=["caption"])
+    assert said.endswith("leave one of the two rows out; several texts of an image are a list in one row (JSON Lines)")
+
+
 def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(1001)))
     rows = "path,label\n" + "".join(f"{i}.jpg,picture {i}\n" for i in range(1001))
@@ -681,6 +686,8 @@ def test_missing_numbers_and_labels(images: Path) -> None:
     assert [s.features["image/age"] for s in whole] == [31, -1, -1]
     said = refusal(images, rows, number_columns=["age"], missing={"label": "x"})
     assert said.startswith("3, column 'age': got an empty cell, expected a number; give missing={'age': 'nan'}, or")
+    said = refusal(images, "path,age\na.jpg,1\nb.jpg,nan\n", number_columns=["age"])
+    assert said.startswith("3, column 'age': got 'nan', expected a number; give missing={'age': 'nan'}")
     said = refusal(images, rows, number_columns={"age": Feature("int64")}, missing={"label": "x", "age": "nan"})
     assert said.startswith("3, column 'age': got nan, expected a number that fits int64")
     objects = jsonl({"path": "a.jpg", "age": 3}, {"path": "b.jpg"}, {"path": "sub/c d.jpg", "age": None})
