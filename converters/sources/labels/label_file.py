@@ -39,7 +39,7 @@ class LabelFile(ListedSource):
     `image/class/value` where its cells are numbers with a point. Another label column C gives `image/C/label` and
     `image/C/text`, or `image/C` where it holds numbers; JSON lists give any number of values. Numbers of a column that
     is called like a box, a mask or their like (`xmin`, `face_box`) are of the kind "place"; where that is the first
-    label column, or its name is a key (`object/class`), the image has no class. `image/C` may be written for C.
+    label column, or its name begins with `object/`, the image has no class. `image/C` may be written for C.
 
     Paths are relative to `root`, or absolute and inside it; they match exactly, or the only file that differs in
     Unicode form. Where no row names a file so, each names the only image whose path without extension it is, or else
@@ -219,7 +219,8 @@ class _Made:
             self._add(columns.one_hot[0][1], made)
             self.notes += notes
         elif columns.labels:
-            main = is_class_of_image([(name, cells[column]) for column, name in columns.labels])
+            named = columns.labels[0][0] in self.said.classes
+            main = named or is_class_of_image([(name, cells[column]) for column, name in columns.labels])
         for i, (column, name) in enumerate(columns.labels):
             self._made(
                 column,

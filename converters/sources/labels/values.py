@@ -72,14 +72,26 @@ def feature_key(name: str) -> str:
 def is_class_of_image(columns: Sequence[tuple[str, Cells]]) -> bool:
     """Whether the first label column is the class of the image, `image/class`.
 
-    Not so where it is called like a place or is a key (`object/class`), and where all are lists and one a place: then
-    they speak of objects.
+    Not so where it is called like a feature of objects (`object/class`) or holds places, and where all are lists and
+    one holds places: then they speak of objects.
     """
-    first = columns[0][0]
-    if "/" in first or _is_place(first):
+    first, cells = columns[0]
+    if first.removeprefix("image/").startswith("object/") or _holds_places(first, cells):
         return False
     lists = all(any(isinstance(cell, tuple) for cell in cells.values) for _, cells in columns)
-    return not (lists and any(_is_place(name) for name, _ in columns))
+    return not (lists and any(_holds_places(name, cells) for name, cells in columns))
+
+
+def _holds_places(name: str, cells: Cells) -> bool:
+    """Whether a column is called like places, and holds numbers that are no classes: a `mask` may be worn, or not."""
+    if not _is_place(name):
+        return False
+    texts = _first_codes(cells)
+    kinds = {_kind(text) for text in texts if text}
+    if "word" in kinds or not kinds:
+        return False
+    several = any(isinstance(cell, tuple) for cell in cells.values)
+    return several or "fraction" in kinds or {int(text) for text in texts if text} != set(range(len(texts)))
 
 
 def label_column(

@@ -738,6 +738,14 @@ def test_columns_of_objects_have_no_class_of_the_image(images: Path) -> None:
     assert LABEL in tags.schema.features  # no place among them: the labels of the image
 
 
+@pytest.mark.parametrize("cells", [("worn", "none"), ("0", "1")])
+def test_a_class_may_be_called_like_a_place(images: Path, cells: tuple[str, str]) -> None:
+    source = LabelFile(write(images, f"path,mask\na.jpg,{cells[0]}\nb.jpg,{cells[1]}\n"))
+    assert set(source.schema.features) == {LABEL, TEXT}
+    places = LabelFile(write(images, "path,xmin\na.jpg,60\nb.jpg,0.5\n"))
+    assert places.schema.features == {"image/xmin": Feature("float32", (), "place")}
+
+
 @pytest.mark.parametrize("used", [[], ["label", "x_min"]])
 def test_one_row_for_each_box_is_an_error(images: Path, used: list[str]) -> None:
     rows = "path,label,x_min\na.jpg,cat,1\nb.jpg,dog,3\na.jpg,cat,5\n"
