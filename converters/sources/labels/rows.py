@@ -122,8 +122,8 @@ class LabelRows:
         boxes = [(column, name) for column, name in [*pairs, *self.columns.unused] if speaks_of_boxes(name)]
         if boxes and self._differ([column for column, _ in boxes]):
             line = self.lines[doubled[0]]
-            problem = f"{len(doubled):,} rows are of a file that an earlier row names, and differ in "
-            problem += f"{some(name for _, name in boxes)}: one row for each box"
+            names = some(name for _, name in boxes)
+            problem = f"rows that name a file again ({len(doubled):,}, the first here) differ in {names}: a row a box"
             remedy = "write one row for each image, with its boxes as lists (JSON Lines), or a source of your own"
             raise LabelFileError(self.table.place(int(line)), problem, remedy)
 

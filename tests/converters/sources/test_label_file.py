@@ -751,7 +751,7 @@ def test_one_row_for_each_box_is_an_error(images: Path, used: list[str]) -> None
     rows = "path,label,x_min\na.jpg,cat,1\nb.jpg,dog,3\na.jpg,cat,5\n"
     said = refusal(images, rows, label_columns=used or ["label"])
     assert said.startswith(
-        "4: 1 rows are of a file that an earlier row names, and differ in x_min: one row for each box; write one row"
+        "4: rows that name a file again (1, the first here) differ in x_min: a row a box; write one row for each image"
     )
     same = LabelFile(write(images, rows.replace("5", "1")), label_columns=["label"])
     assert "rows that say again what an earlier row says: 1 (line 4)" in same.findings.notes
