@@ -17,6 +17,7 @@ _TYPES: Mapping[Dtype, tuple[type, ...]] = {
     "int64": (int, np.integer),
     "float32": (float, int, np.floating, np.integer),
 }
+_PLAIN: Mapping[Dtype, type] = {"bytes": bytes, "int64": int, "float32": float}
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -39,6 +40,10 @@ def checked_values(sample: Sample, features: Mapping[str, Feature]) -> dict[str,
     values: dict[str, Value] = {}
     for key, feature in features.items():
         value = sample.features[key]
+        # Most values of most samples: seen at once, as each image has a few.
+        if feature.shape == () and type(value) is _PLAIN[feature.dtype] and (type(value) is not int or value in _INT64):
+            values[key] = value
+            continue
         values[key] = value if feature.scalar else _flat(value, len(feature.shape))
         if problem := _problem(feature, value, values[key]):
             raise _error(sample, key, problem, _remedy(feature, value))
