@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.source import Skipped as Skipped
     from shardfeed.converters.sources.source import Source as Source
     from shardfeed.converters.sources.source import SourceFile as SourceFile
+    from shardfeed.converters.sources.unlabelled import Unlabelled as Unlabelled
 
 __all__, __getattr__ = lazy_names(
     __name__,
@@ -47,5 +48,6 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
         "shardfeed.converters.sources.open_source": ("open_source",),
         "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
+        "shardfeed.converters.sources.unlabelled": ("Unlabelled",),
     },
 )

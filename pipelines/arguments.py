@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import SupportsIndex, TypeVar
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.schema import ENCODED, FORMAT, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 Size = int | tuple[int, int]
 T = TypeVar("T")
@@ -45,7 +45,10 @@ def image_or_transform(
 
 def image_and_label_keys(schema: Schema, label: str) -> list[str]:
     """The features that `labelled` needs. Raises UsageError unless `label` has one number a record."""
-    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and not feature.ragged]
+    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and feature.scalar]
+    if label not in numbers and not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
+        remedy = "make_batches, or torch_loader with a transform, gives batches of images alone"
+        raise UsageError("label", "this dataset has no label", remedy)
     if label not in numbers:
         raise UsageError(
             "label",

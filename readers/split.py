@@ -46,7 +46,7 @@ class ShardSlice:
 class Split(Sequence[Record]):
     """One split, or a part of one: `len(split)`, `split[i]`, `split[a:b]`, `split[:0.1]`, `split.select(...)`.
 
-    `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or a 1-D array for ragged ones. It
+    `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for others. It
     may be used as a map-style dataset of PyTorch as it stands. A slice takes numbers of samples, or shares of the split
     as floats within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
     """
@@ -185,8 +185,8 @@ class Split(Sequence[Record]):
         their images. Raises UsageError for a feature that has not one value a record, IntegrityError for damage.
         """
         feature = self.schema.features.get(key)
-        if feature is None or feature.ragged:
-            scalars = sorted(name for name, feature in self.schema.features.items() if not feature.ragged)
+        if feature is None or not feature.scalar:
+            scalars = sorted(name for name, feature in self.schema.features.items() if feature.scalar)
             problem = f"got {escape(key)!r}, expected a feature with one value a record"
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
         return read_column(self._shards, self.schema, key)[np.asarray(self._places, np.int64)]
@@ -278,10 +278,12 @@ def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Reco
     record: Record = {}
     for key, feature in schema.features.items():
         _, values = found.get(key, (feature.dtype, ()))
-        if feature.ragged:
-            record[key] = values if len(values) else _no_values(feature)
-        else:
+        if feature.scalar:
             record[key] = values[0] if feature.dtype == "bytes" else values[0].item()
+        elif isinstance(values, np.ndarray) and len(feature.shape) > 1:
+            record[key] = values.reshape([side or 0 for side in feature.shape])
+        else:
+            record[key] = values if len(values) else _no_values(feature)
     return record
 
 

@@ -38,7 +38,7 @@ def column_keys(split: str, schema: Schema) -> list[str]:
     Those have none whose file names are equal (`image/a.b` and `image/a/b`) or too long for a file system: a column
     saves reading the records, but says nothing that they do not.
     """
-    keys = [key for key, feature in schema.features.items() if not feature.ragged and not _is_picture(schema, key)]
+    keys = [key for key, feature in schema.features.items() if feature.scalar and not _is_picture(schema, key)]
     names = Counter(column_file(split, key) for key in keys)
     return sorted(
         key for key in keys if names[name := column_file(split, key)] == 1 and len(name.encode()) <= _NAME_BYTES

@@ -3,6 +3,7 @@
 Keys are TensorFlow's own (Model Garden, Object Detection API), so that every decoder that knows those reads ours.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ Dtype = Literal["bytes", "int64", "float32"]
 # What values mean: an encoded image or its pixels; the number of a class; UTF-8 text; a number that is no class; bytes
 # of which no more is known; places in the image (boxes, keypoints, masks), which move when it is turned or cut.
 Kind = Literal["image", "label", "text", "number", "bytes", "place"]
-Value = bytes | int | float | list[bytes] | list[int] | list[float]
+Value = bytes | int | float | list[bytes] | list[int] | list[float] | list[list[int]] | list[list[float]]
 
 _KEY = re.compile(r"[^\x00-\x1f\ud800-\udfff]+\Z")  # lone surrogates are no UTF-8
 _DTYPES: dict[Kind, tuple[Dtype, ...]] = {
@@ -56,7 +57,8 @@ _USUAL_KINDS: dict[str, Kind] = {
 class Feature:
     """One feature of a record.
 
-    `dtype`: "bytes", "int64" or "float32". `shape`: `()` for exactly one value, `(None,)` for any number of them.
+    `dtype`: "bytes", "int64" or "float32". `shape`: `()` for exactly one value, `(None,)` for any number of them,
+    `(3,)` or `(17, 2)` for so many in each record: a list, or a list of lists. Bytes have one dimension at most.
     `kind`: what the values mean: "image", "label" (int64, a class), "text" (UTF-8), "number", "bytes", or "place" (a
     place in the image, which turning or cutting it would move). None: not stated; `Schema.kind` then says.
 
@@ -64,14 +66,16 @@ class Feature:
     """
 
     dtype: Dtype
-    shape: tuple[None, ...] = ()
+    shape: tuple[int | None, ...] = ()
     kind: Kind | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in ("bytes", "int64", "float32"):
             raise UsageError("Feature.dtype", f"got {self.dtype!r}, expected 'bytes', 'int64' or 'float32'")
-        if self.shape not in ((), (None,)):
-            raise UsageError("Feature.shape", f"got {self.shape!r}, expected () or (None,)")
+        fixed = all(type(side) is int and side > 0 for side in self.shape)
+        if self.shape != (None,) and not (fixed and len(self.shape) <= (1 if self.dtype == "bytes" else 8)):
+            expected = "(), (None,), or numbers of values such as (3,)"
+            raise UsageError("Feature.shape", f"got {self.shape!r} for {self.dtype}, expected {expected}")
         if self.kind is not None and self.kind not in _DTYPES:
             raise UsageError("Feature.kind", f"got {self.kind!r}, expected one of {', '.join(_DTYPES)}, or None")
         if self.kind is not None and self.dtype not in _DTYPES[self.kind]:
@@ -80,8 +84,18 @@ class Feature:
 
     @property
     def ragged(self) -> bool:
-        """Whether a record holds any number of values instead of exactly one."""
+        """Whether a record holds any number of values instead of as many in each."""
         return self.shape == (None,)
+
+    @property
+    def scalar(self) -> bool:
+        """Whether a record holds exactly one value, which is no list."""
+        return self.shape == ()
+
+    @property
+    def count(self) -> int | None:
+        """How many values a record holds; None where it may be any number."""
+        return None if self.ragged else math.prod(side or 0 for side in self.shape)
 
 
 @dataclass(frozen=True)
@@ -155,8 +169,9 @@ class Schema:
             # An empty list has no dtype on the wire that every writer agrees on.
             if dtype != feature.dtype and len(values):
                 return f"feature {escape(key)} is {dtype}, the schema says {feature.dtype}"
-            if not feature.ragged and len(values) != 1:
-                return f"feature {escape(key)} has {len(values)} values, the schema says one"
+            if feature.count is not None and len(values) != feature.count:
+                expected = "one" if feature.scalar else feature.count
+                return f"feature {escape(key)} has {len(values)} values, the schema says {expected}"
         return ""
 
     def to_json(self) -> dict[str, Any]:

@@ -84,9 +84,15 @@ def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
     if key in schema.class_names:
         label = {"numClasses": str(len(schema.class_names[key]))}
         inner = {"pythonClassName": _FEATURES + "class_label_feature.ClassLabel", "classLabel": label}
-    if not feature.ragged:
+    if feature.scalar:
         return inner
-    return {"pythonClassName": _FEATURES + "sequence_feature.Sequence", "sequence": {"feature": inner, "length": "-1"}}
+    if len(feature.shape) > 1:
+        return _scalar(feature)
+    length = "-1" if feature.count is None else str(feature.count)
+    return {
+        "pythonClassName": _FEATURES + "sequence_feature.Sequence",
+        "sequence": {"feature": inner, "length": length},
+    }
 
 
 def _pixels(shape: tuple[int, int] | None) -> dict[str, Any]:
@@ -101,5 +107,7 @@ def _pixels(shape: tuple[int, int] | None) -> dict[str, Any]:
 def _scalar(feature: Feature) -> dict[str, Any]:
     if feature.dtype == "bytes":
         return {"pythonClassName": _FEATURES + "text_feature.Text", "text": {}}
-    tensor = {"shape": {}, "dtype": feature.dtype, "encoding": "none"}
+    dimensions = [str(side) for side in feature.shape] if len(feature.shape) > 1 else []
+    shape = {"dimensions": dimensions} if dimensions else {}
+    tensor = {"shape": shape, "dtype": feature.dtype, "encoding": "none"}
     return {"pythonClassName": _FEATURES + "tensor_feature.Tensor", "tensor": tensor}

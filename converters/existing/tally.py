@@ -128,6 +128,6 @@ def tfds_view(
     TFDS has no feature for those.
     """
     encoded = schema.features.get(ENCODED)
-    if encoded is not None and (encoded.ragged or encoded.dtype != "bytes"):
+    if encoded is not None and (not encoded.scalar or encoded.dtype != "bytes"):
         return {}
     return tfds_files(name, schema, splits, image_options(tallies))

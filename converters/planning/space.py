@@ -11,6 +11,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.shards.sample_values import checked_values, own_features
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import SpaceWarning, StorageError, escape
@@ -88,7 +89,7 @@ def _beside(sample: Sample, schema: Schema) -> int:
     Those are there twice in the end: with the receipts of shards, which go when all is done, and in their files.
     """
     known: dict[str, Value] = {ENCODED: b"", FORMAT: b"jpeg", HEIGHT: 1, WIDTH: 1, FILENAME: sample.key}
-    values = {**known, SOURCE_ID: b"0", SHA256: bytes(64), **sample.features}
+    values = {**known, SOURCE_ID: b"0", SHA256: bytes(64), **checked_values(sample, own_features(schema))}
     record = NATIVE.encoder(schema.features)({key: values[key] for key in schema.features})
     columns = [values[key] for key in column_keys("train", schema)]
     in_columns = sum(_NUMBER_BYTES + (len(value) if isinstance(value, bytes) else 0) for value in columns)

@@ -6,7 +6,7 @@ The result is a pure function of the task, whatever there is to go on from. Engi
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from shardfeed.converters.images.change import ASKED, Change
@@ -15,6 +15,7 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.shards.contents import ShardContents
 from shardfeed.converters.shards.earlier import ImagesOfEarlier
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
+from shardfeed.converters.shards.sample_values import checked_values, own_features
 from shardfeed.converters.shards.task import Noted, Receipt, ShardTask
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
@@ -29,6 +30,7 @@ from shardfeed.schema import (
     SHA256,
     SOURCE_ID,
     WIDTH,
+    Feature,
     Value,
 )
 from shardfeed.storage.local import remove_file
@@ -44,10 +46,11 @@ CHECKPOINT_SECONDS = 2.0  # what a kill costs; most shards take less, and never 
 def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) -> Receipt:
     """Write the shard and its index durably and say what is in them; go on where a try that was killed left off.
 
-    Raises StorageError when the disk refuses, UsageError for a label that has no class name; then no file is left under
-    a final name.
+    Raises StorageError when the disk refuses, UsageError for values that are not as the schema says and for a label
+    that has no class name; then no file is left under a final name.
     """
     hashed = SHA256 in task.schema.features
+    own = own_features(task.schema)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
     ahead, earlier = ReadAhead(task.samples), ImagesOfEarlier()
     sink, contents = _begun(task)
@@ -66,7 +69,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 contents.normalised += kept.normalised
                 contents.warnings += kept.warnings
                 contents.progressive += taken.progressive
-                values = {**taken.values, **_own_values(sample, number)}
+                values = {**taken.values, **_own_values(sample, own, number)}
                 shard.write(values)
                 contents.add(values, sample)
                 continue
@@ -90,7 +93,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 # Whether who drew them saw the image upright or as its file has it, no file says.
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
                 contents.warnings.append(Noted(sample.key, "warning", why))
-            values = {**_image_values(image, data, hashed=hashed), **_own_values(sample, number)}
+            values = {**_image_values(image, data, hashed=hashed), **_own_values(sample, own, number)}
             shard.write(values)
             contents.add(values, sample)
         progress(len(task.samples), read)
@@ -124,6 +127,6 @@ def _image_values(image: StoredImage, data: bytes, *, hashed: bool) -> dict[str,
     return values
 
 
-def _own_values(sample: Sample, number: int) -> dict[str, Value]:
-    """What a record says of a sample besides its image."""
-    return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **sample.features}
+def _own_values(sample: Sample, own: Mapping[str, Feature], number: int) -> dict[str, Value]:
+    """What a record says of a sample besides its image; `own`: the features that its source gives."""
+    return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **checked_values(sample, own)}

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
 
@@ -134,7 +134,11 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
     for value, name in same.items():
         problem = _name_problem(name)
         if problem:
-            raise BadLabelError(value, problem, "change the label")
+            undecoded = any("\udc80" <= c <= "\udcff" for c in name)  # bytes of a file that is not in UTF-8
+            encoding = argument("encoding", "latin-1")
+            raise BadLabelError(
+                value, problem, f"give {encoding}, or what else it is" if undecoded else "change the label"
+            )
     names = tuple(sorted(set(same.values()), key=lambda name: name.encode("utf-8")))
     number = {name: i for i, name in enumerate(names)}
     notes = []
@@ -151,7 +155,7 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
     if integers and len(names) > 1:
         notes.append(
             f"class names are integers but not 0 to {len(names) - 1}, so they are sorted as text: "
-            f"label 0 is {names[0]}, label 1 is {names[1]}; give class_names for another order"
+            f"label 0 is {names[0]}, label 1 is {names[1]}; --classes, in Python class_names, gives another order"
         )
     return Numbering(names, {value: number[name] for value, name in same.items()}, tuple(notes))
 
@@ -196,11 +200,12 @@ def _gap(numbers: dict[str, int]) -> BadLabelError:
     problem = f"got {count} integer labels from {low} to {top}, expected 0 to {count - 1}: {start}"
     if low == 1 and count == top:
         remedy = (
-            f"give class_names: '1' to '{top}' makes label 1 the class 0, "
+            f"give {argument('class_names', typed='FILE')}: '1' to '{top}' makes label 1 the class 0, "
             f"{top + 1} names of which the first is 'background' keep the numbers"
         )
     else:
-        remedy = f"give class_names: {top + 1} names keep the numbers, the {count} integers as names renumber"
+        given = argument("class_names", typed="FILE")
+        remedy = f"give {given}: {top + 1} names keep the numbers, the {count} integers as names renumber"
     return BadLabelError(value, problem, remedy)
 
 

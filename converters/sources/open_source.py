@@ -1,7 +1,8 @@
-"""From a path to the source it means: a folder of class folders, a folder of named files, or a label file."""
+"""From a path to the source it means: class folders, named files, a label file, or images without labels."""
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
@@ -9,7 +10,9 @@ from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
-from shardfeed.errors import UsageError
+from shardfeed.converters.sources.unlabelled import Unlabelled
+from shardfeed.errors import UsageError, argument
+from shardfeed.schema import Feature
 
 
 def open_source(
@@ -21,9 +24,16 @@ def open_source(
     format: Format | None = None,
     path_column: Column | None = None,
     label_columns: Sequence[Column] | None = None,
+    text_columns: Sequence[Column] = (),
+    number_columns: Sequence[Column] | Mapping[Any, Feature | None] = (),
+    one_hot: Sequence[Column] = (),
     split_column: Column | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
+    encoding: str | None = None,
+    label_separator: str | Mapping[Any, str] | None = None,
+    missing: Mapping[Any, str | float] | None = None,
+    unlabelled: bool = False,
 ) -> ListedSource:
     """The source that a path means.
 
@@ -32,6 +42,7 @@ def open_source(
 
         open_source("photos")                       # photos/cat/1.jpg, or photos/train/cat/1.jpg
         open_source("photos", labels="labels.csv")  # a table of paths in photos and labels
+        open_source("photos", unlabelled=True)      # every image in it, without a label
 
     Args:
         path: the folder of the images, or a label file beside them.
@@ -41,9 +52,16 @@ def open_source(
         format: of the label file: "csv", "tsv", "jsonl" or "text"; default by its name.
         path_column: of the label file, by name or number from 0; default one with a usual name.
         label_columns: of the label file, likewise; the first is the class.
+        text_columns: of the label file: texts that are no classes, such as captions.
+        number_columns: of the label file: numbers that are no classes; see `LabelFile`, also for what follows.
+        one_hot: of the label file: columns of 0 and 1, one a class.
         split_column: of the label file, likewise.
         header: whether the first row of the label file names the columns; default by what is in it.
         delimiter: between the cells of a CSV file; default by its first row.
+        encoding: of the label file; default UTF-8, or what its first bytes say.
+        label_separator: between several labels in one cell of the label file.
+        missing: what stands for an empty cell, by column.
+        unlabelled: images without labels: all of a folder, or those that a file lists.
 
     Raises:
         UsageError: arguments that do not go together, a path that is not there, or files that tell no classes.
@@ -54,10 +72,22 @@ def open_source(
         "format": format,
         "path_column": path_column,
         "label_columns": label_columns,
+        "text_columns": text_columns or None,
+        "number_columns": number_columns or None,
+        "one_hot": one_hot or None,
         "split_column": split_column,
         "header": header,
         "delimiter": delimiter,
+        "encoding": encoding,
+        "label_separator": label_separator,
+        "missing": missing,
     }
+    if unlabelled:
+        of_labels = {"pattern": pattern, "class_names": class_names, "label_columns": label_columns}
+        for name, value in [*of_labels.items(), ("one_hot", one_hot or None)]:
+            if value is not None:
+                raise UsageError("unlabelled", f"{argument(name)} is about labels", "leave one of the two out")
+        label_columns = ()
     is_file = os.path.isfile(path)
     if labels is not None or is_file:
         if pattern is not None:
@@ -70,14 +100,23 @@ def open_source(
             format=format,
             path_column=path_column,
             label_columns=label_columns,
+            text_columns=text_columns,
+            number_columns=number_columns,
+            one_hot=one_hot,
             split_column=split_column,
             header=header,
             delimiter=delimiter,
+            encoding=encoding,
+            label_separator=label_separator,
+            missing=missing,
             class_names=class_names,
         )
     named = [name for name, value in of_table.items() if value is not None]
     if named:
-        raise UsageError(path, f"is a folder, and {named[0]} is about a label file", "give that file as labels")
+        problem = f"is a folder, and {argument(named[0])} is about a label file"
+        raise UsageError(path, problem, f"give that file as {argument('labels')}")
+    if unlabelled:
+        return Unlabelled(path)
     if isinstance(class_names, Mapping):
         raise UsageError("class_names", "got a mapping, which is about the columns of a label file", "give the names")
     if pattern is not None or _is_flat(path):

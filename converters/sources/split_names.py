@@ -1,6 +1,7 @@
 """The names people give to splits, and the one name each gets here."""
 
 import os
+import re
 
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.errors import UsageError
@@ -20,6 +21,19 @@ _USUAL = {
 def usual_split(name: bytes | str) -> str | None:
     """`train`, `validation` or `test` when `name` is a usual word for it, in any case; else None."""
     return _USUAL.get(os.fsdecode(name).casefold())
+
+
+# A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
+_FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
+
+
+def split_in_cell(text: str) -> str:
+    """The split that a cell of a label file asks for: `fold_3` for the number 3, else what `split_named` says.
+
+    Raises UsageError when it cannot name a split's files.
+    """
+    fold = _FOLD.match(text)
+    return f"fold_{fold[1]}" if fold else split_named(text)
 
 
 def split_named(name: str) -> str:

@@ -15,9 +15,9 @@ _DTYPES = {"bytes": tf.string, "int64": tf.int64, "float32": tf.float32}
 def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
     """What `tf.io.parse_single_example` and `tf.io.parse_example` take, for the features named by `keys` or for all.
 
-    One record parses to scalars, and to 1-D tensors [n] for ragged features; a batch of records to vectors and
-    `tf.RaggedTensor`s. A record that lacks a feature with one value fails to parse; one that lacks a ragged
-    feature has no values of it.
+    One record parses to scalars, to tensors of a feature's fixed shape, and to 1-D tensors [n] for ragged features; a
+    batch of records to tensors with one dimension more, and to `tf.RaggedTensor`s. A record that lacks a ragged feature
+    has no values of it; one that lacks another fails to parse.
 
     Raises UsageError for a key that the schema does not have; it lists those it has.
     """
@@ -30,6 +30,6 @@ def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
             )
     spec: ParseSpec = {}
     for key in chosen:
-        dtype = _DTYPES[features[key].dtype]
-        spec[key] = tf.io.RaggedFeature(dtype) if features[key].ragged else tf.io.FixedLenFeature([], dtype)
+        dtype, shape = _DTYPES[features[key].dtype], features[key].shape
+        spec[key] = tf.io.RaggedFeature(dtype) if features[key].ragged else tf.io.FixedLenFeature(list(shape), dtype)
     return spec

@@ -32,6 +32,7 @@ FEATURES = {
     "many": Feature("bytes", (None,)),
     "numbers": Feature("int64", (None,)),
     "parts": Feature("float32", (None,)),
+    "three": Feature("int64", (3,)),
 }
 
 
@@ -44,6 +45,7 @@ def _record(number: int) -> dict[str, Value]:
         "many": [b"\0" * i for i in range(number % 4)],
         "numbers": [number - i for i in range(number % 3)],
         "parts": [number / 4] * (number % 5),
+        "three": [number, -number, 0],
     }
 
 

@@ -89,7 +89,9 @@ def test_a_manifest_from_before_there_were_kinds() -> None:
     ("arguments", "place"),
     [
         (("text",), "Feature.dtype"),
-        (("int64", (3,)), "Feature.shape"),
+        (("int64", (0,)), "Feature.shape"),
+        (("int64", (None, 3)), "Feature.shape"),
+        (("bytes", (2, 2)), "Feature.shape"),
         (("int64", (), "box"), "Feature.kind"),
         (("int64", (), "image"), "Feature.kind"),
         (("float32", (), "label"), "Feature.kind"),
@@ -130,3 +132,15 @@ def test_schemas_that_cannot_be(features: dict[str, Feature], names: dict[str, t
 )
 def test_whether_a_record_is_of_it(found: dict[str, Any], problem: str) -> None:
     assert Schema({LABEL: Feature("int64"), "many": Feature("float32", (None,))}, NAMES).mismatch(found) == problem
+
+
+def test_fixed_shapes() -> None:
+    schema = Schema({"colour": Feature("float32", (3,)), "points": Feature("int64", (2, 2))})
+    assert Schema.from_json(schema.to_json()) == schema
+    assert [schema.features[key].count for key in ("colour", "points")] == [3, 4]
+    assert not schema.features["colour"].scalar
+    assert not schema.features["colour"].ragged
+    whole = {"colour": ("float32", [1.0, 2.0, 3.0]), "points": ("int64", [1, 2, 3, 4])}
+    assert schema.mismatch(whole) == ""
+    assert schema.mismatch(whole | {"points": ("int64", [1])}) == "feature points has 1 values, the schema says 4"
+    assert schema.mismatch({"points": whole["points"]}) == "no feature colour"

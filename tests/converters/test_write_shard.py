@@ -76,6 +76,54 @@ def test_the_same_task_gives_the_same(tmp_path: Path) -> None:
     assert first == second
 
 
+SAID = {
+    "one": Feature("int64"),
+    "many": Feature("float32", (None,)),
+    "three": Feature("int64", (3,)),
+    "grid": Feature("float32", (2, 2)),
+    "name": Feature("bytes"),
+}
+RIGHT: dict[str, object] = {"one": 1, "many": [0.5], "three": [1, 2, 3], "grid": [[1.0, 2.0], [3.0, 4.0]], "name": b"x"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("many", np.ones((2, 2)), "got an array of shape (2, 2), expected a list of float; flatten it, or give it"),
+        ("many", np.ones(2), "got an array of shape (2,), expected a list of float; .tolist() makes a list of it"),
+        ("many", [[1.0, 2.0], [3.0, 4.0]], "got list in the list, expected float"),
+        ("many", 1.0, "got float, expected a list of float"),
+        ("three", [1, 2], "got (2,) values, expected (3,)"),
+        ("grid", [[1.0], [2.0, 3.0, 4.0]], "got (2,) values, expected (2, 2)"),
+        ("grid", [1.0, 2.0, 3.0, 4.0], "got (4,) values, expected (2, 2)"),
+        ("one", "1", "got the text '1', expected one int; encode it"),
+        ("one", 1.0, "got float, expected one int"),
+        ("one", 2**63, f"got {2**63}, expected a number that fits int64"),
+        ("one", [1], "got list, expected one int"),
+        ("name", "x", "got the text 'x', expected one bytes; encode it: .encode()"),
+        ("name", None, "got NoneType, expected one bytes"),
+    ],
+)
+def test_values_unlike_the_schema_name_sample_and_key(tmp_path: Path, key: str, value: object, problem: str) -> None:
+    pairs = ((b"a", RIGHT), (b"b", RIGHT | {key: value}))
+    samples = tuple(Sample(name, IMAGES[0], said) for name, said in pairs)  # type: ignore[arg-type]  # that is the point
+    schema = Schema(image_features(sha256=True) | SAID)
+    with pytest.raises(UsageError) as caught:
+        write_shard(task(tmp_path / "out", [], samples=samples, schema=schema))
+    assert caught.value.place == f"sample b, feature {key}"
+    assert str(caught.value).removeprefix(f"sample b, feature {key}: ").startswith(problem)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_sample_with_other_features_than_the_schema(tmp_path: Path) -> None:
+    schema = Schema(image_features(sha256=True) | SAID)
+    for changed, problem in (({"more": 1}, "more: has a value, and source.schema has no"), ({}, "one: has no value")):
+        features = (RIGHT | changed) if changed else {key: value for key, value in RIGHT.items() if key != "one"}
+        samples = (Sample(b"a", IMAGES[0], features),)  # type: ignore[arg-type]  # what is wrong is the point
+        with pytest.raises(UsageError, match=f"sample a, feature {problem}"):
+            write_shard(task(tmp_path / "out", [], samples=samples, schema=schema))
+
+
 def test_a_condemned_image_is_not_touched(tmp_path: Path) -> None:
     receipt = write_shard(task(tmp_path / "out", IMAGES, condemned={0: RejectCode.DECODE_TIMEOUT}))
     assert [noted.what for noted in receipt.rejected] == ["E_DECODE_TIMEOUT", "E_NOT_IMAGE"]

@@ -488,6 +488,19 @@ LABEL_FILES = {
     "l.jsonl": b'{"path": "a.jpg", "label": [1, 0]}\n{"path": "b.jpg", "label": [2, 1], "x": {"y": 1.5}}\n',
     "utf16.csv": "path,label\na.jpg,caté\n".encode("utf-16"),
     "numbers.csv": b"path;label;w\na.jpg;0.5;3\nb.jpg;1e3;-7\n",
+    "kinds.csv": b'id,tags,age,note,cat,dog,rgb,fold\na,x y,3,"hi, you",1,0,1 2,0\nb,y,,yo,0,1,[3 4],1\n',
+}
+LABEL_OPTIONS: dict[str, dict[str, Any]] = {
+    "kinds.csv": {
+        "label_columns": ["tags"],
+        "label_separator": {"tags": " "},
+        "text_columns": ["note"],
+        "number_columns": {"age": None, "rgb": Feature("float32", (2,))},
+        "one_hot": ["cat", "dog"],
+        "missing": {"age": "nan"},
+        "split_column": "fold",
+        "encoding": "utf-8",
+    }
 }
 
 
@@ -499,16 +512,16 @@ def label_file(name: str) -> Callable[[Path], Target]:
         for key in keys:
             (images / os.fsdecode(key)).write_bytes(b"an image")
         (scratch / "labels").mkdir()
-        path = scratch / "labels" / name
+        path, options = scratch / "labels" / name, LABEL_OPTIONS.get(name, {})
         write = Rewritten(path)
 
         def check(data: bytes) -> bool:
             write(data)
-            assert {sample.key for sample in LabelFile(path, images)} <= keys
+            assert {sample.key for sample in LabelFile(path, images, **options)} <= keys
             return True
 
         write(LABEL_FILES[name])
-        assert LabelFile(path, images)
+        assert LabelFile(path, images, **options)
         return Target([LABEL_FILES[name]], check, exit_code=LabelFileError.exit_code)
 
     return target

@@ -58,7 +58,7 @@ class Workload:
     @property
     def _label(self) -> bool:
         feature = self.split.schema.features.get(LABEL)
-        return feature is not None and not feature.ragged
+        return feature is not None and feature.scalar
 
     def batches(self, stage: str = "hand_over", *, endless: bool = False) -> "tf.data.Dataset":
         """The pipeline up to a stage of STAGES: its `epochs`, or without end."""

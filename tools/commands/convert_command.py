@@ -2,9 +2,10 @@
 
 import argparse
 import contextlib
+import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
@@ -18,6 +19,7 @@ from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.errors import TooManyRejectedError, UsageError
+from shardfeed.schema import Feature
 from shardfeed.text import size_text
 from shardfeed.tools.commands.convert_report import print_plan, print_report
 
@@ -38,11 +40,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
     )
+    source.add_argument(
+        "--label-separator", metavar="[COLUMN=]S", action="append", help="between several labels in one cell"
+    )
+    source.add_argument("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each called like its class")
+    source.add_argument(
+        "--text-column", metavar="NAME|N", action="append", help="column of texts that are no classes: captions"
+    )
+    source.add_argument(
+        "--number-column",
+        metavar="NAME|N[:float]",
+        action="append",
+        help="column of numbers that are no classes; :int or :float says the dtype, :float:3 a list of three",
+    )
+    source.add_argument(
+        "--missing", metavar="COLUMN=VALUE", action="append", help="what stands for an empty cell, e.g. age=nan"
+    )
+    source.add_argument("--unlabelled", action="store_true", help="images without labels: of a folder, or of a list")
     source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
     source.add_argument(
         "--format", choices=("csv", "tsv", "jsonl", "text"), help="of the label file (default: by its name)"
     )
     source.add_argument("--delimiter", metavar="C", help="between the columns of a CSV file")
+    source.add_argument("--encoding", metavar="E", help="of the label file, e.g. latin-1 (default: UTF-8)")
     header = source.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
@@ -185,10 +205,44 @@ def _source(args: argparse.Namespace) -> ListedSource:
         format=args.format,
         path_column=_column(args.path_column),
         label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
+        text_columns=[_column(name) for name in args.text_column or ()],
+        number_columns=dict(map(_number_column, args.number_column or ())),
+        one_hot=[_column(name.strip()) for name in args.one_hot.split(",")] if args.one_hot else (),
         split_column=_column(args.split_column),
         header=args.header,
         delimiter=args.delimiter,
+        encoding=args.encoding,
+        label_separator=_separators(args.label_separator),
+        missing=dict(map(_missing, args.missing)) if args.missing else None,
+        unlabelled=args.unlabelled,
     )
+
+
+def _number_column(text: str) -> tuple[Any, Feature | None]:
+    """A column, and the feature that `:int` or `:float` and `:N` behind it ask for."""
+    found = re.fullmatch(r"(.+?)(?::(int|float)(?::([0-9]{1,6}))?)?", text)
+    if found is None:
+        raise UsageError("number_columns", f"got {text!r}, expected a column", "write NAME, NAME:float or NAME:float:3")
+    name, dtype, count = found.groups()
+    shape = () if count is None else (int(count),)
+    asked = Feature("int64" if dtype == "int" else "float32", shape) if dtype else None
+    return _column(name), asked
+
+
+def _separators(texts: Sequence[str] | None) -> str | dict[Any, str] | None:
+    """What separates labels: of the first label column, or of those that are named before a `=`."""
+    named = [text.partition("=") for text in texts or ()]
+    whole = [text for text, (name, _, separator) in zip(texts or (), named, strict=True) if not (name and separator)]
+    if whole and len(named) > 1:
+        raise UsageError("label_separator", f"got {whole[0]!r} and others", "write COLUMN=SEPARATOR for each")
+    return whole[0] if whole else {_column(name): separator for name, _, separator in named} or None
+
+
+def _missing(text: str) -> tuple[Any, str]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name or not value:
+        raise UsageError("missing", f"got {text!r}, expected COLUMN=VALUE", "write for example age=nan")
+    return _column(name), value
 
 
 def _column(text: str | None) -> Any:

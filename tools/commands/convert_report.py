@@ -9,8 +9,9 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import escape
-from shardfeed.schema import LABEL
+from shardfeed.schema import LABEL, image_features
 from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.tools.commands.feature_table import feature_table
 
 _SHOWN = 20  # rejected inputs printed, all of which are in rejected.jsonl; classes of a plan
 
@@ -28,6 +29,7 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
             "source_bytes": plan.source_bytes,
             "raw_bytes": pixels,
             "fingerprint": plan.fingerprint,
+            "features": plan.schema.to_json(),
         }
         print(
             json.dumps(content | {"class_names": {key: list(names) for key, names in plan.schema.class_names.items()}})
@@ -41,6 +43,8 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
         print(f"raw pixels: {'' if exact else 'about '}{size_text(pixels)}, {_each(pixels, len(plan), args)}")
     _print_classes(plan.schema.class_names)
     _print_class_counts(plan)
+    own = plan.schema.features.keys() - image_features(sha256=True).keys()
+    print(feature_table(plan.schema, own) if own else "no labels: images alone")
     for note in [*plan.findings.notes, *plan.notes]:
         print(f"note: {note}")
     print("nothing was written (--dry-run)")

@@ -18,6 +18,7 @@ from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import LABEL
 from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.tools.commands.feature_table import feature_table
 
 _NAMES_SHOWN = 8
 
@@ -105,9 +106,7 @@ def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, w
         size = sum(info.size for info in found.data[name])
         rows.append([name, records, len(by_name[name].files), size_text(size), escape(by_name[name].files[0])])
     print(table(rows))
-    print("features:")
-    features = sorted(found.schema.features.items())
-    print(table([[escape(key), feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
+    print(feature_table(found.schema))
     for key, names in found.schema.class_names.items():
         print(f"{len(names):,} classes of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
     if found.left_aside:

@@ -13,6 +13,7 @@ from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
 from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.tools.commands.feature_table import feature_table
 
 _BYTES_SHOWN = 40  # of a bytes feature
 
@@ -93,9 +94,7 @@ def _print(data: Dataset, records: int) -> None:
         rows = [["label", "class", *names]]
         rows += [[label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(classes)]
         print(table(rows))
-    print("features:")
-    features = sorted(manifest.schema.features.items())
-    print(table([[key, feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
+    print(feature_table(manifest.schema))
     if manifest.rejected:
         codes = [f"{count} {code}" for code, count in manifest.rejected.items()]
         print(f"rejected when it was made: {listing(codes)} (see {escape(data.directory)}/{REJECTED})")

@@ -57,7 +57,7 @@ def _check(directory: str) -> Callable[[bytes], object]:
     except IntegrityError:  # `verify` says it
         return check_image
     image = [features.get(key) for key in (ENCODED, FORMAT, HEIGHT, WIDTH)]
-    return check_image if all(feature is not None and not feature.ragged for feature in image) else NATIVE.decode
+    return check_image if all(feature is not None and feature.scalar for feature in image) else NATIVE.decode
 
 
 def check_image(payload: bytes) -> None:

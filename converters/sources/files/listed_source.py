@@ -47,23 +47,51 @@ class ClassColumn:
 class NumberColumn:
     """Numbers that are no labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn.
 
-    `kind`: "number", or "place" where they say where something is in the image.
+    `kind`: "number", or "place" where they say where something is in the image. `count`: how many every sample has,
+    where there are `ends` and that is no accident.
     """
 
     key: str
     numbers: np.ndarray
     ends: np.ndarray | None = None
     kind: Literal["number", "place"] = "number"
+    count: int | None = None
 
     @property
     def features(self) -> dict[str, Feature]:
         """The feature, its dtype and shape."""
         dtype = "int64" if self.numbers.dtype == np.int64 else "float32"
-        return {self.key: Feature(dtype, () if self.ends is None else (None,), self.kind)}
+        return {self.key: Feature(dtype, () if self.ends is None else (self.count,), self.kind)}
 
     def values(self, index: int) -> dict[str, Value]:
         """The number or numbers of sample `index`."""
         return {self.key: _at(self.numbers, self.ends, index)}
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumn:
+    """Texts that are no classes: one feature `key`, bytes, in UTF-8.
+
+    `texts`: each different text once; `numbers` int64: places in it, with `ends` as in ClassColumn.
+    """
+
+    key: str
+    texts: Sequence[bytes]
+    numbers: np.ndarray
+    ends: np.ndarray | None = None
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The feature and its shape."""
+        return {self.key: Feature("bytes", () if self.ends is None else (None,), "text")}
+
+    def values(self, index: int) -> dict[str, Value]:
+        """The text or texts of sample `index`."""
+        found = _at(self.numbers, self.ends, index)
+        return {self.key: [self.texts[n] for n in found] if isinstance(found, list) else self.texts[found]}
+
+
+ListedColumn = ClassColumn | NumberColumn | TextColumn
 
 
 def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[int]:
@@ -84,7 +112,7 @@ class ListedSource:
     """A Source (see source.py) over a listing; its samples are sorted by the bytes of their keys."""
 
     listing: Listing
-    columns: Sequence[ClassColumn | NumberColumn]
+    columns: Sequence[ListedColumn]
     splits: Splits | None = None
     findings: Findings = field(default_factory=Findings)
 

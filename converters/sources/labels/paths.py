@@ -1,12 +1,24 @@
-"""The file that a path in a label file means: exactly that one, else the only one that differs in Unicode form."""
+"""The file that a path in a label file means: exactly that one, else the only one that differs in Unicode form.
+
+Where no path of a table names a file, they may be ids: names without extension, or without the folder.
+"""
 
 import os
 import posixpath
 import unicodedata
+from collections.abc import Iterable
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, is_hidden
+from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
 from shardfeed.converters.sources.source import Skipped
+
+
+class AmbiguousIdError(Exception):
+    """An id that means more than one file: the `id` and two of the `files`."""
+
+    def __init__(self, id: bytes, files: tuple[bytes, bytes]) -> None:
+        super().__init__(id, files)
+        self.id, self.files = id, files
 
 
 class PathLookup:
@@ -17,6 +29,7 @@ class PathLookup:
         self._roots = [root.rstrip(b"/") + b"/" for root in (listing.root, os.path.realpath(listing.root))]
         self._skipped = {skipped.key: skipped for skipped in listing.skipped}
         self._twins: dict[str, list[int]] | None = None
+        self._ids: dict[bytes, list[int]] | None = None
         self._guess = 0
 
     def find(self, text: str) -> int | Skipped:
@@ -38,6 +51,49 @@ class PathLookup:
                 return self._by_form(key)
         self._guess = index + 1
         return index
+
+    def find_ids(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        """The files that `keys` mean as ids, where any of them does: each the only file whose path, without its
+        extension or with it, is the id, or, where no id is one from the root on, ends in "/" and the id.
+
+        Raises AmbiguousIdError where two images would do, or two files that are called like none.
+        """
+        ids = list(keys)
+        for below in (False, True):
+            found = {key: files for key in ids if (files := self._of_id(key, below=below))}
+            if found:
+                return {key: self._only(key, files) for key, files in found.items()}
+        return {}
+
+    def is_id(self, text: str) -> bool:
+        """Whether `text` may be the id of an image."""
+        try:
+            found = self._of_id(text.encode("utf-8", "surrogateescape"), below=True)
+        except UnicodeError:
+            return False
+        return any(names_image(self.listing.key(i)) for i in found)
+
+    def _of_id(self, key: bytes, *, below: bool) -> list[int]:
+        """The numbers of the files that an id may mean: from the root on, or anywhere `below` it."""
+        if self._ids is None:
+            self._ids = {}
+            for i, listed in enumerate(self.listing):
+                name = listed.rpartition(b"/")[2]
+                for part in {name, os.path.splitext(name)[0]}:
+                    self._ids.setdefault(part, []).append(i)
+        found = []
+        for i in self._ids.get(key.rpartition(b"/")[2], ()):
+            path = self.listing.key(i)
+            forms = (path, os.path.splitext(path)[0])
+            if key in forms or (below and any(form.endswith(b"/" + key) for form in forms)):
+                found.append(i)
+        return found
+
+    def _only(self, key: bytes, files: list[int]) -> int:
+        images = [i for i in files if names_image(self.listing.key(i))] or files
+        if len(images) > 1:
+            raise AmbiguousIdError(key, (self.listing.key(images[0]), self.listing.key(images[1])))
+        return images[0]
 
     def _relative(self, path: bytes) -> bytes | None:
         path = posixpath.normpath(path)

@@ -1,31 +1,35 @@
 """The rows of a label file: which file each one names, what it says of it, and whether two contradict each other."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import NoReturn
 
 import numpy as np
 
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.labels.columns import Columns
-from shardfeed.converters.sources.labels.paths import PathLookup
+from shardfeed.converters.sources.labels.paths import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
-from shardfeed.converters.sources.labels.values import Cells
+from shardfeed.converters.sources.labels.values import Cells, speaks_of_boxes
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import LabelFileError, escape
-from shardfeed.text import counted
+from shardfeed.errors import LabelFileError, argument, escape
+from shardfeed.text import counted, some
 
 
 class LabelRows:
-    """A label file read whole. `lines` int64 [n]: where each row begins. `cells`: label and split columns by column.
+    """A label file read whole. `lines` int64 [n]: where each row begins. `cells`: the columns in use, by column.
 
     `files` int64 [n]: the number of the row's file in the listing, or, from the listing's length on, of a missing one.
+    `optional`: columns that a JSON object may lack.
     """
 
-    def __init__(self, table: LabelTable, columns: Columns, lookup: PathLookup) -> None:
+    def __init__(
+        self, table: LabelTable, columns: Columns, lookup: PathLookup, optional: Collection[Column] = ()
+    ) -> None:
         self.table, self.columns = table, columns
         self.missing: dict[bytes, tuple[int, Skipped, int]] = {}  # by key: (number, why, line)
-        used = [column for column, _ in columns.labels] + ([] if columns.split is None else [columns.split])
-        codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {column: ({}, array("q")) for column in used}
+        self.ids: dict[bytes, int] = {}  # those that were taken for ids, with their files
+        codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {c: ({}, array("q")) for c in columns.used}
         lines, files = array("q"), array("q")
         records = iter(table)
         if columns.header:
@@ -37,11 +41,13 @@ class LabelRows:
             lines.append(record.line)
             files.append(self._find(record, lookup))
             for column, (values, of_rows) in codes.items():
-                cell = table.cell(record, column)
+                cell = table.cell(record, column, optional=column in optional)
                 cell = cell.strip() if isinstance(cell, str) else cell
                 of_rows.append(values.setdefault(cell, len(values)))
         self.lines, self.files = np.array(lines, np.int64), np.array(files, np.int64)
         self.cells = {c: Cells(list(values), np.array(rows, np.int64)) for c, (values, rows) in codes.items()}
+        if not (self.files < len(lookup.listing)).any():
+            self._find_ids(lookup)
 
     def _find(self, record: Record, lookup: PathLookup) -> int:
         cell = self.table.cell(record, self.columns.path)
@@ -57,6 +63,22 @@ class LabelRows:
             return found
         number = len(lookup.listing) + len(self.missing)
         return self.missing.setdefault(found.key, (number, found, record.line))[0]
+
+    def _find_ids(self, lookup: PathLookup) -> None:
+        """Look for files whose names without extension, or without their folder, are what the rows say."""
+        try:
+            self.ids = lookup.find_ids(key for key in self.missing if not key.startswith((b"/", b"../")))
+        except AmbiguousIdError as error:
+            line = self.missing[error.id][2]
+            problem = f"'{escape(error.id)}' may be {' or '.join(escape(file) for file in error.files)}"
+            remedy = f"write the path, or give the folder of these images {argument('root', python='as root')}"
+            raise LabelFileError(
+                self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy
+            ) from None
+        now = np.arange(len(lookup.listing) + len(self.missing))
+        for key, file in self.ids.items():
+            now[self.missing.pop(key)[0]] = file
+        self.files = now[self.files]
 
     def place(self, row: int, column: Column) -> str:
         """The line of a row and the name of a column, as errors say them."""
@@ -75,14 +97,47 @@ class LabelRows:
         for column, cells in self.cells.items():
             differ = again[cells.codes[order[again]] != cells.codes[order[again - 1]]]
             conflicts += [(int(order[i]), int(order[i - 1]), column) for i in differ]
+        doubled = np.sort(order[again])
+        self._check_boxes(doubled)
         if conflicts:
-            later, earlier, column = min(conflicts, key=lambda conflict: conflict[0])
-            cells = self.cells[column]
-            got, before = (_show(cells.values[int(cells.codes[row])]) for row in (later, earlier))
-            problem = f"got {got}, expected {before} as line {self.lines[earlier]} says of the same file"
-            problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
-            raise LabelFileError(self.place(later, column), problem, "leave one of the two rows out")
-        return firsts, np.sort(order[again])
+            self._contradicts(conflicts)
+        return firsts, doubled
+
+    def _contradicts(self, conflicts: list[tuple[int, int, Column]]) -> NoReturn:
+        later, earlier, column = min(conflicts, key=lambda conflict: conflict[0])
+        cells = self.cells[column]
+        got, before = (_show(cells.values[int(cells.codes[row])]) for row in (later, earlier))
+        problem = f"got {got}, expected {before} as line {self.lines[earlier]} says of the same file"
+        problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
+        remedy = "leave one of the two rows out"
+        if column in [text for text, _ in self.columns.texts]:
+            remedy += "; several texts of an image are a list in one row (JSON Lines)"
+        raise LabelFileError(self.place(later, column), problem, remedy)
+
+    def _check_boxes(self, doubled: np.ndarray) -> None:
+        """Raises LabelFileError where rows of one file are rows of its boxes: all but the first would be lost."""
+        if not len(doubled):
+            return
+        pairs = [*self.columns.labels, *((column, name) for column, name, _ in self.columns.numbers)]
+        boxes = [(column, name) for column, name in [*pairs, *self.columns.unused] if speaks_of_boxes(name)]
+        if boxes and self._differ([column for column, _ in boxes]):
+            line = self.lines[doubled[0]]
+            names = some(name for _, name in boxes)
+            problem = f"rows that name a file again ({len(doubled):,}, the first here) differ in {names}: a row a box"
+            remedy = "write one row for each image, with its boxes as lists (JSON Lines), or a source of your own"
+            raise LabelFileError(self.table.place(int(line)), problem, remedy)
+
+    def _differ(self, columns: list[Column]) -> bool:
+        """Whether two rows of one file differ in one of these columns. Reads the label file again."""
+        records = iter(self.table)
+        if self.columns.header:
+            next(records)
+        said: dict[int, list[Cell]] = {}
+        for file, record in zip(self.files.tolist(), records, strict=True):
+            cells = [self.table.cell(record, column, optional=True) for column in columns]
+            if said.setdefault(file, cells) != cells:
+                return True
+        return False
 
     def rejected(self) -> list[Skipped]:
         """The inputs that rows name and that are not there; the reason says where the first such row is."""
@@ -99,18 +154,23 @@ class LabelRows:
         key, (_, why, line) = next(iter(self.missing.items()))
         problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
-        remedy = "write '/' instead of '\\\\'" if b"\\" in key else "give the root that paths are relative to"
+        remedy = f"give the folder that paths are relative to {argument('root', python='as root')}"
+        remedy = "write '/' instead of '\\\\'" if b"\\" in key else remedy
         return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 
-    def notes(self, doubled: np.ndarray) -> Iterator[str]:
+    def notes(self, doubled: np.ndarray, listing: Listing) -> Iterator[str]:
         """What the report says of the rows."""
+        if self.ids:
+            key, file = next(iter(self.ids.items()))
+            example = f"'{escape(key)}' is '{escape(listing.key(file))}'"
+            yield f"paths of the label file taken for names without extension or folder: {len(self.ids)} ({example})"
         if len(doubled):
             lines = (f"line {line}" for line in self.lines[doubled])
             yield counted("rows that say again what an earlier row says", lines, len(doubled))
         if self.missing:
             yield counted("paths in the label file that lead to no file", self.missing, len(self.missing))
         if self.columns.unused:
-            yield counted("columns not used", self.columns.unused, len(self.columns.unused))
+            yield counted("columns not used", (name for _, name in self.columns.unused), len(self.columns.unused))
 
 
 def _show(cell: Cell) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 Format = Literal["csv", "tsv", "jsonl", "text"]
 Column = int | str  # a cell's number from 0, or a key of a JSON object
@@ -38,7 +38,15 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or what else it is"
 _MAX_LINE = 1 << 20  # characters; a longer line is no label but another kind of file, not to be read into memory
+
+
+def column_text(column: Column, word: str = "column ") -> str:
+    """A column in a message: by its name, or by its number as the caller counts, from 0 in Python, typed from 1."""
+    if isinstance(column, str):
+        return f"{word}'{column}'" if word else column
+    return argument("column", python=f"{word}{column}", typed=str(column + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +60,22 @@ class Record:
 class LabelTable:
     """A label file's records, read anew at each iteration; blank lines are passed over.
 
+    `encoding`: of the text; None: UTF-8, or what the mark at its beginning says. `paths_only`: whether a line of the
+    format "text" is a path and no label.
     Raises LabelFileError with the line for what cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], format: Format | None, delimiter: str | None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: Format | None,
+        delimiter: str | None,
+        encoding: str | None = None,
+        *,
+        paths_only: bool = False,
+    ) -> None:
+        self.encoding, self.paths_only = encoding, paths_only
+        _check_encoding(encoding)
         self.path = os.fsdecode(path)
         self.name = os.path.basename(self.path)
         try:
@@ -77,9 +97,14 @@ class LabelTable:
             return self._objects()
         return self._pairs() if self.format == "text" else self._rows()
 
-    def cell(self, record: Record, column: Column) -> Cell:
-        """The cell of `record` in `column`. Raises LabelFileError for a key that a JSON object lacks."""
+    def cell(self, record: Record, column: Column, *, optional: bool = False) -> Cell:
+        """The cell of `record` in `column`; "" for a key that a JSON object lacks, if it is `optional`.
+
+        Raises LabelFileError where it is not.
+        """
         if isinstance(record.cells, Mapping):
+            if column not in record.cells and optional:
+                return ""
             if column not in record.cells:
                 place = self.place(record.line)
                 raise LabelFileError(place, f"the object has no key '{escape(column)}'", "add it, or leave the row out")
@@ -90,7 +115,7 @@ class LabelTable:
         """`file:line`, with `column` by its name or number: `labels.csv:812, column 'label'`."""
         if column is None:
             return f"{self.path}:{line}"
-        return f"{self.path}:{line}, column " + (f"'{column}'" if isinstance(column, str) else str(column))
+        return f"{self.path}:{line}, {column_text(column)}"
 
     def _usual_format(self, delimiter: str | None) -> Format:
         if delimiter is not None:
@@ -99,7 +124,7 @@ class LabelTable:
         if extension in _FORMATS:
             return _FORMATS[extension]
         problem = f"got the extension '{escape(extension)}', expected one of {', '.join(_FORMATS)}"
-        raise LabelFileError(self.path, problem, "give format='csv', 'tsv', 'jsonl' or 'text'")
+        raise LabelFileError(self.path, problem, f"give {argument('format', 'csv')}, tsv, jsonl or text")
 
     def _usual_delimiter(self) -> str:
         if self.format == "csv":
@@ -113,7 +138,7 @@ class LabelTable:
     def _lines(self) -> Iterator[str]:
         with open(self.path, "rb") as file:
             head = file.read(4)
-            encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
+            encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), self.encoding or "utf-8")
             file.seek(0)
             # Paths need not be UTF-8: their bytes survive as surrogates. Labels are checked later.
             errors = "surrogateescape" if encoding.startswith("utf-8") else "strict"
@@ -126,12 +151,12 @@ class LabelTable:
                         raise LabelFileError(self.place(number), problem, "see that this is the label file")
                     if "\0" in line:
                         problem = "got a NUL character, expected text"
-                        raise LabelFileError(self.place(number), problem, "save the file as UTF-8")
+                        raise LabelFileError(self.place(number), problem, _AS_UTF8)
                     yield line
                     number += 1
             except UnicodeDecodeError as error:
                 problem = f"cannot be decoded as {encoding}: {error.reason}"
-                raise LabelFileError(self.place(number), problem, "save the file as UTF-8") from None
+                raise LabelFileError(self.place(number), problem, _AS_UTF8) from None
 
     def _rows(self) -> Iterator[Record]:
         reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
@@ -152,10 +177,17 @@ class LabelTable:
             text = line.rstrip("\r\n").rstrip(" \t")
             if not text.strip():
                 continue
+            if self.paths_only:
+                yield Record(number, [text])
+                continue
             start = max(text.rfind(" "), text.rfind("\t")) + 1  # of the label
             path = text[:start].rstrip(" \t")
             if not path:
-                remedy = "write 'path label', or give format='csv' where cells are separated by commas"
+                csv_ = argument("format", "csv")
+                none = argument("unlabelled", python="label_columns=[]")
+                remedy = (
+                    f"write 'path label', or give {csv_} where cells are separated by commas, {none} for paths alone"
+                )
                 raise LabelFileError(self.place(number), "no blank between path and label", remedy)
             yield Record(number, [path, text[start:]])
 
@@ -185,6 +217,18 @@ class LabelTable:
                 twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
                 raise LabelFileError(place, f"the key '{escape(twice)}' is there twice", "leave one out")
             yield Record(number, cells)
+
+
+def _check_encoding(encoding: str | None) -> None:
+    """Raises UsageError for a name that Python knows no text encoding of."""
+    if encoding is not None:
+        try:
+            b"a".decode(encoding)
+        except UnicodeError:
+            return  # not one of its texts, but known
+        except LookupError:
+            remedy = "usual ones are latin-1, cp1252, utf-16, gbk and shift_jis"
+            raise UsageError("encoding", f"got {encoding!r}, expected a text encoding", remedy) from None
 
 
 class _JsonObject(list[tuple[str, Any]]):

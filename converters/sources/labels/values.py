@@ -1,4 +1,7 @@
-"""What the cells of a label column mean: classes, or numbers that are no classes, one or several for each sample."""
+"""What the cells of a column mean: classes, numbers or texts, one or several for each sample.
+
+An error is raised for a cell that cannot be meant, and a note made where something else may be.
+"""
 
 import re
 from collections import Counter
@@ -9,17 +12,22 @@ from typing import Literal
 import numpy as np
 
 from shardfeed.converters.sources.classes import BadLabelError, is_integer, number_classes
-from shardfeed.converters.sources.files.listed_source import ClassColumn, NumberColumn
+from shardfeed.converters.sources.files.listed_source import ClassColumn, NumberColumn, TextColumn
+from shardfeed.converters.sources.labels.hints import check_captions, combined, combined_note
 from shardfeed.converters.sources.labels.table import Cell
-from shardfeed.errors import escape
+from shardfeed.errors import argument, escape
+from shardfeed.schema import Feature
 
 _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 )  # no nan, no inf, no digits of other scripts
 _INT64 = range(-(2**63), 2**63)
+_NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, R, pandas and databases write it
+_BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
 # One word of a column's name is enough: TensorFlow's (object/bbox/xmin) and what people call columns of their own.
 _PLACE_WORDS = {"bbox", "bboxes", "box", "boxes", "xmin", "xmax", "ymin", "ymax", "mask", "masks", "segmentation"}
 _PLACE_WORDS |= {"keypoint", "keypoints", "polygon", "polygons"}
+_BOX_WORDS = _PLACE_WORDS | {"x", "y", "w", "h", "x1", "x2", "y1", "y2", "left", "top", "right", "bottom"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,19 @@ class Cells:
 
     values: Sequence[Cell]
     codes: np.ndarray
+
+    def filled(self, text: str) -> "Cells":
+        """The same with `text` in cells, and in places of lists, that are empty."""
+        return Cells([_filled(cell, text) for cell in self.values], self.codes)
+
+    def split_at(self, separator: str) -> "Cells":
+        """The same with lists in the place of texts, which the separator splits; of an empty cell an empty one."""
+        values = []
+        separator = separator.strip() or separator  # cells have no blanks at their ends
+        for cell in self.values:
+            parts = cell.split(separator) if isinstance(cell, str) else cell
+            values.append(parts if parts is None else tuple(part.strip() for part in parts if part.strip()))
+        return Cells(values, self.codes)
 
 
 class BadCellError(Exception):
@@ -38,8 +59,43 @@ class BadCellError(Exception):
         self.code, self.problem, self.remedy = code, problem, remedy
 
 
+def speaks_of_boxes(name: str) -> bool:
+    """Whether a column of this name has places of boxes and the like."""
+    return bool(_BOX_WORDS.intersection(_words(name)))
+
+
+def feature_key(name: str) -> str:
+    """The feature of a column: `image/` and its name, which may have the `image/` already."""
+    return f"image/{name.removeprefix('image/')}"
+
+
+def is_class_of_image(columns: Sequence[tuple[str, Cells]]) -> bool:
+    """Whether the first label column is the class of the image, `image/class`.
+
+    Not so where it is called like a feature of objects (`object/class`) or holds places, and where all are lists and
+    one holds places: then they speak of objects.
+    """
+    first, cells = columns[0]
+    if first.removeprefix("image/").startswith("object/") or _holds_places(first, cells):
+        return False
+    lists = all(any(isinstance(cell, tuple) for cell in cells.values) for _, cells in columns)
+    return not (lists and any(_holds_places(name, cells) for name, cells in columns))
+
+
+def _holds_places(name: str, cells: Cells) -> bool:
+    """Whether a column is called like places, and holds numbers that are no classes: a `mask` may be worn, or not."""
+    if not _is_place(name):
+        return False
+    texts = _first_codes(cells)
+    kinds = {_kind(text) for text in texts if text}
+    if "word" in kinds or not kinds:
+        return False
+    several = any(isinstance(cell, tuple) for cell in cells.values)
+    return several or "fraction" in kinds or {int(text) for text in texts if text} != set(range(len(texts)))
+
+
 def label_column(
-    cells: Cells, rows: np.ndarray, name: str, *, main: bool, given: tuple[str, ...] | None
+    cells: Cells, rows: np.ndarray, name: str, *, main: bool, given: tuple[str, ...] | None, split: bool = False
 ) -> tuple[ClassColumn | NumberColumn, tuple[str, ...]]:
     """The feature or features of one column for `rows` (int64 [m]), and notes for the report.
 
@@ -48,36 +104,171 @@ def label_column(
     float32 `image/class/value`. Another column C holds classes (`image/C`) where its cells are texts or the integers
     0 to K-1, and else numbers, `image/C`: int64, or float32 when one has a point or exponent.
     Lists of integers are numbers unless in the main column. Numbers mean places where the column is called like one.
+    `split`: whether lists are texts that a separator split; they are classes then.
     Raises BadCellError.
     """
     lists = _check_cells(cells)
-    first_code: dict[str, int] = {}  # every text with the first cell that has it
-    for code, cell in enumerate(cells.values):
-        for text in _texts(cell):
-            first_code.setdefault(text, code)
+    first_code = _first_codes(cells)
+    texts = [cell for cell in cells.values if isinstance(cell, str)]
     try:
-        meaning = "classes" if given else _meaning(cells, first_code, main=main, lists=lists)
+        meaning = "classes" if given or split else _meaning(cells, first_code, main=main, lists=lists)
         if meaning == "classes":
+            if given is None and not lists:
+                check_captions(texts, len(cells.codes), first_code)
             numbering = number_classes(first_code, given)
-            prefix = "image/class" if main else f"image/{name}"
+            prefix = "image/class" if main else _class_prefix(name)
             spread = _spread(cells, rows, numbering.labels, np.int64, lists)
-            return ClassColumn(prefix, numbering.names, *spread), (*numbering.notes, *_surprise(cells, name))
+            notes = (*numbering.notes, *(combined_note(texts, len(cells.codes), name) if given is None else ()))
+            return ClassColumn(prefix, numbering.names, *spread), notes
         dtype = np.int64 if meaning == "integers" else np.float32
         numbers = {text: _number(text, dtype) for text in first_code}
     except BadLabelError as error:
-        raise BadCellError(first_code[error.value], error.problem, error.remedy) from None
+        separator = "" if given or lists else combined(texts)
+        remedy = error.remedy
+        if separator:
+            remedy += f"; several labels in a cell: give {argument('label_separator', separator)}"
+        elif all(map(is_integer, first_code)):
+            remedy += f"; for numbers that are no classes give {argument('number_columns')}"
+        raise BadCellError(first_code[error.value], error.problem, remedy) from None
     note = f"column {escape(name)}: integers that are not 0 to K-1 are stored as numbers, not as classes"
     notes = (note,) if meaning == "integers" and not lists else ()
-    key = "image/class/value" if main else f"image/{name}"
-    kind = "place" if _PLACE_WORDS.intersection(re.split("[/_]", name.lower())) else "number"
+    key = "image/class/value" if main else feature_key(name)
+    kind = "place" if _is_place(name) else "number"
     return NumberColumn(key, *_spread(cells, rows, numbers, dtype, lists), kind), notes
+
+
+def text_column(cells: Cells, rows: np.ndarray, name: str) -> TextColumn:
+    """The feature of a column of texts for `rows` (int64 [m]): its cells as they are, empty ones too.
+
+    Raises BadCellError.
+    """
+    lists = _check_cells(cells, empty_allowed=True)
+    first_code = _first_codes(cells)
+    for text, code in first_code.items():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            remedy = f"give {argument('encoding', 'latin-1')}, or what else the file is in"
+            raise BadCellError(code, f"got '{escape(text[:40])}', which is not UTF-8", remedy) from None
+    places = {text: i for i, text in enumerate(first_code)}
+    texts = [text.encode("utf-8") for text in first_code]
+    return TextColumn(feature_key(name), texts, *_spread(cells, rows, places, np.int64, lists))
+
+
+def number_column(
+    cells: Cells, rows: np.ndarray, name: str, asked: Feature | None, missing: str | None
+) -> tuple[NumberColumn, tuple[str, ...]]:
+    """The feature of a column of numbers for `rows` (int64 [m]), and notes for the report.
+
+    int64, or float32 where a cell has a point or exponent, unless `asked` says the dtype; so many in each row where
+    `asked` says the shape. A cell that says that there is no number (empty, NA, nan, null) is `missing`.
+    Raises BadCellError.
+    """
+    count = asked.shape[0] if asked and asked.shape else None
+    if count is not None:
+        values = [_BETWEEN.split(cell.strip(" \t[]()")) if isinstance(cell, str) else cell for cell in cells.values]
+        cells = Cells([tuple(cell) if isinstance(cell, list) else cell for cell in values], cells.codes)
+    lists = _check_cells(cells, empty_allowed=True)
+    first_code = _first_codes(cells)
+    absent = {text for text in first_code if text.casefold() in _NO_NUMBER}
+    read = {text: missing if text in absent and missing is not None else text for text in first_code}
+    for text, number in read.items():
+        if (text in absent and missing is None) or (_kind(number) == "word" and number.casefold() != "nan"):
+            got = f"got '{escape(text[:40])}'" if text else "got an empty cell"
+            value = argument("missing", python=f"missing={{{name!r}: 'nan'}}", typed=f"{name}=nan")
+            remedy = f"give {value}, or another number instead of nan, for cells without a number"
+            raise BadCellError(
+                first_code[text], f"{got}, expected a number", remedy if text in absent else "correct it"
+            )
+    if asked is not None:
+        dtype = np.int64 if asked.dtype == "int64" else np.float32
+    else:
+        dtype = np.int64 if all(map(is_integer, read.values())) else np.float32
+    try:
+        numbers = {text: _number(number, dtype) for text, number in read.items()}
+    except BadLabelError as error:
+        code = next(first_code[text] for text, number in read.items() if number == error.value)
+        raise BadCellError(code, error.problem, error.remedy) from None
+    for code, cell in enumerate(cells.values):
+        if count is not None and len(_texts(cell)) != count:
+            raise BadCellError(code, f"got {len(_texts(cell))} numbers, expected {count}", "correct the row")
+    kind = asked.kind if asked and asked.kind else "place" if _is_place(name) else "number"
+    made = NumberColumn(
+        feature_key(name), *_spread(cells, rows, numbers, dtype, lists), "place" if kind == "place" else "number", count
+    )
+    lacking = sum(
+        bool(absent.intersection(_texts(cell))) for cell in (cells.values[code] for code in cells.codes[rows])
+    )
+    return made, ((f"column {escape(name)}: {lacking} cells without a number are {missing}",) if lacking else ())
+
+
+def one_hot_columns(
+    columns: Sequence[tuple[str, Cells]], rows: np.ndarray, given: tuple[str, ...] | None
+) -> tuple[ClassColumn, tuple[str, ...]]:
+    """The class or classes of `rows` (int64 [m]) by columns of 0 and 1, each the name of a class, and a note.
+
+    One class where every row of the table has exactly one 1, else any number. `given`: other names, in this order.
+    Raises BadCellError with the number of the column beside the code: `error.args`.
+    """
+    marks = np.empty((len(columns[0][1].codes), len(columns)), bool)
+    for i, (_, cells) in enumerate(columns):
+        said = [_mark(cell) for cell in cells.values]
+        if None in said:
+            code = said.index(None)
+            got = f"'{escape(cell)}'" if isinstance(cell := cells.values[code], str) else "a list"
+            error = BadCellError(code, f"got {got}, expected 0 or 1", "correct it, or leave the column out")
+            error.args = (*error.args, i)
+            raise error
+        marks[:, i] = np.array(said, bool)[cells.codes]
+    counts = marks.sum(axis=1)
+    names = given or tuple(name for name, _ in columns)
+    chosen = marks[rows]
+    numbers = np.nonzero(chosen)[1].astype(np.int64)
+    if (counts == 1).all():
+        return ClassColumn("image/class", names, numbers), ()
+    ends = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
+    note = f"rows have {counts.min()} to {counts.max()} of the {len(names)} classes, so image/class/label is a list"
+    return ClassColumn("image/class", names, numbers, ends), (note,)
+
+
+def _mark(cell: Cell) -> bool | None:
+    """Whether a cell of a one-hot column says yes; None where it says neither."""
+    said = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+    return said.get(cell.casefold()) if isinstance(cell, str) else None
+
+
+def _words(name: str) -> list[str]:
+    return re.split("[/_ ]", name.lower())
+
+
+def _is_place(name: str) -> bool:
+    return bool(_PLACE_WORDS.intersection(re.split("[/_]", name.lower())))
+
+
+def _class_prefix(name: str) -> str:
+    """What stands before `/label` and `/text` in the keys of a column of classes, which may be called like either."""
+    key = feature_key(name)
+    return key.removesuffix("/label").removesuffix("/text") if "/" in name else key
+
+
+def _filled(cell: Cell, text: str) -> Cell:
+    return tuple(part or text for part in cell) if isinstance(cell, tuple) else text if cell == "" else cell
 
 
 def _texts(cell: Cell) -> tuple[str, ...]:
     return cell if isinstance(cell, tuple) else (cell or "",)
 
 
-def _check_cells(cells: Cells) -> bool:
+def _first_codes(cells: Cells) -> dict[str, int]:
+    """Every text with the first cell that has it."""
+    first_code: dict[str, int] = {}
+    for code, cell in enumerate(cells.values):
+        for text in _texts(cell):
+            first_code.setdefault(text, code)
+    return first_code
+
+
+def _check_cells(cells: Cells, *, empty_allowed: bool = False) -> bool:
     """Whether cells are lists. All must be, or none."""
     lists = [code for code, cell in enumerate(cells.values) if isinstance(cell, tuple)]
     single = [code for code, cell in enumerate(cells.values) if not isinstance(cell, tuple)]
@@ -85,8 +276,9 @@ def _check_cells(cells: Cells) -> bool:
         if cell is None:
             problem = "got an object or a list in a list, expected a value or a list of values"
             raise BadCellError(code, problem, "flatten it, or leave the column out")
-        if cell == "" or (isinstance(cell, tuple) and "" in cell):
-            raise BadCellError(code, "got an empty cell, expected a label", "fill it in, or leave the row out")
+        if not empty_allowed and (cell == "" or (isinstance(cell, tuple) and "" in cell)):
+            remedy = f"fill it in, leave the row out, or give {argument('missing')}"
+            raise BadCellError(code, "got an empty cell, expected a label", remedy)
     if lists and single:
         counts = np.bincount(cells.codes, minlength=len(cells.values))
         listed = counts[lists].sum() > counts[single].sum()
@@ -116,12 +308,13 @@ def _meaning(
         else:
             odd, expected = first["word"], "a number" if "fraction" in first else "an integer"
         problem = f"got '{escape(odd)}', expected {expected} as in other rows"
-        raise BadLabelError(odd, problem, "correct it, or give class_names with every name in it")
+        remedy = f"correct it, or give {argument('class_names')} with every name in it"
+        raise BadLabelError(odd, problem, remedy)
     if "word" in first:
         return "classes"
     if "fraction" in first:
         if main and rows["integer"] > rows["fraction"]:
-            remedy = "correct it; to train on numbers that are no classes, write each with a point"
+            remedy = f"correct it; give {argument('number_columns')} for numbers that are no classes"
             raise BadLabelError(first["fraction"], f"got {first['fraction']!r}, expected an integer", remedy)
         return "fractions"
     labels = {int(text) for text in kinds}
@@ -133,17 +326,17 @@ def _kind(text: str) -> Literal["integer", "fraction", "word"]:
 
 
 def _number(text: str, dtype: type[np.int64] | type[np.float32]) -> int | float:
-    number = int(text) if dtype is np.int64 else float(text)
-    if number in _INT64 if dtype is np.int64 else abs(number) <= float(np.finfo(np.float32).max):
-        return number
+    """The number that a text says; a whole one with a point (`3.0`) is an int64, too. Raises BadLabelError."""
+    if dtype is np.float32:
+        number = float(text)
+        if not abs(number) > float(np.finfo(np.float32).max):  # nan is not, either
+            return number
+    else:
+        whole = is_integer(text) or float(text).is_integer()
+        number = int(text) if is_integer(text) else float(text)
+        if whole and int(number) in _INT64:
+            return int(number)
     raise BadLabelError(text, f"got {text[:40]}, expected a number that fits {dtype.__name__}", "correct it")
-
-
-def _surprise(cells: Cells, name: str) -> tuple[str, ...]:
-    """A note where a column of captions or numbers of samples was taken for classes."""
-    if len(cells.codes) > 20 and len(cells.values) == len(cells.codes):
-        return (f"column {escape(name)}: each of {len(cells.codes)} rows has a class of its own",)
-    return ()
 
 
 def _spread(

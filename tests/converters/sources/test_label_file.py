@@ -88,7 +88,7 @@ def test_byte_order_marks(images: Path, encoding: str) -> None:
     content = "path,label\na.jpg,cat\nb.jpg,dog\nsub/c d.jpg,cat\n"
     assert labels(LabelFile(write(images, content.encode(encoding)))) == EXPECTED
     assert refusal(images, "path,label\na.jpg,cat\nb.jpg,\n".encode(encoding)) == (
-        "3, column 'label': got an empty cell, expected a label; fill it in, or leave the row out"
+        "3, column 'label': got an empty cell, expected a label; fill it in, leave the row out, or give missing"
     )
 
 
@@ -167,7 +167,7 @@ def test_files_without_row_are_counted(images: Path) -> None:
 def test_no_row_has_a_file(images: Path) -> None:
     assert refusal(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n") == (
         f"2, column 'path': none of 2 rows names a file under {images}: the first, 'images/a.jpg': no such file; "
-        "a file there is 'a.jpg'; give the root that paths are relative to"
+        "a file there is 'a.jpg'; give the folder that paths are relative to as root"
     )
     assert refusal(images, "path,label\nsub\\c d.jpg,cat\n").endswith("; write '/' instead of '\\\\'")
     assert refusal(images, "path,label\n") == "no row but the header; write one row for each image"
@@ -204,7 +204,7 @@ def test_not_an_integer(images: Path) -> None:
     )
     assert refusal(images, rows.format("1.5")) == (
         "3, column 'label': got '1.5', expected an integer; "
-        "correct it; to train on numbers that are no classes, write each with a point"
+        "correct it; give number_columns for numbers that are no classes"
     )
     assert refusal(images, "a.jpg,cat\nb.jpg,7\nsub/c d.jpg,dog\n").startswith(
         "2, column 1: got '7', expected a name as in other"
@@ -215,7 +215,8 @@ def test_not_an_integer(images: Path) -> None:
 @pytest.mark.promise(37)
 def test_negative_and_shifted_integers(images: Path) -> None:
     assert refusal(images, "path,label\na.jpg,0\nb.jpg, -1\n") == (
-        "3, column 'label': got the label -1, expected 0 or more; correct the label"
+        "3, column 'label': got the label -1, expected 0 or more; correct the label; "
+        "for numbers that are no classes give number_columns"
     )
     assert refusal(images, "path,label\na.jpg,2\nb.jpg,1\n").startswith(
         "3, column 'label': got 2 integer labels from 1 to 2, expected 0 to 1: labels start at 1, not at 0; "
@@ -378,7 +379,7 @@ def test_columns_by_number_and_without_header(images: Path) -> None:
     source = LabelFile(write(images, content), path_column=1, label_columns=[2, 3], split_column=6)
     assert set(source.schema.features) == {LABEL, TEXT, "image/column3/label", "image/column3/text"}
     assert source[1].split == "validation"
-    assert refusal(images, content, path_column=1).startswith("1: got the columns column0, column1, ")
+    assert refusal(images, content, path_column=1).startswith("1: got the columns 0, 1, 2, ")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ def test_columns_by_number_and_without_header(images: Path) -> None:
     [
         ("path,x,y\na.jpg,1,2\n", {}, "1: got the columns path, x, y: none of them is known to be the label; give"),
         ("path,label,class\na.jpg,1,2\n", {}, "2 of them is known to be the label; give label_columns"),
-        ("path\na.jpg\n", {}, "there is no column beside the path; give delimiter, format or label_columns"),
+        ("path\na.jpg\n", {}, "there is no column beside the path; give delimiter, format or label_columns, or"),
         ("path,label\na.jpg,1\n", {"label_columns": ["lable"]}, "there is no column 'lable'; name one of these"),
         ("path,label\na.jpg,1\n", {"label_columns": [2]}, "there is no column 2;"),
         ("path,label\na.jpg,1\n", {"label_columns": [-1]}, "there is no column -1;"),
@@ -409,7 +410,6 @@ def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[
     ("name", "options", "words"),
     [
         ("l.csv", {"label_columns": "label"}, "label_columns: got the text 'label', expected a list"),
-        ("l.csv", {"label_columns": []}, "label_columns: the columns in use are path;"),
         ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
         ("l.jsonl", {"header": True}, "header: got a value for JSON Lines"),
     ],
@@ -434,7 +434,8 @@ def test_numbers_in_the_first_label_column(images: Path) -> None:
 def test_a_class_for_every_row_is_told(tmp_path: Path) -> None:
     plant(tmp_path, *(f"{i}.jpg" for i in range(21)))
     source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,caption {i}\n" for i in range(21))))
-    assert source.findings.notes == ["column column1: each of 21 rows has a class of its own"]
+    option = "--text-column, in Python text_columns, keeps texts as they are"
+    assert source.findings.notes == [f"column column1: 21 classes in 21 rows; {option}"]
 
 
 # --- JSON Lines ----------------------------------------------------------------------------------------------------
@@ -509,6 +510,301 @@ def test_json_columns_that_cannot_be_numbers(images: Path) -> None:
     )
     found = LabelFile(write(images, jsonl({"where": "a.jpg", "label": True}), "l.jsonl"), path_column="where")
     assert found[0].features[TEXT] == b"true"
+
+
+# --- ids without extension -----------------------------------------------------------------------------------------
+
+
+def test_ids_without_extension(images: Path) -> None:
+    source = LabelFile(write(images, "id,label\na,cat\nb,dog\nsub/c d,cat\n"))
+    assert labels(source) == EXPECTED
+    assert source.findings.notes == [
+        "paths of the label file taken for names without extension or folder: 3 ('a' is 'a.jpg')"
+    ]
+    headless = LabelFile(write(images, "a,cat\nb,dog\ngone,cat\n"))
+    assert labels(headless) == {"a.jpg": (0, b"cat"), "b.jpg": (1, b"dog")}
+    assert [skipped.key for skipped in headless.findings.rejected] == [b"gone"]
+
+
+def test_ids_below_a_folder(tmp_path: Path) -> None:
+    plant(tmp_path, "train/0a.jpg", "train/0b.v2.jpg", "train/0a.json", "test/0c.jpg")
+    source = LabelFile(write(tmp_path, "id_code,diagnosis\n0a,cat\n0b.v2,dog\n"))
+    assert [s.key for s in source] == [b"train/0a.jpg", b"train/0b.v2.jpg"]
+    with_extension = LabelFile(write(tmp_path, "id,label\n0a.jpg,cat\n0c.jpg,dog\n"))
+    assert [s.key for s in with_extension] == [b"test/0c.jpg", b"train/0a.jpg"]
+    # From the root on comes first, whatever lies below.
+    plant(tmp_path, "0a.jpg", "other/0a.jpg")
+    assert [s.key for s in LabelFile(write(tmp_path, "id,label\n0a,cat\n"))] == [b"0a.jpg"]
+
+
+def test_an_id_of_two_images_is_an_error(tmp_path: Path) -> None:
+    plant(tmp_path, "train/0a.jpg", "masks/0a.png", "train/0b.jpg")
+    assert refusal(tmp_path, "id,label\n0b,dog\n0a,cat\n") == (
+        "3, column 'id': '0a' may be masks/0a.png or train/0a.jpg; "
+        "write the path, or give the folder of these images as root"
+    )
+
+
+def test_a_table_with_one_whole_path_has_no_ids(images: Path) -> None:
+    """It is decided for the whole table, not row by row."""
+    source = LabelFile(write(images, "id,label\na.jpg,cat\nb,dog\n"))
+    assert [s.key for s in source] == [b"a.jpg"]
+    assert [(skipped.key, skipped.code) for skipped in source.findings.rejected] == [(b"b", "E_MISSING")]
+
+
+# --- several labels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [" ", "|", ", "])
+def test_several_labels_in_a_cell(images: Path, separator: str) -> None:
+    rows = ["path,tags", f'a.jpg,"haze{separator}clear{separator}"', 'b.jpg,"clear"', 'sub/c d.jpg,""']
+    source = LabelFile(write(images, "\n".join(rows)), label_separator=separator)
+    assert source.schema.class_names == {LABEL: ("clear", "haze")}
+    assert source.schema.features[LABEL] == Feature("int64", (None,), "label")
+    assert [s.features[LABEL] for s in source] == [[1, 0], [0], []]
+    assert source[0].features[TEXT] == [b"haze", b"clear"]
+
+
+def test_a_separator_of_another_column(images: Path) -> None:
+    rows = "path,label,parts\na.jpg,x,0 5\nb.jpg,y,5\nsub/c d.jpg,x,0\n"
+    options: dict[str, Any] = {"label_columns": ["label", "parts"]}
+    said = refusal(images, rows, **options)
+    assert said.startswith("2, column 'parts': got '0 5', expected an integer as in other rows")
+    source = LabelFile(write(images, rows.replace("5", "1")), label_separator={"parts": " "}, **options)
+    assert [s.features["image/parts/label"] for s in source] == [[0, 1], [1], [0]]
+    assert source[0].features[LABEL] == 0
+    with pytest.raises(UsageError, match="label_separator: got the column 'tags', expected one of label, parts"):
+        LabelFile(write(images, rows), label_separator={"tags": " "}, **options)
+
+
+def test_cells_that_look_like_several_labels_are_told(tmp_path: Path) -> None:
+    tags = ["clear", "haze", "road", "clear haze", "clear road", "haze road", "road haze", "clear haze road"]
+    plant(tmp_path, *(f"{i}.jpg" for i in range(len(tags))))
+    rows = "".join(f"{i}.jpg,{tag}\n" for i, tag in enumerate(tags))
+    assert LabelFile(write(tmp_path, rows)).findings.notes == [
+        "column column1: 8 classes look like combinations of 3 (clear, haze, road); "
+        "--label-separator ' ', in Python label_separator=' ', makes lists of them"
+    ]
+    numbers = "".join(f"{i}.jpg,{tag}\n" for i, tag in enumerate(["0", "1", "2", "0 1", "0 2", "1 2", "2 1"]))
+    said = refusal(tmp_path, "path,label\n" + numbers)
+    assert said.endswith("several labels in a cell: give label_separator=' '")
+    breeds = ["golden retriever", "labrador retriever", "great dane", "pug", "basset hound", "afghan hound"]
+    source = LabelFile(write(tmp_path, "".join(f"{i}.jpg,{breed}\n" for i, breed in enumerate(breeds))))
+    assert not any("combinations" in note for note in source.findings.notes)
+
+
+def test_one_hot_columns(images: Path) -> None:
+    rows = "path,cat,dog,site\na.jpg,1,0,x\nb.jpg,0,1,y\nsub/c d.jpg,1.0,0.0,x\n"
+    source = LabelFile(write(images, rows), one_hot=["cat", "dog"], label_columns=["site"])
+    assert labels(source) == EXPECTED
+    assert source.schema.features[LABEL] == Feature("int64", (), "label")
+    assert source.schema.class_names["image/site/label"] == ("x", "y")
+    several = LabelFile(write(images, rows.replace("b.jpg,0,1", "b.jpg,1,1")), one_hot=["cat", "dog"])
+    assert [s.features[LABEL] for s in several] == [[0], [0, 1], [0]]
+    assert several.findings.notes[0] == "rows have 1 to 2 of the 2 classes, so image/class/label is a list"
+    renamed = LabelFile(write(images, rows), one_hot=["cat", "dog"], class_names=["Felis", "Canis"])
+    assert renamed.schema.class_names[LABEL] == ("Felis", "Canis")
+    assert refusal(images, rows.replace("b.jpg,0", "b.jpg,2"), one_hot=["cat", "dog"]) == (
+        "3, column 'cat': got '2', expected 0 or 1; correct it, or leave the column out"
+    )
+    uncertain = LabelFile(write(images, rows.replace("b.jpg,0", "b.jpg,")), one_hot=["cat", "dog"], missing={"cat": 0})
+    assert labels(uncertain) == EXPECTED
+    assert refusal(images, "path,cat,dog\na.jpg,1,0\n").endswith("give one_hot with the 0/1 columns, or label_columns")
+
+
+# --- what is no class ----------------------------------------------------------------------------------------------
+
+
+def test_texts_stay_texts(images: Path) -> None:
+    content = jsonl(
+        {"path": "a.jpg", "caption": "two\ndogs", "id": 1.50, "said": ["x", "y"]},
+        {"path": "b.jpg", "caption": "", "id": "P-7", "said": []},
+    )
+    source = LabelFile(write(images, content, "l.jsonl"), text_columns=["caption", "id", "said"])
+    assert source.schema.features == {
+        "image/caption": Feature("bytes", (), "text"),
+        "image/id": Feature("bytes", (), "text"),
+        "image/said": Feature("bytes", (None,), "text"),
+    }
+    assert source.schema.class_names == {}
+    assert source[0].features == {"image/caption": b"two\ndogs", "image/id": b"1.5", "image/said": [b"x", b"y"]}
+    assert source[1].features["image/caption"] == b""
+    # A label by its usual name stays the class.
+    both = LabelFile(write(images, "path,label,caption\na.jpg,cat,one\nb.jpg,dog,two\n"), text_columns=["caption"])
+    assert set(both.schema.features) == {LABEL, TEXT, "image/caption"}
+    assert refusal(images, b"path,caption\na.jpg,caf\xe9\n", text_columns=["caption"]) == (
+        "2, column 'caption': got 'caf\\udce9', which is not UTF-8; "
+        "give encoding='latin-1', or what else the file is in"
+    )
+
+
+def test_several_texts_of_an_image_are_a_list(images: Path) -> None:
+    said = refusal(images, "path,caption\na.jpg,one\na.jpg,two\n", text_columns=["caption"])
+    assert said.endswith("leave one of the two rows out; several texts of an image are a list in one row (JSON Lines)")
+
+
+def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:
+    plant(tmp_path, *(f"{i}.jpg" for i in range(1001)))
+    rows = "path,label\n" + "".join(f"{i}.jpg,picture {i}\n" for i in range(1001))
+    assert refusal(tmp_path, rows) == (
+        "2, column 'label': got 1001 classes in 1001 rows, the first 'picture 0'; "
+        "give text_columns for texts, number_columns for numbers, or class_names where these are classes"
+    )
+    assert len(LabelFile(write(tmp_path, rows), class_names=[f"picture {i}" for i in range(1001)])) == 1001
+
+
+def test_numbers_stay_numbers(images: Path) -> None:
+    rows = "path,age,score\na.jpg,31,1\nb.jpg,0,0.5\nsub/c d.jpg,2,7\n"
+    source = LabelFile(write(images, rows), number_columns=["age", "score"])
+    assert source.schema.features == {
+        "image/age": Feature("int64", (), "number"),
+        "image/score": Feature("float32", (), "number"),
+    }
+    assert [s.features["image/age"] for s in source] == [31, 0, 2]
+    as_float = LabelFile(write(images, rows), number_columns={"age": Feature("float32")})
+    assert as_float.schema.features == {"image/age": Feature("float32", (), "number")}
+    said = refusal(images, rows, label_columns=["age"])
+    assert said.endswith("the 3 integers as names renumber; for numbers that are no classes give number_columns")
+    assert refusal(images, rows.replace("31", "old"), number_columns=["age"]) == (
+        "2, column 'age': got 'old', expected a number; correct it"
+    )
+    with pytest.raises(UsageError, match="number_columns: got Feature"):
+        LabelFile(write(images, rows), number_columns={"age": Feature("bytes")})
+
+
+def test_missing_numbers_and_labels(images: Path) -> None:
+    rows = "path,label,age\na.jpg,cat,31\nb.jpg,,\nsub/c d.jpg,cat,NA\n"
+    options: dict[str, Any] = {"number_columns": ["age"], "missing": {"age": "nan", "label": "unknown"}}
+    source = LabelFile(write(images, rows), **options)
+    ages = [s.features["image/age"] for s in source]
+    assert ages[0] == 31.0
+    assert np.isnan(ages[1:]).all()
+    assert source.schema.features["image/age"] == Feature("float32", (), "number")
+    assert source.schema.class_names[LABEL] == ("cat", "unknown")
+    assert "column age: 2 cells without a number are nan" in source.findings.notes
+    whole = LabelFile(write(images, rows), number_columns={"age": Feature("int64")}, missing={"age": -1, "label": "x"})
+    assert [s.features["image/age"] for s in whole] == [31, -1, -1]
+    said = refusal(images, rows, number_columns=["age"], missing={"label": "x"})
+    assert said.startswith("3, column 'age': got an empty cell, expected a number; give missing={'age': 'nan'}, or")
+    said = refusal(images, "path,age\na.jpg,1\nb.jpg,nan\n", number_columns=["age"])
+    assert said.startswith("3, column 'age': got 'nan', expected a number; give missing={'age': 'nan'}")
+    said = refusal(images, rows, number_columns={"age": Feature("int64")}, missing={"label": "x", "age": "nan"})
+    assert said.startswith("3, column 'age': got nan, expected a number that fits int64")
+    objects = jsonl({"path": "a.jpg", "age": 3}, {"path": "b.jpg"}, {"path": "sub/c d.jpg", "age": None})
+    found = LabelFile(write(images, objects, "l.jsonl"), number_columns=["age"], missing={"age": -1})
+    assert [s.features["image/age"] for s in found] == [3, -1, -1]
+
+
+def test_lists_of_one_length(images: Path) -> None:
+    colour = {"colour": Feature("float32", (3,))}
+    content = jsonl({"path": "a.jpg", "colour": [1, 0, 0.5]}, {"path": "b.jpg", "colour": [0, 0, 1]})
+    source = LabelFile(write(images, content, "l.jsonl"), number_columns=colour)
+    assert source.schema.features == {"image/colour": Feature("float32", (3,), "number")}
+    assert source[0].features == {"image/colour": [1.0, 0.0, 0.5]}
+    in_cells = write(images, 'path,colour\na.jpg,"[1, 0, 0.5]"\nb.jpg,0 0 1\n')
+    assert [s.features["image/colour"] for s in LabelFile(in_cells, number_columns=colour)] == [[1, 0, 0.5], [0, 0, 1]]
+    bad = content.replace("[0, 0, 1]", "[0, 1]")
+    assert refusal(images, bad, "l.jsonl", number_columns=colour) == (
+        "2, column 'colour': got 2 numbers, expected 3; correct the row"
+    )
+
+
+# --- objects -------------------------------------------------------------------------------------------------------
+
+
+def objects(*names: str) -> str:
+    return jsonl(*({"path": path} | {name: [1, 0] for name in names} for path in ("a.jpg", "b.jpg")))
+
+
+def test_columns_of_objects_have_no_class_of_the_image(images: Path) -> None:
+    names = ["object/bbox/xmin", "image/object/area", "object/class/text"]
+    content = objects("object/bbox/xmin", "image/object/area").replace("}", ', "object/class/text": ["cup"]}')
+    source = LabelFile(
+        write(images, content, "l.jsonl"),
+        label_columns=[names[0], names[2]],
+        number_columns={names[1]: Feature("float32")},
+    )
+    assert source.schema.features == {
+        "image/object/bbox/xmin": Feature("int64", (None,), "place"),
+        "image/object/class/label": Feature("int64", (None,), "label"),
+        "image/object/class/text": Feature("bytes", (None,), "text"),
+        "image/object/area": Feature("float32", (None,), "number"),
+    }
+    plain = LabelFile(write(images, objects("xmin", "names"), "l.jsonl"), label_columns=["xmin", "names"])
+    assert set(plain.schema.features) == {"image/xmin", "image/names"}
+    turned = LabelFile(write(images, objects("names", "xmin"), "l.jsonl"), label_columns=["names", "xmin"])
+    assert set(turned.schema.features) == {"image/xmin", "image/names"}
+    tags = LabelFile(write(images, objects("labels", "tags"), "l.jsonl"), label_columns=["labels", "tags"])
+    assert LABEL in tags.schema.features  # no place among them: the labels of the image
+
+
+@pytest.mark.parametrize("cells", [("worn", "none"), ("0", "1")])
+def test_a_class_may_be_called_like_a_place(images: Path, cells: tuple[str, str]) -> None:
+    source = LabelFile(write(images, f"path,mask\na.jpg,{cells[0]}\nb.jpg,{cells[1]}\n"))
+    assert set(source.schema.features) == {LABEL, TEXT}
+    places = LabelFile(write(images, "path,xmin\na.jpg,60\nb.jpg,0.5\n"))
+    assert places.schema.features == {"image/xmin": Feature("float32", (), "place")}
+
+
+@pytest.mark.parametrize("used", [[], ["label", "x_min"]])
+def test_one_row_for_each_box_is_an_error(images: Path, used: list[str]) -> None:
+    rows = "path,label,x_min\na.jpg,cat,1\nb.jpg,dog,3\na.jpg,cat,5\n"
+    said = refusal(images, rows, label_columns=used or ["label"])
+    assert said.startswith(
+        "4: rows that name a file again (1, the first here) differ in x_min: a row a box; write one row for each image"
+    )
+    same = LabelFile(write(images, rows.replace("5", "1")), label_columns=["label"])
+    assert "rows that say again what an earlier row says: 1 (line 4)" in same.findings.notes
+
+
+# --- splits, encodings, no labels ----------------------------------------------------------------------------------
+
+
+def test_folds(images: Path) -> None:
+    rows = "path,label,fold\na.jpg,cat,0\nb.jpg,dog,4\nsub/c d.jpg,cat,4.0\n"
+    source = LabelFile(write(images, rows), split_column="fold", label_columns=["label"])
+    assert [s.split for s in source] == ["fold_0", "fold_4", "fold_4"]
+
+
+def test_an_encoding(images: Path) -> None:
+    rows = "path,label\na.jpg,Café\nb.jpg,thé\n".encode("latin-1")
+    assert refusal(images, rows).endswith("give encoding='latin-1', or what else it is")
+    source = LabelFile(write(images, rows), encoding="latin-1")
+    assert source.schema.class_names == {LABEL: ("Café", "thé")}
+    unmarked = "path,label\na.jpg,cat\nb.jpg,dog\n".encode("utf-16-le")
+    assert "give encoding='latin-1'" in refusal(images, unmarked)
+    assert len(LabelFile(write(images, unmarked), encoding="utf-16-le")) == 2
+    with pytest.raises(UsageError, match="encoding: got 'latin-7000', expected a text encoding"):
+        LabelFile(write(images, rows), encoding="latin-7000")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("test.txt", "a.jpg\nsub/c d.jpg\n"),
+        ("test.csv", "path,width\na.jpg,3\nsub/c d.jpg,4\n"),
+        ("test.csv", "a.jpg\nsub/c d.jpg\n"),
+        ("test.jsonl", '{"path": "a.jpg"}\n{"path": "sub/c d.jpg"}\n'),
+    ],
+)
+def test_a_list_of_images_without_labels(images: Path, name: str, content: str) -> None:
+    source = LabelFile(write(images, content, name), label_columns=[])
+    assert [(s.key, s.features) for s in source] == [(b"a.jpg", {}), (b"sub/c d.jpg", {})]
+    assert source.schema.features == {}
+
+
+def test_messages_count_columns_as_their_reader_does(images: Path) -> None:
+    """Numbers are from 0 in Python, and from 1 where a command was typed."""
+    flags = {"column": "column", "label_columns": "--label-column", "label_separator": "--label-separator"}
+    for content, options, python, typed in [
+        ("path,label\na.jpg,1\n", {"label_columns": [2]}, "there is no column 2", "there is no column 3"),
+        ("a.jpg,cat\nb.jpg,\n", {}, "l.csv:2, column 1: got an empty cell", "l.csv:2, column 2: got an empty cell"),
+        ("path,x,y\na.jpg,1,2\n", {}, "give label_columns", "give --label-column"),
+    ]:
+        with pytest.raises(LabelFileError) as caught:
+            LabelFile(write(images, content), **options)
+        assert python in str(caught.value)
+        assert typed in caught.value.said(flags)
 
 
 # --- all of it -----------------------------------------------------------------------------------------------------

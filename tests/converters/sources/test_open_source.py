@@ -1,12 +1,13 @@
 """Which source a path means, from Python and from the command alike."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import shardfeed
-from shardfeed.converters import FileNames, ImageFolder, LabelFile, convert, open_source
+from shardfeed.converters import FileNames, ImageFolder, LabelFile, Unlabelled, convert, open_source
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools import cli
@@ -59,6 +60,11 @@ def test_what_a_path_means(
         ("classes", {"header": True}, "is a folder, and header is about a label file"),
         ("flat", {"path_column": 0}, "is a folder, and path_column is about a label file"),
         ("classes", {"class_names": {"kind": ["a"]}}, "about the columns of a label file"),
+        ("classes", {"text_columns": ["kind"]}, "is a folder, and text_columns is about a label file"),
+        ("classes", {"encoding": "latin-1"}, "is a folder, and encoding is about a label file"),
+        ("classes", {"unlabelled": True, "pattern": "(?P<label>x)"}, "unlabelled: pattern is about labels"),
+        ("classes", {"unlabelled": True, "class_names": ["a"]}, "unlabelled: class_names is about labels"),
+        ("classes", {"unlabelled": True, "labels": "labels.csv", "one_hot": ["kind"]}, "one_hot is about labels"),
     ],
 )
 def test_what_cannot_be_meant(
@@ -67,6 +73,107 @@ def test_what_cannot_be_meant(
     monkeypatch.chdir(place)
     with pytest.raises(UsageError, match=said):
         open_source(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind", "keys"),
+    [
+        ("flat", {}, Unlabelled, [b"cat_1.jpg", b"dog_2.jpg"]),
+        ("classes", {}, Unlabelled, [b"cat/1.jpg", b"dog/2.jpg", b"labels.csv"]),
+        ("classes", {"labels": "labels.csv"}, LabelFile, [b"cat/1.jpg", b"dog/2.jpg"]),
+        ("classes", {"labels": "labels.csv", "text_columns": ["kind"]}, LabelFile, [b"cat/1.jpg", b"dog/2.jpg"]),
+    ],
+)
+def test_images_without_labels(
+    name: str,
+    options: dict[str, Any],
+    kind: type,
+    keys: list[bytes],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(place)
+    source = open_source(name, unlabelled=True, **options)
+    assert type(source) is kind
+    assert [sample.key for sample in source] == keys
+    assert not source.schema.class_names
+
+
+def test_unlabelled_folders_may_be_splits(tmp_path: Path) -> None:
+    for name in ("val/a/1.jpg", "test/2.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(name)
+    assert [(sample.key, sample.split) for sample in Unlabelled(tmp_path)] == [
+        (b"test/2.jpg", "test"),
+        (b"val/a/1.jpg", "validation"),
+    ]
+    (tmp_path / "3.jpg").write_text("x")
+    assert {sample.split for sample in Unlabelled(tmp_path)} == {None}
+    with pytest.raises(UsageError, match="no file in it"):
+        (tmp_path / "none").mkdir()
+        Unlabelled(tmp_path / "none")
+
+
+TABLE = """id;tags;age;caption;fold;area
+cat/1;big|red;31;"two; cats";0;[1, 2]
+dog/2;red;;a dog;1;[3, 4]
+"""
+
+
+def test_the_command_takes_what_python_takes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "kaggle.csv").write_bytes((TABLE + "cat/3;Café;1;x;1;[0, 0]\n").encode("latin-1"))
+    arguments = ["convert", str(place / "classes"), str(place / "out"), "--labels", str(place / "kaggle.csv")]
+    arguments += ["--label-column", "tags", "--label-separator", "|", "--text-column", "4", "--split-column", "fold"]
+    arguments += ["--number-column", "age", "--missing", "age=nan", "--number-column", "area:float:2"]
+    assert cli.main([*arguments, "--encoding", "latin-1", "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["splits"] == {"fold_0": 1, "fold_1": 1}
+    assert plan["class_names"] == {LABEL: ["Café", "big", "red"]}
+    kinds = {key: (kept["dtype"], kept["shape"], kept["kind"]) for key, kept in plan["features"].items()}
+    assert kinds["image/age"] == ("float32", [], "number")
+    assert kinds["image/caption"] == ("bytes", [], "text")
+    assert kinds["image/area"] == ("float32", [2], "number")
+    assert kinds[LABEL] == ("int64", [None], "label")
+    assert cli.main([*arguments, "--encoding", "latin-1", "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "  image/caption      bytes    text    one\n" in printed
+    assert "  image/area         float32  number  2\n" in printed
+    assert cli.main([*arguments, "--dry-run"]) == 2
+    assert "kaggle.csv:4, column 'tags': got the class name 'Caf\\udce9'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--missing", "age"], "got 'age', expected COLUMN=VALUE"),
+        (["--label-separator", "|", "--label-separator", "x=;"], "got '|' and others"),
+        (["--label-separator", "kind=|", "--label-separator", "x=;"], "got the column 'x', expected one of kind"),
+        (["--number-column", "kind:float"], "column 'kind': got 'a', expected a number"),
+    ],
+)
+def test_what_the_command_cannot_mean(
+    options: list[str], said: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ["--labels", str(place / "labels.csv")]
+    assert cli.main(["convert", str(place / "classes"), str(place / "out"), *labels, "--dry-run", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_dataset_without_labels(flowers_folder: Path, tmp_path: Path) -> None:
+    """It converts, verifies and makes batches; what wants a label says that there is none."""
+    from shardfeed.pipelines import make_batches, train_batches
+
+    convert(Unlabelled(flowers_folder), tmp_path / "out", workers=1, split={"train": 0.5, "validation": 0.5})
+    split = shardfeed.open(tmp_path / "out")["train"]
+    assert not split.schema.class_names
+    assert cli.main(["verify", str(tmp_path / "out"), "--quiet"]) == 0
+    assert cli.main(["inspect", str(tmp_path / "out")]) == 0
+    batches = make_batches(
+        split, lambda features, seed: features["image/filename"], batch_size=4, keys=["image/filename"]
+    )
+    assert len(next(iter(batches.as_numpy_iterator()))) == 4
+    with pytest.raises(UsageError, match="label: this dataset has no label; make_batches"):
+        train_batches(split, batch_size=4, image_size=32)
 
 
 def test_a_path_converts_as_the_command_does(flowers_folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
+from shardfeed.converters.sources.unlabelled import Unlabelled
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT, Feature, Schema
 from shardfeed.testing.source import SourceContract
@@ -33,6 +34,12 @@ BUILDERS: dict[str, Callable[[], ListedSource]] = {
     "csv": lambda: LabelFile("l.csv", "classes", label_columns=["label", "n"]),
     "text": lambda: LabelFile("l.txt", "classes"),
     "jsonl": lambda: LabelFile("l.jsonl", "classes", label_columns=["label", "n", "tags"]),
+    "kinds": lambda: LabelFile(
+        "l.jsonl", "classes", label_columns=["tags"], text_columns=["label"], number_columns=["n"]
+    ),
+    "ids": lambda: LabelFile("ids.csv", "classes", one_hot=["cat", "dog"], missing={"dog": 0}),
+    "list": lambda: LabelFile("list.txt", "classes", label_columns=[]),
+    "unlabelled": lambda: Unlabelled("splits"),
     "names": lambda: FileNames("names"),
     "pattern": lambda: FileNames("names", pattern=r"(?P<split>[a-z])(?P<label>.*)_\d+\.jpg"),
 }
@@ -47,6 +54,8 @@ def plant(root: Path) -> None:
         path.write_text(key)
     os.mkfifo(root / "classes" / "cats" / "fifo.jpg")
     (root / "l.csv").write_text("path,label,n,split\n" + "".join(f"{p},{c},{n},train\n" for p, c, n in ROWS))
+    (root / "ids.csv").write_text("id,cat,dog\ncats/2,1,1\ncats/1,1,0\ndogs/é 1,0,\n")
+    (root / "list.txt").write_text("".join(f"{p}\n" for p, *_ in ROWS))
     (root / "l.txt").write_text("".join(f"{p} {int(c == 'dog')}\n" for p, c, _ in ROWS))
     lines = [json.dumps({"path": p, "label": c, "n": [n] * n, "tags": [c, "x"]}) for p, c, n in ROWS]
     (root / "l.jsonl").write_text("\n".join(lines))
@@ -97,7 +106,7 @@ def test_keys_are_unique_sorted_and_lead_to_the_file(build: Build) -> None:
 def test_labels_have_their_text_and_every_feature_a_kind(build: Build) -> None:
     source = build()
     schema = source.schema
-    assert {LABEL, TEXT} <= schema.features.keys()
+    assert not schema.features or {LABEL, TEXT} <= schema.features.keys()
     assert schema.of_kind("label") == sorted(schema.class_names)
     assert schema == schema.stated()
     for key, names in schema.class_names.items():

@@ -1,0 +1,35 @@
+"""Images of which nothing is known but where they lie: every test set."""
+
+import os
+
+import numpy as np
+
+from shardfeed.converters.sources.files.listed_source import ListedSource, Splits
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.source import Findings
+from shardfeed.converters.sources.split_names import folder_splits
+
+
+class Unlabelled(ListedSource):
+    """Every file under `root`, in whatever folders, without labels.
+
+    Where every folder in the root is called like a split (`train`, `val`, `test` ...) and no file lies beside them,
+    those are splits. No features; the path relative to `root` is in `image/filename`, as of every image.
+    Raises UsageError where there is no file.
+    """
+
+    def __init__(self, root: str | bytes | os.PathLike[str]) -> None:
+        listing = list_files(root)
+        if not len(listing):
+            raise nothing_listed(listing)
+        findings = Findings(listing.skipped, listing.notes, listing.root)
+        super().__init__(listing, (), _splits(listing), findings)
+
+
+def _splits(listing: Listing) -> Splits | None:
+    folders = folder_splits(listing)
+    if not folders or not all(b"/" in key for key in listing):
+        return None
+    names = tuple(sorted(set(folders.values())))
+    return Splits(names, np.array([names.index(folders[key.partition(b"/")[0]]) for key in listing], np.int64))
