@@ -49,7 +49,13 @@ class Report:
             rejected=all_rejected(plan, receipts),
             normalised=all_normalised(receipts),
             warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
-            notes=[*plan.findings.notes, *_absent_classes(plan, manifest), *progressive, *engine.warnings],
+            notes=[
+                *plan.findings.notes,
+                *_absent_classes(plan, manifest),
+                *progressive,
+                *_kept_pngs(manifest),
+                *engine.warnings,
+            ],
             images=images,
             source_bytes=size,
             seconds=seconds,
@@ -110,6 +116,14 @@ def _kept_progressive(count: int) -> Iterator[str]:
     if count:
         images = "1 progressive JPEG was" if count == 1 else f"{count:,} progressive JPEGs were"
         yield f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss"
+
+
+def _kept_pngs(manifest: Manifest) -> Iterator[str]:
+    """A sentence about PNGs among JPEGs, which decoders that take JPEG alone stop at."""
+    pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
+    if pngs and jpegs:
+        images = "1 PNG is" if pngs == 1 else f"{pngs:,} PNGs are"
+        yield f"{images} among {jpegs:,} JPEGs, where some readers take JPEG alone: --png-to-jpeg makes all the same"
 
 
 def all_rejected(plan: Plan, receipts: Sequence[Receipt]) -> list[Noted]:
