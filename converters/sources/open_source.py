@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
@@ -24,6 +25,9 @@ def open_source(
     split_column: Column | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
+    include: Globs = (),
+    exclude: Globs = (),
+    follow_links: bool = False,
 ) -> ListedSource:
     """The source that a path means.
 
@@ -44,6 +48,11 @@ def open_source(
         split_column: of the label file, likewise.
         header: whether the first row of the label file names the columns; default by what is in it.
         delimiter: between the cells of a CSV file; default by its first row.
+        include: a pattern, or some, of the files that are wanted, relative to the folder; default all. `*` stands for
+            any part of a name, `**` for any folders. Without a "/" a pattern fits names in every folder ("*.png"), with
+            one it begins at the folder ("train/**/*.png"); one that fits a folder fits all that is in it.
+        exclude: likewise, of files that are not wanted.
+        follow_links: take what links outside the folder lead to.
 
     Raises:
         UsageError: arguments that do not go together, a path that is not there, or files that tell no classes.
@@ -74,6 +83,9 @@ def open_source(
             header=header,
             delimiter=delimiter,
             class_names=class_names,
+            include=include,
+            exclude=exclude,
+            follow_links=follow_links,
         )
     named = [name for name, value in of_table.items() if value is not None]
     if named:
@@ -81,8 +93,15 @@ def open_source(
     if isinstance(class_names, Mapping):
         raise UsageError("class_names", "got a mapping, which is about the columns of a label file", "give the names")
     if pattern is not None or _is_flat(path):
-        return FileNames(path, pattern=pattern, class_names=class_names)
-    return ImageFolder(path, class_names=class_names)
+        return FileNames(
+            path,
+            pattern=pattern,
+            class_names=class_names,
+            include=include,
+            exclude=exclude,
+            follow_links=follow_links,
+        )
+    return ImageFolder(path, class_names=class_names, include=include, exclude=exclude, follow_links=follow_links)
 
 
 def _is_flat(root: str | os.PathLike[str]) -> bool:

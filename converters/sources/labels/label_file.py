@@ -8,6 +8,7 @@ import numpy as np
 from shardfeed.converters.sources.classes import ClassList, class_list
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, NumberColumn, Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.columns import Columns, choose_columns
 from shardfeed.converters.sources.labels.paths import PathLookup
@@ -38,6 +39,7 @@ class LabelFile(ListedSource):
     is called like a box, a mask or their like (`xmin`, `face_box`) are of the kind "place".
     Paths are relative to `root`, or absolute and inside it; they match exactly, or the only file that differs in
     Unicode form. Rows without a file are in `findings.rejected`, files without a row are counted in its notes.
+    `include`, `exclude`, `follow_links`: see `list_files`. Rows whose files are left out are counted, too.
     Raises LabelFileError where a row is not clear or contradicts another, with its line and, of a cell, the column.
     """
 
@@ -53,11 +55,15 @@ class LabelFile(ListedSource):
         header: bool | None = None,
         delimiter: str | None = None,
         class_names: ClassList | Mapping[str, ClassList] | None = None,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
     ) -> None:
         if isinstance(label_columns, str):
             raise UsageError("label_columns", f"got the text {label_columns!r}, expected a list", "put it in brackets")
         table = LabelTable(path, format, delimiter)
-        listing = list_files(os.path.dirname(table.path) or "." if root is None else root)
+        folder = os.path.dirname(table.path) or "." if root is None else root
+        listing = list_files(folder, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
             raise nothing_listed(listing)
         lookup = PathLookup(listing)
@@ -82,11 +88,15 @@ class LabelFile(ListedSource):
         files = rows.files[chosen]
         labels, notes = _label_columns(rows, chosen, given)
         splits = _splits(rows, chosen)
+        rejected = rows.rejected()
+        wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
+        if len(wanted) < len(rejected):
+            notes.append(f"rows whose files include and exclude leave out: {len(rejected) - len(wanted)}")
         super().__init__(
             listing.take(files),
             labels,
             splits,
-            Findings(rows.rejected(), [*listing.notes, *notes, *rows.notes(doubled), *_unnamed(rows, listing, files)]),
+            Findings(wanted, [*listing.notes, *notes, *rows.notes(doubled), *_unnamed(rows, listing, files)]),
         )
 
 
