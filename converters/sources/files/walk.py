@@ -81,6 +81,7 @@ class _Walk:
         self.bare: list[bytes] = []
         self.hidden, self.unwanted = _Names(), _Names()
         self.aliases: list[tuple[bytes, bytes]] = []
+        self.again: set[bytes] = set()  # folders with "/" that were visited under another key before
         self.visited: dict[tuple[int, int], bytes] = {}  # (device, inode) of a folder -> its key with "/"
 
     def listing(self) -> Listing:
@@ -121,7 +122,7 @@ class _Walk:
                 self._list(prefix + name)
             else:
                 stack.pop()
-                if prefix and self._met() == met_before:
+                if prefix and self._met() == met_before and prefix not in self.again:
                     self.bare.append(prefix[:-1])
 
     def _met(self) -> int:
@@ -157,6 +158,7 @@ class _Walk:
         first = self.visited.setdefault((status.st_dev, status.st_ino), prefix)
         if first != prefix:
             self.aliases.append((prefix[:-1], first[:-1]))
+            self.again.add(prefix)
         return first == prefix
 
     def _wants(self, key: bytes) -> bool:

@@ -345,6 +345,7 @@ def test_followed_links_never_go_round_in_circles_and_list_a_folder_once(tmp_pat
         b"up/outside": b"b",
         b"up/root": b"",
     }
+    assert b"d" not in listing.bare, "a folder that is listed elsewhere is no empty one"
 
 
 KEYS = (
