@@ -8,8 +8,8 @@ _COD, _SOT, _EOC = b"\xff\x52", b"\xff\x90", b"\xff\xd9"
 _MOST_COMPONENTS = 4  # more are no picture, and each takes the memory of one
 
 
-def read_jpeg2000_header(data: bytes, max_pixels: int) -> tuple[tuple[int, int], bool]:
-    """(height, width) of the codestream in pixels, and whether it is lossy. Raises RejectedError: too large, cut.
+def check_jpeg2000(data: bytes, max_pixels: int) -> bool:
+    """Whether a JPEG 2000 is lossy. Raises RejectedError when its codestream is too large or cut.
 
     `data`: a JP2 file or a bare codestream. The decoder fills in what a cut file lacks: the end marker must be there.
     """
@@ -29,7 +29,7 @@ def read_jpeg2000_header(data: bytes, max_pixels: int) -> tuple[tuple[int, int],
         raise RejectedError(RejectCode.UNSUPPORTED, f"JPEG 2000 of {components} components")
     if stop > len(data) or data[start:stop].rstrip(b"\0")[-2:] != _EOC:
         raise RejectedError(RejectCode.TRUNCATED, f"JPEG 2000 ends before its end marker, at byte {len(data)}")
-    return (height, width), _is_lossy(data, start + 2)
+    return _is_lossy(data, start + 2)
 
 
 def _codestream(data: bytes) -> tuple[int, int]:

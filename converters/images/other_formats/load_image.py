@@ -15,7 +15,7 @@ from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
 from shardfeed.converters.images.options import WHITE, Rgb
 from shardfeed.converters.images.other_formats.headers import check_avif, check_gif, check_webp
-from shardfeed.converters.images.other_formats.jpeg2000 import read_jpeg2000_header
+from shardfeed.converters.images.other_formats.jpeg2000 import check_jpeg2000
 from shardfeed.converters.images.other_formats.pnm import load_pnm
 from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.images.sniff import Kind
@@ -56,7 +56,6 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
         image, bits = load_pnm(data, max_pixels)
         return LoadedImage(image, (Change.PNM, *_BITS.get(bits, ())), 1, None, lossy=False)
     lossy = kind == "avif"
-    size = None
     if kind == "gif":
         check_gif(data, max_pixels)
     elif kind == "webp":
@@ -64,12 +63,10 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
     elif kind == "avif":
         check_avif(data, max_pixels)
     elif kind == "jpeg2000":
-        size, lossy = read_jpeg2000_header(data, max_pixels)
+        lossy = check_jpeg2000(data, max_pixels)
     with strict_decoding(kind):
         image = _FILES[kind](io.BytesIO(data))
         check_size(image.height, image.width, max_pixels)
-        if size not in (None, (image.height, image.width)):
-            raise RejectedError(RejectCode.CORRUPT, f"{kind} says two sizes: {size} and {image.height, image.width}")
         # GIF answers by reading on to its second frame, and our own walk has done that.
         if kind != "gif" and getattr(image, "is_animated", False):
             raise RejectedError(RejectCode.ANIMATED, f"{kind} with more than one image")
