@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from shardfeed.converters import FileNames, ImageFolder, convert
-from shardfeed.converters.sources.files import passed_over
 from shardfeed.converters.sources.files.passed_over import only_images
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
@@ -148,7 +147,13 @@ def test_names_of_files_that_are_opened_and_of_those_that_are_not(
         (tmp_path / name).write_bytes(b"text")
     opened = []
     real = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest: opened.append(os.path.basename(path)) or real(path, *rest))
+
+    def opens(path: bytes, *rest: int, **more: int) -> int:
+        if os.fsencode(path).startswith(os.fsencode(tmp_path)):  # other threads have files of their own
+            opened.append(os.path.basename(path))
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", opens)
     kept, others = only_images(list_files(tmp_path))
     assert [name.encode() for name in sorted(names)] == sorted([*kept, *others.files])
     assert opened == list(others.files) == [b"f.txt", b"g.jpg.txt", b"h.jpg~", b"i.gpj", b"jpg"]
@@ -158,16 +163,20 @@ def test_a_file_that_cannot_be_read_is_no_text_for_all_we_know(tmp_path: Path, m
     for name in ("a.jpg", "b.bin", "c.txt"):
         (tmp_path / name).write_bytes(b"text")
 
+    real = os.open
+
     def failing(code: int) -> Callable[..., int]:
-        def opens(path: bytes, flags: int) -> int:
+        def opens(path: bytes, *rest: int, **more: int) -> int:
+            if not os.fsencode(path).startswith(os.fsencode(tmp_path)):  # other threads have files of their own
+                return real(path, *rest, **more)
             raise OSError(code, os.strerror(code), path)
 
         return opens
 
-    monkeypatch.setattr(passed_over.os, "open", failing(errno.EACCES))  # root may read everything
+    monkeypatch.setattr(os, "open", failing(errno.EACCES))  # root may read everything
     kept, others = only_images(list_files(tmp_path))
     assert (list(kept), list(others.files)) == ([b"a.jpg", b"b.bin", b"c.txt"], [])
-    monkeypatch.setattr(passed_over.os, "open", failing(errno.EMFILE))
+    monkeypatch.setattr(os, "open", failing(errno.EMFILE))
     with pytest.raises(StorageError, match="Too many open files"):
         only_images(list_files(tmp_path))
 
