@@ -157,8 +157,20 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
     if len(found.folders) == 1 and not found.direct and found.inner and given is None:
         only = escape(found.folders[0])
         problem = f"got one class folder, '{only}', that holds only folders ({some(sorted(found.inner))})"
-        remedy = f"give that folder as the root, or class_names=['{only}'] for one class"
+        inner = b"" if splits else _innermost(listing, found.folders[0])
+        root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
+        remedy = f"give {root_} as the root, or class_names=['{only}'] for one class"
         raise UsageError(root, problem, remedy)
+
+
+def _innermost(listing: Listing, folder: bytes) -> bytes:
+    """The last of the folders that hold one folder each and nothing else, from `folder` on, that has folders in it."""
+    while True:
+        names, files = listing.children(folder + b"/")
+        inner = folder + b"/" + names[0]
+        if len(names) > 1 or files or not listing.children(inner + b"/")[0]:
+            return folder
+        folder = inner
 
 
 def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> Numbering:

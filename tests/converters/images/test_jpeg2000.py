@@ -98,7 +98,7 @@ def test_too_many_pixels_in_the_codestream(bare: bool) -> None:
 
 @pytest.mark.promise(34)
 def test_two_sizes_are_a_lie() -> None:
-    """Pillow believes the box before the codestream, its decoder allocates what the codestream says: it compares them."""
+    """Pillow believes the box before the codestream, its decoder what the codestream says, and both are compared."""
     data = bytearray(file())
     at = data.index(b"ihdr") + 4
     data[at : at + 8] = struct.pack(">II", 4, 4)

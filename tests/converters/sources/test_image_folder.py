@@ -194,6 +194,16 @@ def test_a_folder_too_high_is_refused(tmp_path: Path) -> None:
     assert len(ImageFolder(tmp_path, class_names=["flower_photos"])) == 2
 
 
+def test_a_folder_many_levels_too_high_is_told_once(tmp_path: Path) -> None:
+    plant(tmp_path, "usr/share/icons/rose/x.jpg", "usr/share/icons/tulip/deep/x.jpg")
+    with pytest.raises(UsageError, match=r"give 'usr/share/icons' in it as the root, or class_names=\['usr'\]"):
+        ImageFolder(tmp_path)
+    assert ImageFolder(tmp_path / "usr" / "share" / "icons").schema.class_names == {LABEL: ("rose", "tulip")}
+    plant(tmp_path / "one", "a/b/c/x.jpg")
+    with pytest.raises(UsageError, match="give 'a/b' in it as the root"):
+        ImageFolder(tmp_path / "one")
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_nothing_in_it(tmp_path: Path, hidden: bool) -> None:
     plant(tmp_path, *([".x.jpg"] if hidden else []))
