@@ -5,6 +5,8 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from shardfeed.converters.images.options import ImageOptions
@@ -122,3 +124,16 @@ def test_boxes_of_every_way_to_say_their_length() -> None:
         assert check_jpeg2000(changed, MAX_PIXELS) is False
     with pytest.raises(RejectedError, match="box of 2 bytes"):
         check_jpeg2000(data[:12] + struct.pack(">I", 2) + data[16:], MAX_PIXELS)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.booleans(), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=4), st.integers(0, 40))
+def test_changed_headers_are_an_image_or_rejected(bare: bool, changes: list[tuple[int, int]], cut: int) -> None:
+    data = bytearray(file("L", no_jp2=bare))
+    for at, value in changes:
+        data[at % len(data)] = value
+    try:
+        stored = store_image(bytes(data[: len(data) - cut]), ImageOptions(max_pixels=100_000))
+    except RejectedError:
+        return
+    assert stored.height * stored.width <= 100_000
