@@ -93,7 +93,7 @@ class Report:
         images, size = engine.done()
         notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
-        notes += [*_kept_progressive(noticed.progressive), *engine.warnings]
+        notes += [*_kept_progressive(noticed.progressive), *_kept_pngs(manifest), *engine.warnings]
         return cls(
             out=out,
             committed=False,
@@ -173,6 +173,14 @@ def _kept_progressive(count: int) -> Iterator[str]:
     if count:
         images = "1 progressive JPEG was" if count == 1 else f"{count:,} progressive JPEGs were"
         yield f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss"
+
+
+def _kept_pngs(manifest: Manifest) -> Iterator[str]:
+    """A sentence about PNGs among JPEGs, which decoders that take JPEG alone stop at."""
+    pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
+    if pngs and jpegs:
+        images = "1 PNG is" if pngs == 1 else f"{pngs:,} PNGs are"
+        yield f"{images} among {jpegs:,} JPEGs, where some readers take JPEG alone: --png-to-jpeg makes all the same"
 
 
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:

@@ -11,6 +11,8 @@ class Change(StrEnum):
     TIFF = "tiff"
     WEBP = "webp"
     AVIF = "avif"
+    JPEG2000 = "jpeg2000"
+    PNM = "pnm"
     CMYK = "cmyk"
     RGB_JPEG = "rgb-jpeg"
     PALETTE = "palette"
@@ -23,8 +25,9 @@ class Change(StrEnum):
     RESIZED = "resized"
     REENCODED = "re-encoded"
     RAW = "raw"
+    JPEG = "png-to-jpeg"
     BASELINE = "baseline"
 
 
 # What only the options ask for; the others are about the source.
-ASKED = frozenset({Change.RESIZED, Change.REENCODED, Change.RAW, Change.BASELINE})
+ASKED = frozenset({Change.RESIZED, Change.REENCODED, Change.RAW, Change.JPEG, Change.BASELINE})

@@ -23,7 +23,8 @@ def read_orientation(exif: bytes) -> tuple[int, str | None]:
     else:
         return 1, "EXIF does not begin as TIFF, orientation read as 1"
     at = int.from_bytes(exif[4:8], order)
-    count = int.from_bytes(exif[at : at + 2], order)
+    count_bytes = exif[at : at + 2]
+    count = int.from_bytes(count_bytes, order)
     directory = exif[at + 2 : at + 2 + count * _ENTRY_BYTES]
     for entry in range(0, len(directory) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
         if int.from_bytes(directory[entry : entry + 2], order) == ORIENTATION_TAG:
@@ -34,6 +35,7 @@ def read_orientation(exif: bytes) -> tuple[int, str | None]:
             if values == 1 and 1 <= value <= 8:
                 return value, None
             return 1, f"EXIF orientation is {value} (type {kind}, {values} values), read as 1"
-    if at < 8 or not count or len(directory) < count * _ENTRY_BYTES:
+    # A directory without an entry says nothing, and is whole: programs that take every tag out leave it behind.
+    if at < 8 or len(count_bytes) < 2 or len(directory) < count * _ENTRY_BYTES:
         return 1, "EXIF is cut or points outside itself, orientation read as 1"
     return 1, None

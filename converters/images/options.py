@@ -3,11 +3,16 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from PIL import ImageColor
+
 from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
 from shardfeed.errors import UsageError
 
 Check = Literal["decode", "header", "none"]
 Encode = Literal["keep", "raw"]
+Rgb = tuple[int, int, int]  # each 0 to 255
+
+WHITE: Rgb = (255, 255, 255)
 
 _LONGEST = 65_535  # pixels, of a side of a JPEG
 
@@ -27,6 +32,10 @@ class ImageOptions:
         quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
         baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the
             extra `baseline`, looked for when a conversion is planned; not for "raw".
+        png_to_jpeg: what would be stored as PNG is stored as JPEG, of `quality` or 92, for readers that take nothing
+            else; not for "raw".
+        background: what shows where an image is transparent: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of
+            three, each 0 to 255.
         max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
         max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
     """
@@ -37,6 +46,8 @@ class ImageOptions:
     size: int | tuple[int, int] | None = None
     quality: int | None = None
     baseline: bool = False
+    png_to_jpeg: bool = False
+    background: str | Rgb = "white"
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_FILE_BYTES
 
@@ -52,10 +63,13 @@ class ImageOptions:
         self._check_size()
         if self.encode == "raw" and self.quality is not None:
             raise UsageError("quality", "raw pixels are not encoded, so they have none", "leave it out")
-        if not isinstance(self.baseline, bool):
-            raise UsageError("baseline", f"got {self.baseline!r}, expected True or False")
-        if self.baseline and self.encode == "raw":
-            raise UsageError("baseline", "raw pixels are no JPEG", "leave it out")
+        for name in ("baseline", "png_to_jpeg"):
+            asked = getattr(self, name)
+            if not isinstance(asked, bool):
+                raise UsageError(name, f"got {asked!r}, expected True or False")
+            if asked and self.encode == "raw":
+                raise UsageError(name, "raw pixels are no JPEG", "leave it out")
+        _ = self.background_rgb
 
     def _check_size(self) -> None:
         if self.size is None:
@@ -75,6 +89,22 @@ class ImageOptions:
         """(height, width) of every record by `size`; None where images keep a size of their own."""
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
+    @property
+    def background_rgb(self) -> Rgb:
+        """`background` as red, green, blue, each 0 to 255. Raises UsageError for what is no color."""
+        found: object = self.background
+        if isinstance(found, str):
+            try:
+                numbers = [int(part) for part in found.split(",")] if "," in found else None
+                found = tuple(numbers) if numbers else ImageColor.getrgb(found.strip())
+            except ValueError:
+                found = None
+        whole = isinstance(found, tuple) and len(found) == 3 and all(type(part) is int for part in found)
+        if not whole or not all(0 <= part <= 255 for part in found):  # type: ignore[union-attr]  # three ints: see above
+            problem = f"got {self.background!r}, expected a color such as white, '#808080' or '128,128,128'"
+            raise UsageError("background", problem)
+        return found  # type: ignore[return-value]  # as above
+
     def to_json(self) -> dict[str, Any]:
         """A JSON value; two options that could give other bytes differ in it."""
         return {
@@ -84,6 +114,8 @@ class ImageOptions:
             "size": list(self.shape) if self.shape else None,
             "quality": self.quality,
             "baseline": self.baseline,
+            "png_to_jpeg": self.png_to_jpeg,
+            "background": list(self.background_rgb),
             "max_pixels": self.max_pixels,
             "max_bytes": self.max_bytes,
         }

@@ -6,7 +6,8 @@ The reference for colors, exact unless said otherwise:
 - CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
   TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
 - 16 bits: v / 257, rounded (gray); the high byte, which is at most one level off (color, as Pillow and libpng do).
-- Alpha: over white, as browsers show it. Loaders that drop alpha instead show what the author hid.
+- Alpha: over white, as browsers show it, unless another color is asked for. Loaders that drop alpha instead show what
+  the author hid.
 """
 
 import io
@@ -23,6 +24,7 @@ from PIL.PngImagePlugin import PngImageFile
 from shardfeed.converters.images.fit import Fit
 from shardfeed.converters.images.jpeg import JpegHeader, without_metadata
 from shardfeed.converters.images.jpeg_check import complaint
+from shardfeed.converters.images.options import WHITE, Rgb
 from shardfeed.converters.images.png import PngHeader, only_pixels
 from shardfeed.converters.images.png_check import check_rows
 from shardfeed.converters.images.sniff import Kind
@@ -113,18 +115,18 @@ def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.
     return fitted(pixels, fit, reduction) if fit else pixels
 
 
-def load_png(data: bytes, header: PngHeader) -> Image.Image:
-    """Gray or RGB pixels as stored, any alpha over white."""
+def load_png(data: bytes, header: PngHeader, background: Rgb = WHITE) -> Image.Image:
+    """Gray or RGB pixels as stored, any alpha over `background`."""
     if header.bits == 16 and header.transparency:
         raise RejectedError(RejectCode.UNSUPPORTED, "PNG of 16 bits with a transparent color")
     check_rows(data, header)  # Pillow leaves rows that are missing black
     image = PngImageFile(io.BytesIO(only_pixels(data, header)))
     image.load()
-    return gray_or_rgb(image)
+    return gray_or_rgb(image, background)
 
 
-def gray_or_rgb(image: Image.Image) -> Image.Image:
-    """Mode L or RGB, without metadata, which Pillow would write into the new file."""
+def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
+    """Mode L or RGB, any alpha over `background`, without metadata, which Pillow would write into the new file."""
     transparent = "transparency" in image.info
     mode = image.mode
     if mode in ("I", "F", "LAB"):
@@ -135,9 +137,9 @@ def gray_or_rgb(image: Image.Image) -> Image.Image:
         if mode in ("La", "PA"):
             image = image.convert("LA" if mode == "La" else "RGBA")
         image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        pixels = Image.alpha_composite(white, image).convert("RGB")
-        if mode in ("1", "L", "LA", "La"):
+        behind = Image.new("RGBA", image.size, background)
+        pixels = Image.alpha_composite(behind, image).convert("RGB")
+        if mode in ("1", "L", "LA", "La") and len(set(background)) == 1:  # over a color gray becomes one, too
             pixels = pixels.convert("L")
     elif mode in ("1", "L"):
         pixels = image.convert("L")

@@ -4,7 +4,7 @@ Kept byte for byte: JPEG, gray or YCbCr, 8 bits, sequential or progressive, upri
 transparency, upright. TensorFlow, DALI, Pillow and OpenCV agree on those. The rest is transcoded: to PNG, exactly,
 when the source is lossless or a JPEG of unusual colors (CMYK, YCCK, RGB: rare, and worth the bytes); to JPEG of
 quality 92 when it is a turned JPEG, a lossy WebP or an AVIF, which as PNG would be four to eight times their size.
-With `encode="raw"` nothing is kept and all of it becomes pixels.
+With `encode="raw"` nothing is kept and all of it becomes pixels. With `png_to_jpeg` all of it is JPEG.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.fit import fit_image
 from shardfeed.converters.images.jpeg import JpegHeader, check_end_marker, check_scans, read_jpeg_header
 from shardfeed.converters.images.options import Check, ImageOptions
-from shardfeed.converters.images.other_formats import load_other
+from shardfeed.converters.images.other_formats.load_image import load_other
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
 from shardfeed.converters.images.sniff import Kind, image_kind
 from shardfeed.converters.limits import MAX_PIXELS
@@ -25,6 +25,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.errors import escape
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
+_JPEG_SIDE = 65_535  # pixels
 _COLOR_CHANGES = {"CMYK": (Change.CMYK,), "YCCK": (Change.CMYK,), "RGB": (Change.RGB_JPEG,)}
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 
@@ -112,7 +113,7 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
         if options.encode == "raw":
             return _stored_raw(pixels, changes, warnings)
         if exact and not fit and options.quality is None:
-            return _stored_png(pixels, changes, warnings)
+            return _stored_png(pixels, changes, warnings, options)
         return _stored_jpeg(pixels, changes, warnings, options, half_chroma=header.half_chroma)
 
 
@@ -146,21 +147,23 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
     fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
     if fit:
         changes.append(Change.RESIZED)
-    if not changes and options.encode == "keep":
+    if not changes and options.encode == "keep" and not options.png_to_jpeg:
         if options.check == "decode":
             px.check_pixels(data, header)
         return StoredImage(data, b"png", header.height, header.width, (), warnings)
     with px.strict_decoding("png"):
         header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
-        pixels = px.load_png(data, header)
+        pixels = px.load_png(data, header, options.background_rgb)
         if fit:
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, header.orientation)
-        return (_stored_raw if options.encode == "raw" else _stored_png)(pixels, changes, warnings)
+        if options.encode == "raw":
+            return _stored_raw(pixels, changes, warnings)
+        return _stored_png(pixels, changes, warnings, options)
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
-    loaded = load_other(kind, data, options.max_pixels)
+    loaded = load_other(kind, data, options.max_pixels, options.background_rgb)
     changes = list(loaded.changes)
     warnings = (loaded.exif_problem,) if loaded.exif_problem else ()
     pixels = loaded.pixels
@@ -174,7 +177,7 @@ def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
             return _stored_raw(pixels, changes, warnings)
         if loaded.lossy:
             return _stored_jpeg(pixels, changes, warnings, options, half_chroma=kind == "webp")
-        return _stored_png(pixels, changes, warnings)
+        return _stored_png(pixels, changes, warnings, options)
 
 
 def _stored_raw(pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...]) -> StoredImage:
@@ -182,7 +185,15 @@ def _stored_raw(pixels: Image.Image, changes: list[Change], warnings: tuple[str,
     return StoredImage(px.raw_bytes(pixels), b"raw", *size, (*changes, Change.RAW), warnings)
 
 
-def _stored_png(pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...]) -> StoredImage:
+def _stored_png(
+    pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...], options: ImageOptions
+) -> StoredImage:
+    """A PNG, or where those are not wanted a JPEG with the colors at full size: the source has them."""
+    if options.png_to_jpeg:
+        if max(pixels.size) > _JPEG_SIDE:
+            problem = f"{pixels.height} x {pixels.width} pixels, a JPEG has at most {_JPEG_SIDE} along a side"
+            raise RejectedError(RejectCode.TOO_LARGE, problem)
+        return _stored_jpeg(pixels, [*changes, Change.JPEG], warnings, options, half_chroma=False)
     return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, tuple(changes), warnings)
 
 

@@ -10,12 +10,15 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
-from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.passed_over import only_images
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.other_layouts import refuse_other_layouts
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, split_named
 from shardfeed.errors import UsageError
-from shardfeed.text import counted, some
+from shardfeed.text import some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
 # part has a letter: of `cat_2020_01.jpg` nobody can say whether 2020 belongs to the class.
@@ -35,7 +38,8 @@ class FileNames(ListedSource):
     Where every folder in the root is called like a split and the pattern has no group `split`, those are splits.
 
     Names are sorted or in the order of `class_names`; labels that are integers are kept when they are 0 to K-1.
-    Image files whose name does not fit are in `findings.rejected`, other files are counted in its notes.
+    Images whose name does not fit are in `findings.rejected`. Files that are images neither by their names nor by their
+    first bytes are counted in its notes and passed over. `include`, `exclude`, `follow_links`: see `list_files`.
     Features: `image/class/label`, `image/class/text`. Raises UsageError where names do not tell classes.
     """
 
@@ -45,14 +49,20 @@ class FileNames(ListedSource):
         *,
         pattern: str | None = None,
         class_names: ClassList | None = None,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
     ) -> None:
         given = class_list(class_names)
         asked = None if pattern is None else _compile(pattern)
-        listing = list_files(root)
-        if not len(listing):
-            raise nothing_listed(listing)
+        files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
+        if not len(files):
+            raise nothing_listed(files)
+        if asked is None and given is None:
+            refuse_other_layouts(files)
+        listing, others = only_images(files)
         chosen = asked or _usual_pattern(listing)
-        found = _Found.of(listing, chosen, images_only=asked is None)
+        found = _Found.of(listing, chosen)
         if not found.kept:
             raise _unlike(listing, f"no file name fits the pattern {chosen.pattern!r}")
         numbering = _number(listing, found, given)
@@ -60,15 +70,13 @@ class FileNames(ListedSource):
             raise _unlike(listing, f"all names that fit say the same class, {numbering.names[0]!r}")
         labels = np.array([numbering.labels[text] for text in found.texts], np.int64)
         column = ClassColumn("image/class", numbering.names, labels[np.array(found.text_of, np.int64)])
-        others = [key for key in found.strays if not names_image(key)]
-        note = counted("other files passed over", others, len(others))
         super().__init__(
             listing.take(np.array(found.kept, np.int64)),
             (column,),
             _splits(listing, found) if found.splits else None,
             Findings(
                 sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
-                [*listing.notes, *numbering.notes, *([note] if others else [])],
+                [*listing.notes, *others.notes, *numbering.notes],
                 listing.root,
             ),
         )
@@ -88,15 +96,15 @@ class _Found:
     strays: list[bytes] = field(default_factory=list)
 
     @classmethod
-    def of(cls, listing: Listing, pattern: re.Pattern[str], *, images_only: bool) -> "_Found":
-        """Read every name, or those with an image's extension."""
+    def of(cls, listing: Listing, pattern: re.Pattern[str]) -> "_Found":
+        """Read every name."""
         found = cls()
         whole, says_split = "/" in pattern.pattern, "split" in pattern.groupindex
         folders = {} if says_split else folder_splits(listing)
         text_places: dict[str, int] = {}
         split_places: dict[str, int] = {}
         for i, key in enumerate(listing):
-            match = None if images_only and not names_image(key) else _fit(pattern, key, whole)
+            match = _fit(pattern, key, whole)
             split = match and match["split"] if says_split else folders.get(key.partition(b"/")[0])
             if not match or not match["label"] or (not split and (says_split or folders)):
                 found.strays.append(key)
@@ -127,7 +135,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 def _usual_pattern(listing: Listing) -> re.Pattern[str]:
     """The one of the two usual patterns that names fit."""
-    fits = [pattern for pattern in _USUAL if any(names_image(key) and _fit(pattern, key, False) for key in listing)]
+    fits = [pattern for pattern in _USUAL if any(_fit(pattern, key, False) for key in listing)]
     if len(fits) == 1:
         return fits[0]
     problem = "some names are a class and a number, others a number and a class" if fits else "file names say no class"
@@ -162,4 +170,4 @@ def _splits(listing: Listing, found: _Found) -> Splits:
 
 def _rejected(found: _Found) -> list[Skipped]:
     reason = "the file name does not fit the pattern, or the file is in no split"
-    return [Skipped(key, RejectCode.NO_LABEL.value, reason) for key in found.strays if names_image(key)]
+    return [Skipped(key, RejectCode.NO_LABEL.value, reason) for key in found.strays]

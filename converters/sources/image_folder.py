@@ -17,8 +17,11 @@ from shardfeed.converters.sources.classes import (
     number_classes,
 )
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
-from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.passed_over import PassedOver, only_images
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.other_layouts import refuse_other_layouts
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
 from shardfeed.errors import UsageError, escape
@@ -29,17 +32,31 @@ class ImageFolder(ListedSource):
     """The class of a file is the first folder under the root, whatever lies between that folder and the file.
 
     Where every folder in the root is called train, training, validation, valid, val, test or testing (in any case),
-    those are splits, and the class is the folder under them. Every visible class folder is a class, even an empty one.
+    those are splits, and the class is the folder under them. Every visible class folder is a class, even an empty one,
+    but for those that hold files and no image.
     Names of classes are sorted as bytes (folders 0 to K-1 as numbers), or are in the order of `class_names`: a
     sequence of names or the path of a file with one a line.
 
-    Files beside the class folders are in `findings.rejected` when their extension is an image's, else counted in notes.
-    Features: `image/class/label`, `image/class/text`. Raises UsageError where folders do not tell classes.
+    Files that are images neither by their names nor by their first bytes are counted in notes and passed over. Images
+    beside the class folders are in `findings.rejected`. `include`, `exclude`, `follow_links`: see `list_files`.
+    Features: `image/class/label`, `image/class/text`. Raises UsageError where folders do not tell classes, or are those
+    of a COCO, YOLO or VOC dataset, or of images and masks; with `class_names` given the latter are taken for classes.
     """
 
-    def __init__(self, root: str | bytes | os.PathLike[str], *, class_names: ClassList | None = None) -> None:
+    def __init__(
+        self,
+        root: str | bytes | os.PathLike[str],
+        *,
+        class_names: ClassList | None = None,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
+    ) -> None:
         given = class_list(class_names)
-        listing = list_files(root)
+        files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
+        if given is None:
+            refuse_other_layouts(files)
+        listing, others = only_images(files)
         splits = _splits(listing, given)
         found = _Found.of(listing, 2 if splits else 1)
         _check(listing, found, splits, given)
@@ -54,7 +71,7 @@ class ImageFolder(ListedSource):
             Splits(split_names, numbers[found.top_of]) if splits else None,
             Findings(
                 sorted([*listing.skipped, *_rejected(found)], key=lambda skipped: skipped.key),
-                [*listing.notes, *numbering.notes, *_notes(found, splits, numbering)],
+                [*listing.notes, *others.notes, *numbering.notes, *_notes(found, splits, numbering, others)],
                 listing.root,
             ),
         )
@@ -140,8 +157,20 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
     if len(found.folders) == 1 and not found.direct and found.inner and given is None:
         only = escape(found.folders[0])
         problem = f"got one class folder, '{only}', that holds only folders ({some(sorted(found.inner))})"
-        remedy = f"give that folder as the root, or class_names=['{only}'] for one class"
+        inner = b"" if splits else _innermost(listing, found.folders[0])
+        root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
+        remedy = f"give {root_} as the root, or class_names=['{only}'] for one class"
         raise UsageError(root, problem, remedy)
+
+
+def _innermost(listing: Listing, folder: bytes) -> bytes:
+    """The last of the folders that hold one folder each and nothing else, from `folder` on, that has folders in it."""
+    while True:
+        names, files = listing.children(folder + b"/")
+        inner = folder + b"/" + names[0]
+        if len(names) > 1 or files or not listing.children(inner + b"/")[0]:
+            return folder
+        folder = inner
 
 
 def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> Numbering:
@@ -158,14 +187,15 @@ def _number(listing: Listing, found: _Found, given: tuple[str, ...] | None) -> N
 
 def _rejected(found: _Found) -> Iterator[Skipped]:
     for key in found.strays:
-        if names_image(key):
-            yield Skipped(key, RejectCode.NO_LABEL.value, "an image beside the class folders")
+        yield Skipped(key, RejectCode.NO_LABEL.value, "an image beside the class folders")
 
 
-def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering) -> Iterator[str]:
-    others = [key for key in found.strays if not names_image(key)]
-    if others:
-        yield counted("files beside the class folders passed over", others, len(others))
+def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others: PassedOver) -> Iterator[str]:
+    insides = [top + b"/" for top in splits] or [b""]
+    imageless = [inside + name for inside in insides for name in others.files.children(inside)[0]]
+    imageless = [folder for folder in imageless if folder.rpartition(b"/")[2] not in found.folders]
+    if imageless:
+        yield counted("folders with files and no image, which are no classes", imageless, len(imageless))
     if found.bare:
         yield counted("class folders without a file", found.bare, len(found.bare))
     for folder in found.folders if not splits else ():

@@ -7,6 +7,7 @@ from typing import Any
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
@@ -34,6 +35,9 @@ def open_source(
     label_separator: str | Mapping[Any, str] | None = None,
     missing: Mapping[Any, str | float] | None = None,
     unlabelled: bool = False,
+    include: Globs = (),
+    exclude: Globs = (),
+    follow_links: bool = False,
 ) -> ListedSource:
     """The source that a path means.
 
@@ -62,6 +66,11 @@ def open_source(
         label_separator: between several labels in one cell of the label file.
         missing: what stands for an empty cell, by column.
         unlabelled: images without labels: all of a folder, or those that a file lists.
+        include: a pattern, or some, of the files that are wanted, relative to the folder; default all. `*` stands for
+            any part of a name, `**` for any folders. Without a "/" a pattern fits names in every folder ("*.png"), with
+            one it begins at the folder ("train/**/*.png"); one that fits a folder fits all that is in it.
+        exclude: likewise, of files that are not wanted.
+        follow_links: take what links outside the folder lead to.
 
     Raises:
         UsageError: arguments that do not go together, a path that is not there, or files that tell no classes.
@@ -110,18 +119,28 @@ def open_source(
             label_separator=label_separator,
             missing=missing,
             class_names=class_names,
+            include=include,
+            exclude=exclude,
+            follow_links=follow_links,
         )
     named = [name for name, value in of_table.items() if value is not None]
     if named:
         problem = f"is a folder, and {argument(named[0])} is about a label file"
         raise UsageError(path, problem, f"give that file as {argument('labels')}")
     if unlabelled:
-        return Unlabelled(path)
+        return Unlabelled(path, include=include, exclude=exclude, follow_links=follow_links)
     if isinstance(class_names, Mapping):
         raise UsageError("class_names", "got a mapping, which is about the columns of a label file", "give the names")
     if pattern is not None or _is_flat(path):
-        return FileNames(path, pattern=pattern, class_names=class_names)
-    return ImageFolder(path, class_names=class_names)
+        return FileNames(
+            path,
+            pattern=pattern,
+            class_names=class_names,
+            include=include,
+            exclude=exclude,
+            follow_links=follow_links,
+        )
+    return ImageFolder(path, class_names=class_names, include=include, exclude=exclude, follow_links=follow_links)
 
 
 def _is_flat(root: str | os.PathLike[str]) -> bool:

@@ -47,7 +47,7 @@ def split_named(name: str) -> str:
 def top_folders(listing: Listing) -> list[bytes]:
     """The visible folders in the root, sorted, empty ones too."""
     tops = {folder.partition(b"/")[0] for folder in listing.bare}
-    tops.update(key.partition(b"/")[0] for key in listing if b"/" in key)
+    tops.update(listing.children()[0])
     return sorted(tops)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from shardfeed.converters.sources.files.listed_source import ListedSource, Splits
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import folder_splits
@@ -16,11 +17,18 @@ class Unlabelled(ListedSource):
 
     Where every folder in the root is called like a split (`train`, `val`, `test` ...) and no file lies beside them,
     those are splits. No features; the path relative to `root` is in `image/filename`, as of every image.
-    Raises UsageError where there is no file.
+    `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError where there is no file.
     """
 
-    def __init__(self, root: str | bytes | os.PathLike[str]) -> None:
-        listing = list_files(root)
+    def __init__(
+        self,
+        root: str | bytes | os.PathLike[str],
+        *,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
+    ) -> None:
+        listing = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
             raise nothing_listed(listing)
         findings = Findings(listing.skipped, listing.notes, listing.root)

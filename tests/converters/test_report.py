@@ -31,13 +31,23 @@ def test_progressive_files_are_counted_or_made_baseline(mixed: Path, tmp_path: P
     assert "turbojpeg" not in kept.manifest.made_by
     pytest.importorskip("turbojpeg", reason="no wheel for this Python or machine")
     made = convert(ImageFolder(mixed), tmp_path / "made", workers=1, image=ImageOptions(baseline=True))
-    assert made.notes == []
+    assert [note for note in made.notes if "progressive" in note] == []
     assert [noted.what for noted in made.normalised].count("baseline") == 6
     assert {noted.what for noted in made.normalised if not noted.asked} == {"bmp"}
     assert made.manifest.made_by["turbojpeg"]
     assert made.manifest.fingerprint != kept.manifest.fingerprint
     lines = (tmp_path / "made" / "normalised.jsonl").read_text().splitlines()
     assert [json.loads(line)["code"] for line in lines] == ["bmp"], "what was asked for needs no list"
+
+
+def test_pngs_among_jpegs_are_counted_or_made_jpegs(mixed: Path, tmp_path: Path) -> None:
+    note = "1 PNG is among 17 JPEGs, where some readers take JPEG alone: --png-to-jpeg makes all the same"
+    assert note in convert(ImageFolder(mixed), tmp_path / "kept", workers=1).notes
+    made = convert(ImageFolder(mixed), tmp_path / "made", workers=1, image=ImageOptions(png_to_jpeg=True))
+    assert made.manifest.splits["train"].formats == {"jpeg": 18}
+    assert [noted.what for noted in made.normalised] == ["bmp+png-to-jpeg"]
+    only = convert(ImageFolder(mixed, include="*.bmp"), tmp_path / "only", workers=1)
+    assert not any("PNG" in note for note in only.notes), "where all are PNGs there is nothing to stumble over"
 
 
 def test_what_convert_prints_about_pixels(mixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,9 @@
 
 All files of `FILES` lie in one image folder and go through one real conversion, `shardfeed convert` with two workers.
 An outcome is what the dataset then says of the file: a code of rejected.jsonl, "kept jpeg" (the record holds the
-file byte for byte), "cmyk -> png" (stored as that, the reason as in normalised.jsonl) or "hidden" (passed over and
-counted). Label files go through `shardfeed convert`, too, each with its exit code, line and column.
+file byte for byte), "cmyk -> png" (stored as that, the reason as in normalised.jsonl), "hidden" or "passed over" (both
+are counted: the system's names, and files that are images neither by name nor by content). Label files go through
+`shardfeed convert`, too, each with its exit code, line and column.
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ import pytest
 from PIL import Image
 
 import shardfeed
+from shardfeed.converters.sources.files.listing import is_hidden, names_image
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
@@ -308,15 +310,19 @@ FILES = [
     Case(30, "empty.jpg", lambda: b"", "E_EMPTY"),
     Case(30, "text.jpg", lambda: b"not found\n", "E_NOT_IMAGE"),
     Case(30, "page.jpg", lambda: b"<!DOCTYPE html><html><body>404</body></html>", "E_NOT_IMAGE"),
-    Case(30, "drawing.svg", lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "E_NOT_IMAGE"),
+    Case(30, "drawing.svg", lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "passed over"),
     Case(30, "error.jpg", lambda: b'{"error": "rate limit"}', "E_NOT_IMAGE"),
     Case(30, "pointer.jpg", lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "E_NOT_IMAGE"),
     Case(30, "zeros.jpg", lambda: bytes(4096), "E_NOT_IMAGE"),
-    Case(30, "document.pdf", lambda: b"%PDF-1.7\n" + bytes(100), "E_NOT_IMAGE"),
+    Case(30, "document.pdf", lambda: b"%PDF-1.7\n" + bytes(100), "passed over"),
     Case(30, "clip.jpg", lambda: b"\0\0\0\x18ftypisom\0\0\2\0isomavc1" + bytes(100), "E_NOT_IMAGE"),
     Case(30, "one byte.jpg", lambda: b"\xff", "E_TRUNCATED"),
     Case(30, "two bytes.png", lambda: b"\x89P", "E_TRUNCATED"),
-    Case(30, "labels.txt", lambda: b"a.jpg 0\n", "E_NOT_IMAGE"),
+    Case(30, "labels.txt", lambda: b"a.jpg 0\n", "passed over"),
+    Case(30, "drawing.png", lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "E_NOT_IMAGE"),
+    Case(30, "empty.txt", lambda: b"", "passed over"),
+    Case(30, "README", lambda: b"Flowers.\n", "passed over"),
+    Case(30, "metadata.json", lambda: b'{"author": "x"}', "passed over"),
     Case(30, ".DS_Store", lambda: b"\0\0\0\1Bud1", "hidden"),
     Case(30, "Thumbs.db", lambda: b"\xd0\xcf\x11\xe0", "hidden"),
     Case(30, "desktop.ini", lambda: b"[.ShellClassInfo]", "hidden"),
@@ -444,11 +450,16 @@ FILES = [
     Case(31, "lossless.jpg", lambda: jpeg_of_process(0xC3), "E_UNSUPPORTED"),
     Case(31, "arithmetic.jpg", lambda: jpeg_of_process(0xC9), "E_UNSUPPORTED"),
     Case(31, "photo.heic", lambda: b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "E_UNSUPPORTED"),
-    Case(31, "image.jp2", lambda: encode(picture(), "JPEG2000"), "E_UNSUPPORTED"),
+    Case(31, "image.jp2", lambda: encode(picture(), "JPEG2000"), "jpeg2000 -> png", lambda: pixels(picture())),
     Case(31, "image.jxl", lambda: b"\xff\x0a" + bytes(50), "E_UNSUPPORTED"),
     Case(31, "favicon.ico", lambda: encode(picture(), "ICO"), "E_UNSUPPORTED"),
     Case(31, "layers.psd", lambda: b"8BPS\0\1" + bytes(50), "E_UNSUPPORTED"),
-    Case(31, "bitmap.ppm", lambda: encode(picture(), "PPM"), "E_UNSUPPORTED"),
+    Case(31, "bitmap.ppm", lambda: encode(picture(), "PPM"), "pnm -> png", lambda: pixels(picture())),
+    Case(31, "bitmap.pgm", lambda: encode(picture("L"), "PPM"), "pnm -> png", lambda: pixels(picture("L"))),
+    Case(31, "bitmap.pbm", lambda: encode(picture("1"), "PPM"), "pnm+1-bit -> png", lambda: pixels(picture("1"))),
+    Case(33, "cut.ppm", lambda: encode(picture(), "PPM")[:-1], "E_TRUNCATED"),
+    Case(33, "cut.jp2", lambda: encode(picture(), "JPEG2000")[:-1], "E_TRUNCATED"),
+    Case(34, "huge.pgm", lambda: b"P5 30000 30000 255\n", "E_TOO_LARGE"),
     # 32: upright
     *(
         Case(
@@ -558,12 +569,12 @@ FILES = [
     Case(34, "3 GiB.jpg", lambda: SPARSE + b"%d" % (3 << 30), "E_TOO_LARGE"),
     Case(34, "1 TiB.jpg", lambda: SPARSE + b"%d" % (1 << 40), "E_TOO_LARGE"),
     # E: archives are not touched, pickles not loaded
-    Case("E", "images.zip", lambda: b"PK\3\4" + bytes(26) + b"../../evil.jpg" + JPEG, "E_NOT_IMAGE"),
-    Case("E", "images.tar", lambda: b"../../evil.jpg".ljust(512, b"\0") + JPEG, "E_NOT_IMAGE"),
-    Case("E", "images.tar.gz", lambda: b"\x1f\x8b\x08" + bytes(50), "E_NOT_IMAGE"),
-    Case("E", "evil.pkl", lambda: b"cos\nsystem\n(S'touch evil'\ntR.", "E_NOT_IMAGE"),
-    Case("E", "evil.npy", lambda: b"\x93NUMPY\1\0" + bytes(100), "E_NOT_IMAGE"),
-    Case("E", "evil.ps", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n(evil) run\n", "E_NOT_IMAGE"),
+    Case("E", "images.zip", lambda: b"PK\3\4" + bytes(26) + b"../../evil.jpg" + JPEG, "passed over"),
+    Case("E", "images.tar", lambda: b"../../evil.jpg".ljust(512, b"\0") + JPEG, "passed over"),
+    Case("E", "images.tar.gz", lambda: b"\x1f\x8b\x08" + bytes(50), "passed over"),
+    Case("E", "evil.pkl", lambda: b"cos\nsystem\n(S'touch evil'\ntR.", "passed over"),
+    Case("E", "evil.npy", lambda: b"\x93NUMPY\1\0" + bytes(100), "passed over"),
+    Case("E", "evil.ps", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n(evil) run\n", "passed over"),
 ]
 
 LONG = "n" * 251 + ".jpg"
@@ -692,7 +703,7 @@ class Converted:
         if rejected:
             return rejected["code"]
         if record is None:
-            return "hidden"
+            return "hidden" if any(map(is_hidden, key.split(b"/"))) else "passed over"
         changed = self.normalised.get(text)
         kind = record["image/format"].decode()
         return f"{changed['code']} -> {kind}" if changed else f"kept {kind}"
@@ -766,9 +777,10 @@ def test_a_file_has_the_outcome_it_should(converted: Converted, case: Case) -> N
 def test_a_name_is_the_key_wherever_it_is_told(converted: Converted, name: bytes) -> None:
     width = 16 + [os.fsencode(known) for known in NAMES].index(name)
     assert converted.records[b"names/" + name]["image/width"] == width, "this file and no other"
-    assert converted.outcome(b"broken/" + name) == "E_NOT_IMAGE"
+    meant = names_image(name)
+    assert converted.outcome(b"broken/" + name) == ("E_NOT_IMAGE" if meant else "passed over")
     told = [entry["key"] for entry in converted.report["rejected"]]
-    assert told.count((b"broken/" + name).decode("utf-8", "surrogateescape")) == 1
+    assert told.count((b"broken/" + name).decode("utf-8", "surrogateescape")) == meant
 
 
 @pytest.mark.promise(36)
@@ -783,12 +795,17 @@ def test_what_was_passed_over_is_counted_and_nothing_else_is_there(converted: Co
     hidden = sum(case.outcome == "hidden" for case in FILES) + 1  # the tree's .store
     assert any(note.startswith(f"hidden names passed over: {hidden} (") for note in notes)
     assert any(
-        note.startswith(f"links to folders that are listed under their own name: {len(ALIASES)} (") for note in notes
+        note.startswith(f"links to folders that are listed under another name: {len(ALIASES)} (") for note in notes
     )
     told = {key for key in converted.records if key.startswith(b"tree/")}
     told |= {key.encode() for key in converted.rejected if key.startswith("tree/")}
     assert told == {f"tree/{name}".encode() for name in TREE}
-    files = sum(case.outcome != "hidden" for case in FILES) + 2 * len(NAMES) + len(TREE)
+    passed = sum(case.outcome == "passed over" for case in FILES)
+    passed += sum(not names_image(os.fsencode(name)) for name in NAMES)
+    assert any(
+        note.startswith(f"{passed} files passed over, images neither by name nor by content: ") for note in notes
+    )
+    files = sum(case.outcome != "hidden" for case in FILES) + 2 * len(NAMES) + len(TREE) - passed
     assert len(converted.records) + len(converted.rejected) == files
     assert main(["verify", str(converted.out), "--deep"]) == 0
 

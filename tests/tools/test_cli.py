@@ -1,5 +1,6 @@
 """The command line: exit codes, what it prints, and how fast it starts."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+import shardfeed
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
@@ -168,6 +171,41 @@ def test_every_way_to_give_labels(run: Run, folder: Callable[..., Path], tmp_pat
     assert reports["text"]["class_names"]["image/class/label"] == ["0", "1", "2"]
     for way in ("csv", "flat", "pattern"):
         assert reports[way]["class_names"]["image/class/label"] == ["daisy", "rose", "tulip"], way
+
+
+def test_which_files_are_taken_and_how_they_are_stored(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    root = folder(4)
+    (root / "LICENSE").write_text("GPL")
+    icon = Image.new("RGBA", (20, 20), (0, 0, 0, 0))
+    icon.save(root / "rose" / "icon.png")
+    (tmp_path / "far").mkdir()
+    icon.convert("RGB").save(tmp_path / "far" / "x.ppm")
+    (root / "rose" / "far").symlink_to(tmp_path / "far")
+    chosen = ("--include", "rose", "--include", "*.jpg", "--exclude", "tulip/", "--exclude", "*0.jpg", "--follow-links")
+    options = (*chosen, "--png-to-jpeg", "--background", "200,100,0", "--quality", "95", "--workers", "1")
+    code, out, _ = run("convert", root, tmp_path / "out", *options)
+    assert code == 0
+    data = shardfeed.open(tmp_path / "out")["train"]
+    keys = {record["image/filename"] for record in data}
+    assert {b"rose/icon.png", b"rose/far/x.ppm"} < keys
+    assert all(key.startswith((b"rose/", b"daisy/")) and not key.endswith(b"0.jpg") for key in keys)
+    assert {record["image/format"] for record in data} == {b"jpeg"}
+    record = next(record for record in data if record["image/filename"] == b"rose/icon.png")
+    pixel = Image.open(io.BytesIO(record["image/encoded"])).getpixel((9, 9))  # type: ignore[arg-type]
+    assert all(abs(found - asked) <= 3 for found, asked in zip(pixel, (200, 100, 0), strict=True))  # type: ignore[arg-type]
+    assert "left out by include and exclude: " in out
+    code, _, error = run(
+        "convert", root, tmp_path / "small", "--exclude", "far", "--max-pixels", "399", "--workers", "1"
+    )
+    assert (code, "E_TOO_LARGE" in error) == (3, True)
+    (tmp_path / "seg" / "masks").mkdir(parents=True)
+    (tmp_path / "seg" / "images").mkdir()
+    for name in ("images", "masks"):
+        icon.save(tmp_path / "seg" / name / "1.png")
+    code, _, error = run("convert", tmp_path / "seg", tmp_path / "never")
+    assert (code, "looks like images and their masks" in error) == (2, True)
+    (tmp_path / "names").write_text("images\nmasks\n")
+    assert run("convert", tmp_path / "seg", tmp_path / "insisted", "--classes", tmp_path / "names", "--dry-run")[0] == 0
 
 
 def test_inspect(run: Run, flowers: Dataset) -> None:

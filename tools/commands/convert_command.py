@@ -13,6 +13,7 @@ from tqdm import tqdm
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.planning.plan import PlanOptions, make_plan
 from shardfeed.converters.planning.split_shares import SPLIT_BY
@@ -68,6 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
     source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
     source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
+    files = parser.add_argument_group("which files are taken")
+    files.add_argument(
+        "--include", metavar="PATTERN", action="append", default=[], help="only these: '*.png', 'train/**/*.jpg'; again"
+    )
+    files.add_argument("--exclude", metavar="PATTERN", action="append", default=[], help="not these, or these folders")
+    files.add_argument("--follow-links", action="store_true", help="also links that lead out of SOURCE")
+    files.add_argument(
+        "--max-pixels", metavar="N", type=int, default=MAX_PIXELS, help=f"of an image (default, and most: {MAX_PIXELS})"
+    )
     bytes_ = parser.add_argument_group("what changes the bytes of the dataset")
     bytes_.add_argument(
         "--split", metavar="A=F,B=F", help="shares, e.g. train=0.9,validation=0.1 (default: all in train)"
@@ -111,6 +121,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="make progressive JPEGs baseline, without loss; needs shardfeed[baseline]",
     )
+    bytes_.add_argument(
+        "--png-to-jpeg", action="store_true", help="store as JPEG what would be PNG, for readers of JPEG alone"
+    )
+    bytes_.add_argument(
+        "--background", metavar="COLOR", default="white", help="behind what is transparent: white, '#808080', 0,0,0"
+    )
     run = parser.add_argument_group("how it runs")
     run.add_argument(
         "--workers",
@@ -148,6 +164,9 @@ def run(args: argparse.Namespace) -> int:
         size=args.size,
         quality=args.quality,
         baseline=args.baseline,
+        png_to_jpeg=args.png_to_jpeg,
+        background=args.background,
+        max_pixels=args.max_pixels,
     )
     split = _assignments("--split", args.split, float) if args.split else None
     shards = _shards(args.shards)
@@ -215,6 +234,9 @@ def _source(args: argparse.Namespace) -> ListedSource:
         label_separator=_separators(args.label_separator),
         missing=dict(map(_missing, args.missing)) if args.missing else None,
         unlabelled=args.unlabelled,
+        include=args.include,
+        exclude=args.exclude,
+        follow_links=args.follow_links,
     )
 
 

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.source import Skipped, SourceFile
 
 # Left behind by file managers, archivers and notebooks; compared in lower case. Names that start with "." too.
@@ -14,7 +15,8 @@ _HIDDEN = frozenset(
     | {b"system volume information", b"lost+found"}
 )
 _IMAGE_EXTENSIONS = frozenset(
-    b"jpg jpeg jpe jfif png gif bmp dib tif tiff webp avif heic heif jp2 jxl ppm pgm pbm pnm mpo tga ico".split()
+    b"jpg jpeg jpe jfif png gif bmp dib tif tiff webp avif heic heif mpo tga ico".split()
+    + b"jp2 j2k j2c jpc jpf jpx jxl ppm pgm pbm pnm".split()
 )
 
 
@@ -24,7 +26,7 @@ def is_hidden(name: bytes) -> bool:
 
 
 def names_image(key: bytes) -> bool:
-    """Whether the extension is an image's. Only for what to say of a file without label: images are told by content."""
+    """Whether the extension is an image's. What the file is, its content says: this is what it was meant to be."""
     return os.path.splitext(key)[1][1:].lower() in _IMAGE_EXTENSIONS
 
 
@@ -37,6 +39,7 @@ class Listing:
     `sizes` int64 [n] in bytes; `mtimes` int64 [n] in nanoseconds.
     `skipped`: what is there and cannot be offered. `bare`: keys of folders under which no file is listed.
     `hidden`: how many hidden names were passed over. `aliases`: (key of a link to a folder, key of that folder).
+    `notes`: sentences for the report. `choice`: which files were wanted.
     """
 
     root: bytes
@@ -49,6 +52,7 @@ class Listing:
     hidden: int = 0
     aliases: tuple[tuple[bytes, bytes], ...] = ()
     notes: tuple[str, ...] = ()
+    choice: Choice = field(default_factory=lambda: Choice.of((), ()))
 
     def __post_init__(self) -> None:
         for numbers in (self.ends, self.sizes, self.mtimes):
@@ -76,6 +80,11 @@ class Listing:
         """The number of the file `key`, or -1. `guess` is tried first: the number after the last one found."""
         if 0 <= guess < len(self) and self.key(guess) == key:
             return guess
+        place = self._place(key)
+        return place if place < len(self) and self.key(place) == key else -1
+
+    def _place(self, key: bytes) -> int:
+        """How many files come before `key`."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -83,7 +92,35 @@ class Listing:
                 low = middle + 1
             else:
                 high = middle
-        return low if low < len(self) and self.key(low) == key else -1
+        return low
+
+    def children(self, folder: bytes = b"") -> tuple[list[bytes], list[bytes]]:
+        """Of what lies right in `folder`: the names of the folders that hold a file somewhere, and the files' keys.
+
+        Both are sorted. `folder` is empty for the root, else ends in "/". What is in those folders is not looked at.
+        """
+        folders, files = [], []
+        place, stop = self._range(folder)
+        while place < stop:
+            key = self.key(place)
+            slash = key.find(b"/", len(folder))
+            if slash < 0:
+                files.append(key)
+                place += 1
+            else:
+                folders.append(key[len(folder) : slash])
+                place = self._range(key[: slash + 1])[1]
+        return sorted(folders), files
+
+    def inside(self, folder: bytes) -> Iterator[bytes]:
+        """The keys of the files in `folder` and the folders in it; `folder` as of `children`."""
+        return map(self.key, range(*self._range(folder)))
+
+    def _range(self, folder: bytes) -> tuple[int, int]:
+        """The numbers of the first file in `folder`, which is as of `children`, and of the first one after it."""
+        if not folder:
+            return 0, len(self)
+        return self._place(folder), self._place(folder[:-1] + bytes([folder[-1] + 1]))
 
     def take(self, indices: np.ndarray) -> "Listing":
         """The listing of these files only; `indices` int64 [m], increasing."""

@@ -13,12 +13,14 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, is_hidden
+from shardfeed.converters.sources.files.patterns import Choice, Globs
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, escape
 from shardfeed.text import counted
 
 # The machine's trouble, not the input's: rejecting the file would hide it.
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_LEAST = 4  # names kept of those that are counted: three are shown, and that there are more
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -28,17 +30,26 @@ _KINDS = {
 }
 
 
-def list_files(root: str | bytes | os.PathLike[str]) -> Listing:
+def list_files(
+    root: str | bytes | os.PathLike[str], *, include: Globs = (), exclude: Globs = (), follow_links: bool = False
+) -> Listing:
     """Walk `root` once. Hidden names are counted and passed over; every other input is listed or in `skipped`.
 
-    Links inside the root are followed; a link to a folder that is listed under its own name is not, so each
-    folder is walked once. Raises UsageError when `root` is no folder, StorageError when it cannot be read.
+    `include`, `exclude`: patterns (see Patterns) of the files that are wanted, all by default, and of those that are
+    not; what they leave out is counted. Folders that `exclude` fits are not walked.
+    Links inside the root are followed; a link to a folder that is listed under its own name is not, so each folder is
+    walked once. With `follow_links` those that leave the root are, too, and what they lead to has the link's name.
+    Raises UsageError when `root` is no folder or a pattern none, StorageError when it cannot be read.
     """
-    return _Walk(os.path.abspath(os.fsencode(root))).listing()
+    choice = Choice.of(include, exclude)
+    return _Walk(os.path.abspath(os.fsencode(root)), choice, follow_links=follow_links).listing()
 
 
 def nothing_listed(listing: Listing) -> UsageError:
     """The error to raise where a listing has no file."""
+    if not listing.skipped and listing.choice:
+        problem = f"no file that is wanted in it ({'; '.join(listing.notes) or 'it is empty'})"
+        return UsageError(listing.root, problem, "change include or exclude: patterns of paths relative to the folder")
     if not listing.skipped:
         return UsageError(listing.root, f"no file in it ({listing.hidden} hidden names)", "check the path")
     first = listing.skipped[0]
@@ -46,18 +57,31 @@ def nothing_listed(listing: Listing) -> UsageError:
     return UsageError(listing.root, problem, "see that links stay inside the root and files are readable")
 
 
+class _Names:
+    """How many names were met, and the least few of them, whatever order the disk gives them in."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.least: list[bytes] = []
+
+    def add(self, key: bytes) -> None:
+        self.count += 1
+        if len(self.least) < _LEAST or key < self.least[-1]:
+            self.least = sorted([*self.least, key])[:_LEAST]
+
+
 class _Walk:
-    def __init__(self, root: bytes) -> None:
-        self.root = root
+    def __init__(self, root: bytes, choice: Choice, *, follow_links: bool) -> None:
+        self.root, self.choice, self.follow_links = root, choice, follow_links
         self.base = root.rstrip(b"/") + b"/"
         self.real_base = b""
         self.blob = bytearray()
         self.ends, self.sizes, self.mtimes = array("q", [0]), array("q"), array("q")
         self.skipped: list[Skipped] = []
         self.bare: list[bytes] = []
-        self.hidden: list[bytes] = []  # the first few names
-        self.hidden_count = 0
+        self.hidden, self.unwanted = _Names(), _Names()
         self.aliases: list[tuple[bytes, bytes]] = []
+        self.again: set[bytes] = set()  # folders with "/" that were visited under another key before
         self.visited: dict[tuple[int, int], bytes] = {}  # (device, inode) of a folder -> its key with "/"
 
     def listing(self) -> Listing:
@@ -79,26 +103,31 @@ class _Walk:
             mtimes=np.frombuffer(self.mtimes, np.int64),
             skipped=tuple(sorted(self.skipped, key=lambda skipped: skipped.key)),
             bare=tuple(sorted(self.bare)),
-            hidden=self.hidden_count,
+            hidden=self.hidden.count,
             aliases=tuple(sorted(self.aliases)),
             notes=self._notes(),
+            choice=self.choice,
         )
 
     def _walk(self) -> None:
         # A stack of our own: folders may be nested deeper than Python's calls.
         stack = [(b"", iter(self._names(b"")), 0)]
         while stack:
-            prefix, names, listed_before = stack[-1]
+            prefix, names, met_before = stack[-1]
             for name in names:
                 if name.endswith(b"/"):
-                    key = prefix + name
-                    stack.append((key, iter(self._names(key)), len(self.sizes)))
+                    key, met = prefix + name, self._met()
+                    stack.append((key, iter(self._names(key)), met))
                     break
                 self._list(prefix + name)
             else:
                 stack.pop()
-                if prefix and len(self.sizes) == listed_before:
+                if prefix and self._met() == met_before and prefix not in self.again:
                     self.bare.append(prefix[:-1])
+
+    def _met(self) -> int:
+        """Files listed and names left out so far: a folder is bare where neither is in it."""
+        return len(self.sizes) + self.unwanted.count
 
     def _names(self, prefix: bytes) -> list[bytes]:
         """The visible names of a folder in byte order, folders with "/"."""
@@ -109,11 +138,13 @@ class _Walk:
             with os.scandir(self.base + prefix) as entries:
                 for entry in entries:
                     if is_hidden(entry.name):
-                        self._hide(prefix + entry.name)
+                        self.hidden.add(prefix + entry.name)
                     elif entry.is_symlink():
                         names += self._follow(prefix + entry.name)
                     else:
                         names.append(entry.name + b"/" if entry.is_dir(follow_symlinks=False) else entry.name)
+            if self.choice:
+                names = [name for name in names if self._wants(prefix + name)]
         except OSError as error:
             if not prefix:
                 raise StorageError(self.root, error.strerror or str(error), "see that the folder can be read") from None
@@ -127,31 +158,47 @@ class _Walk:
         first = self.visited.setdefault((status.st_dev, status.st_ino), prefix)
         if first != prefix:
             self.aliases.append((prefix[:-1], first[:-1]))
+            self.again.add(prefix)
         return first == prefix
+
+    def _wants(self, key: bytes) -> bool:
+        """Whether to list the file `key`, or, with "/" at its end, to walk that folder; counts what is not wanted."""
+        wanted = not self.choice.leaves_out(key) if key.endswith(b"/") else self.choice.wants(key)
+        if not wanted:
+            self.unwanted.add(key)
+        return wanted
 
     def _follow(self, key: bytes) -> list[bytes]:
         """The name of a link to list or to descend into, or nothing."""
+        name = key.rpartition(b"/")[2]
+        if self.choice.leaves_out(key + b"/"):
+            return [name + b"/"]  # left out by the caller, wherever it leads
         try:
             mode = os.stat(self.base + key).st_mode
         except OSError as error:
+            if not self.choice.wants(key):
+                return [name]  # likewise
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 self._skip(key, RejectCode.MISSING, f"a broken link ({error.strerror})")
             else:
                 self._skip_unreadable(key, error)
             return []
-        name = key.rpartition(b"/")[2]
         target = os.path.realpath(self.base + key)
         if not (target + b"/").startswith(self.real_base):
+            if self.follow_links:
+                return [name + b"/" if stat.S_ISDIR(mode) else name]
+            if not stat.S_ISDIR(mode) and not self.choice.wants(key):
+                return [name]
             # What the link says, not where it leads on this machine: the report is part of the dataset.
             written = escape(os.readlink(self.base + key))
-            self._skip(key, RejectCode.PATH_ESCAPE, f"a link that leaves the root: {written}")
+            self._skip(key, RejectCode.PATH_ESCAPE, f"a link that leaves the root: {written} (follow_links takes it)")
             if stat.S_ISDIR(mode):
                 self.bare.append(key)
             return []
         if not stat.S_ISDIR(mode):
             return [name]
         inside = target[len(self.real_base) :]
-        if any(map(is_hidden, inside.split(b"/"))):
+        if any(map(is_hidden, inside.split(b"/"))) or self.choice.leaves_out(inside + b"/"):
             return [name + b"/"]  # its own name is not walked
         self.aliases.append((key, inside))
         return []
@@ -171,11 +218,6 @@ class _Walk:
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
 
-    def _hide(self, key: bytes) -> None:
-        self.hidden_count += 1
-        # The least names, whatever order the disk gives them in.
-        self.hidden = sorted([*self.hidden, key])[:4]
-
     def _skip(self, key: bytes, code: RejectCode, reason: str) -> None:
         self.skipped.append(Skipped(key, code.value, reason))
 
@@ -188,9 +230,14 @@ class _Walk:
 
     def _notes(self) -> tuple[str, ...]:
         notes = []
-        if self.hidden_count:
-            notes.append(counted("hidden names passed over", self.hidden, self.hidden_count))
+        if self.hidden.count:
+            notes.append(counted("hidden names passed over", self.hidden.least, self.hidden.count))
+        if self.unwanted.count:
+            what = "files and folders left out by include and exclude"
+            notes.append(counted(what, self.unwanted.least, self.unwanted.count))
+        for option, patterns in (("include", self.choice.include), ("exclude", self.choice.exclude)):
+            notes += [f"nothing matched the {option} pattern {escape(glob)!r}" for glob in patterns.unused()]
         if self.aliases:
             links = [link + b" -> " + (folder or b".") for link, folder in sorted(self.aliases)]
-            notes.append(counted("links to folders that are listed under their own name", links, len(links)))
+            notes.append(counted("links to folders that are listed under another name", links, len(links)))
         return tuple(notes)

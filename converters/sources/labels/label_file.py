@@ -10,6 +10,7 @@ import numpy as np
 from shardfeed.converters.sources.classes import ClassList, class_list
 from shardfeed.converters.sources.files.listed_source import ListedColumn, ListedSource, Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.columns import AskedColumns, Columns, choose_columns
 from shardfeed.converters.sources.labels.paths import PathLookup
@@ -66,6 +67,10 @@ class LabelFile(ListedSource):
         missing: what stands for an empty cell, by column: `{"age": -1, "score": "nan", "breed": "unknown"}`.
         class_names: names in label order, or the path of a class list, for the first label column or `one_hot`; or a
             mapping from column to those. Labels are then names of the list, or integers that count from 0 in it.
+        include: a pattern, or some, of the files that are wanted, relative to `root`; see `list_files`. Rows whose
+            files are left out are counted.
+        exclude: likewise, of files that are not wanted.
+        follow_links: take what links outside the folder lead to.
 
     Raises:
         UsageError: arguments that cannot be meant.
@@ -90,6 +95,9 @@ class LabelFile(ListedSource):
         label_separator: str | Mapping[Any, str] | None = None,
         missing: Mapping[Any, str | float] | None = None,
         class_names: ClassList | Mapping[str, ClassList] | None = None,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
     ) -> None:
         numbers = _checked_numbers(number_columns)
         for name, value in (("label_columns", label_columns), ("text_columns", text_columns), ("one_hot", one_hot)):
@@ -98,7 +106,8 @@ class LabelFile(ListedSource):
         asked = AskedColumns(path_column, label_columns, text_columns, numbers, one_hot, split_column)
         unlabelled = label_columns is not None and not label_columns and not asked.other_values
         table = LabelTable(path, format, delimiter, encoding, paths_only=unlabelled)
-        listing = list_files(os.path.dirname(table.path) or "." if root is None else root)
+        folder = os.path.dirname(table.path) or "." if root is None else root
+        listing = list_files(folder, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
             raise nothing_listed(listing)
         lookup = PathLookup(listing)
@@ -115,7 +124,11 @@ class LabelFile(ListedSource):
         made.texts_and_numbers()
         splits = _splits(rows, chosen)
         notes = [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
-        super().__init__(listing.take(files), tuple(made.columns), splits, Findings(rows.rejected(), notes))
+        rejected = rows.rejected()
+        wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
+        if len(wanted) < len(rejected):
+            notes.append(f"rows whose files include and exclude leave out: {len(rejected) - len(wanted)}")
+        super().__init__(listing.take(files), tuple(made.columns), splits, Findings(wanted, notes))
 
 
 def _checked_numbers(

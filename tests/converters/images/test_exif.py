@@ -56,6 +56,17 @@ def test_a_directory_outside_the_data_is_a_warning(offset: int) -> None:
 
 
 @pytest.mark.promise(32)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_directory_without_an_entry_is_whole(order: str) -> None:
+    """What programs leave that take every tag out; Pillow reads it as empty, too."""
+    whole = exif(6, order)[:4] + struct.pack(order + "LHL", 8, 0, 0)
+    assert read_orientation(whole) == (1, None)
+    assert read_orientation(whole[:-4]) == (1, None)
+    for size in range(len(whole) - 4):
+        assert read_orientation(whole[:size])[1], size
+
+
+@pytest.mark.promise(32)
 @given(st.binary(max_size=64), st.sampled_from([b"", b"II*\0", b"MM\0*", b"Exif\0\0II*\0\x08\0\0\0"]))
 def test_any_bytes_give_an_answer(data: bytes, start: bytes) -> None:
     orientation, problem = read_orientation(start + data)

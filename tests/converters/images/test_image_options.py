@@ -35,6 +35,17 @@ from shardfeed.errors import UsageError
         ("quality", True),
         ("quality", "92"),
         ("baseline", 1),
+        ("png_to_jpeg", 1),
+        ("background", "nocolor"),
+        ("background", "#12345"),
+        ("background", "#11223344"),
+        ("background", "1,2"),
+        ("background", "1,2,256"),
+        ("background", "1,2,x"),
+        ("background", ""),
+        ("background", (1, 2, 3.0)),
+        ("background", (1, 2)),
+        ("background", None),
         ("max_pixels", 0),
         ("max_pixels", MAX_PIXELS + 1),
         ("max_pixels", None),
@@ -53,6 +64,7 @@ def test_options_out_of_range(name: str, value: object) -> None:
     [
         ({"encode": "raw", "quality": 90}, "quality"),
         ({"encode": "raw", "baseline": True}, "baseline"),
+        ({"encode": "raw", "png_to_jpeg": True}, "png_to_jpeg"),
         ({"size": 256, "resize_shorter": 256}, "size"),
     ],
 )
@@ -67,10 +79,10 @@ def test_every_option_is_in_the_fingerprint() -> None:
     fields = {field.name for field in dataclasses.fields(ImageOptions)}
     assert set(ImageOptions().to_json()) == fields
     other = {"check": "none", "encode": "raw", "resize_shorter": 9, "quality": 9, "max_pixels": 9, "max_bytes": 9}
-    other |= {"baseline": True, "size": (9, 8)}
+    other |= {"baseline": True, "size": (9, 8), "png_to_jpeg": True, "background": (9, 8, 7)}
     for name in fields:
         changed = ImageOptions(**{name: other[name]}).to_json()  # type: ignore[arg-type]
-        assert changed[name] == (list(other[name]) if name == "size" else other[name])  # type: ignore[call-overload]
+        assert changed[name] == (list(other[name]) if isinstance(other[name], tuple) else other[name])  # type: ignore[call-overload]
 
 
 def test_one_number_is_a_square() -> None:
@@ -78,3 +90,19 @@ def test_one_number_is_a_square() -> None:
     assert ImageOptions(size=(3, 4)).shape == (3, 4)
     assert ImageOptions(size=7).shape == (7, 7)
     assert ImageOptions(size=7).to_json() == ImageOptions(size=(7, 7)).to_json()
+
+
+@pytest.mark.parametrize(
+    ("written", "rgb"),
+    [
+        ("white", (255, 255, 255)),
+        ("Gray", (128, 128, 128)),
+        (" #0a0B0c ", (10, 11, 12)),
+        ("#fff", (255, 255, 255)),
+        ("1,2, 3", (1, 2, 3)),
+        ((0, 128, 255), (0, 128, 255)),
+    ],
+)
+def test_a_color_however_it_is_written(written: str | tuple[int, int, int], rgb: tuple[int, int, int]) -> None:
+    assert ImageOptions(background=written).background_rgb == rgb
+    assert ImageOptions(background=written).to_json() == ImageOptions(background=rgb).to_json()

@@ -3,7 +3,7 @@ import io
 import pytest
 from PIL import Image
 
-from shardfeed.converters.images.sniff import image_kind
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
 
@@ -14,11 +14,11 @@ def code(data: bytes) -> RejectCode:
 
 
 @pytest.mark.promise(31)
-@pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP", "AVIF", "MPO"])
+@pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP", "AVIF", "MPO", "JPEG2000", "PPM"])
 def test_every_format_by_content(name: str) -> None:
     file = io.BytesIO()
     Image.new("RGB", (8, 8), "red").save(file, format=name)
-    assert image_kind(file.getvalue()) == {"MPO": "jpeg"}.get(name, name.lower())
+    assert image_kind(file.getvalue()) == {"MPO": "jpeg", "PPM": "pnm"}.get(name, name.lower())
 
 
 @pytest.mark.parametrize("start", [b"MM\0*\0\0\0\x08", b"II+\0\x08\0\0\0", b"MM\0+\0\x08\0\0"])
@@ -58,11 +58,11 @@ def test_no_bytes() -> None:
     "data",
     [
         b"8BPS\0\x01",
-        b"\0\0\x01\0\x01\0",
-        b"\0\0\0\x0cjP  \r\n\x87\n",
+        b"\0\0\x01\0\x01\0\x10\x10\0\0",
         b"\xff\x0a\0",
         b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
-        b"P6\n4 4\n255\n",
+        b"P7\nWIDTH 4\n",
+        bytes(50) + b"TRUEVISION-XFILE.\0",
     ],
 )
 def test_known_and_not_handled(data: bytes) -> None:
@@ -81,3 +81,33 @@ def test_avif_by_a_compatible_brand() -> None:
 @pytest.mark.parametrize("start", [b"\xff\xd8", b"\x89PN", b"\x89PNG\r\n\x1a"])
 def test_cut_within_the_signature(start: bytes) -> None:
     assert code(start) is RejectCode.TRUNCATED
+
+
+@pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP", "AVIF", "JPEG2000", "PPM", "ICO"])
+def test_an_image_is_told_by_its_first_bytes(name: str) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (300, 300), "red").save(file, format=name)
+    assert begins_as_image(file.getvalue()[:HEAD_BYTES])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"x",
+        b"\xff\xd8",
+        b"P6 or P5, who knows?",
+        b"P7 is a paragraph",
+        b"\0\0\1\0\0\0\0\x07\0\x01",  # a table of 32-bit numbers
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        b"\0\0\0\x18ftypmp42\0\0\0\0isommp42",
+        b"PK\3\4",
+        b"{}",
+    ],
+)
+def test_what_does_not_begin_as_an_image(head: bytes) -> None:
+    assert not begins_as_image(head)
+
+
+def test_a_sequence_begins_as_an_image_and_is_refused_as_one_later() -> None:
+    assert begins_as_image(b"\0\0\0\x18ftypavis\0\0\0\0avifavis")

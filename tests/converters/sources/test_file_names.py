@@ -83,10 +83,12 @@ def test_a_cameras_names_are_no_classes(tmp_path: Path) -> None:
     assert len(FileNames(tmp_path, pattern=r"(?P<label>[A-Z]+)_\d\.jpg")) == 2
 
 
-def test_only_image_files_are_looked_at_without_a_pattern(tmp_path: Path) -> None:
+def test_only_images_are_looked_at(tmp_path: Path) -> None:
     source = FileNames(plant(tmp_path, "cat_1.jpg", "dog_1.jpg", "labels_2.csv", "README"))
     assert source.schema.class_names == {LABEL: ("cat", "dog")}
-    assert source.findings.notes == ["other files passed over: 2 (README, labels_2.csv)"]
+    assert source.findings.notes == [
+        "2 files passed over, images neither by name nor by content: 1 .csv, 1 without extension (labels_2.csv, README)"
+    ]
     assert not source.findings.rejected
 
 

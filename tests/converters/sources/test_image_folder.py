@@ -71,7 +71,7 @@ def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
 
 
 def test_splits_beside_other_folders_are_refused(tmp_path: Path) -> None:
-    plant(tmp_path, "train/a/x.jpg", "test/a/x.jpg", "annotations/x.xml")
+    plant(tmp_path, "train/a/x.jpg", "test/a/x.jpg", "annotations/x.png")
     with pytest.raises(UsageError) as caught:
         ImageFolder(tmp_path)
     assert str(caught.value) == (
@@ -128,19 +128,35 @@ def test_strays_in_the_root(tmp_path: Path) -> None:
     assert [(s.key, s.code) for s in source.findings.rejected] == [(b"lost.JPG", "E_NO_LABEL")]
     assert source.findings.notes == [
         "hidden names passed over: 1 (.DS_Store)",
-        "files beside the class folders passed over: 2 (LICENSE, README.md)",
+        "2 files passed over, images neither by name nor by content: 1 .md, 1 without extension (README.md, LICENSE)",
     ]
 
 
 def test_strays_in_a_split(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, "train/a/x.jpg", "train/b/x.jpg", "train/lost.png", "train/list.txt"))
     assert [s.key for s in source.findings.rejected] == [b"train/lost.png"]
-    assert source.findings.notes == ["files beside the class folders passed over: 1 (train/list.txt)"]
+    assert source.findings.notes == [
+        "1 file passed over, images neither by name nor by content: 1 .txt (train/list.txt)"
+    ]
 
 
-@pytest.mark.promise(30)
-def test_other_files_in_class_folders_are_left_to_the_image_step(tmp_path: Path) -> None:
-    assert len(ImageFolder(plant(tmp_path, "a/x.jpg", "a/notes.txt", "b/x.jpg"))) == 3
+def test_a_folder_with_files_and_no_image_is_no_class(tmp_path: Path) -> None:
+    plant(tmp_path, "a/x.jpg", "b/x.jpg", "meta/list.txt", "b/notes.txt")
+    (tmp_path / "empty").mkdir()
+    source = ImageFolder(tmp_path)
+    assert source.schema.class_names == {LABEL: ("a", "b", "empty")}
+    assert source.findings.notes[1:] == [
+        "folders with files and no image, which are no classes: 1 (meta)",
+        "class folders without a file: 1 (empty)",
+    ]
+    splits = ImageFolder(plant(tmp_path / "root", "train/a/x.jpg", "test/a/x.txt", "test/b/x.txt", "test/a/y/x.jpg"))
+    assert splits.schema.class_names == {LABEL: ("a",)}
+    assert splits.findings.notes[1] == "folders with files and no image, which are no classes: 1 (test/b)"
+
+
+def test_text_beside_splits_is_no_class(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, "train/a/x.jpg", "test/a/x.jpg", "meta/list.txt"))
+    assert {sample.split for sample in source} == {"train", "test"}
 
 
 @pytest.mark.promise(36)
@@ -176,6 +192,16 @@ def test_a_folder_too_high_is_refused(tmp_path: Path) -> None:
         "give that folder as the root, or class_names=['flower_photos'] for one class"
     )
     assert len(ImageFolder(tmp_path, class_names=["flower_photos"])) == 2
+
+
+def test_a_folder_many_levels_too_high_is_told_once(tmp_path: Path) -> None:
+    plant(tmp_path, "usr/share/icons/rose/x.jpg", "usr/share/icons/tulip/deep/x.jpg")
+    with pytest.raises(UsageError, match=r"give 'usr/share/icons' in it as the root, or class_names=\['usr'\]"):
+        ImageFolder(tmp_path)
+    assert ImageFolder(tmp_path / "usr" / "share" / "icons").schema.class_names == {LABEL: ("rose", "tulip")}
+    plant(tmp_path / "one", "a/b/c/x.jpg")
+    with pytest.raises(UsageError, match="give 'a/b' in it as the root"):
+        ImageFolder(tmp_path / "one")
 
 
 @pytest.mark.parametrize("hidden", [False, True])

@@ -199,3 +199,32 @@ def test_an_output_inside_the_folder_is_refused(place: Path) -> None:
             convert(source, folder / "out")
         assert sorted(folder.rglob("*")) == before
     assert LabelFile(place / "classes" / "labels.csv").findings.folder is None
+
+
+@pytest.mark.parametrize("name", ["classes", "flat", "labels"])
+def test_every_source_takes_the_files_that_are_asked_for(name: str, place: Path, tmp_path: Path) -> None:
+    labels = {"labels": place / "labels.csv"} if name == "labels" else {}
+    path = place / ("flat" if name == "flat" else "classes")
+    (tmp_path / "far").mkdir()
+    kinds = {"classes": "cat/far.jpg", "flat": "cat_3.jpg", "labels": "far.jpg"}
+    (tmp_path / "far" / "x.jpg").write_text("far")
+    (path / kinds[name]).symlink_to(tmp_path / "far" / "x.jpg")
+    if name == "labels":
+        (place / "labels.csv").write_text("path,kind\ncat/1.jpg,a\ndog/2.jpg,b\nfar.jpg,a\n")
+    assert len(open_source(path, follow_links=True, **labels)) == 3  # type: ignore[arg-type]
+    plain = open_source(path, **labels)  # type: ignore[arg-type]
+    assert [skipped.code for skipped in plain.findings.rejected] == ["E_PATH_ESCAPE"]
+    chosen = open_source(path, include=["*1.jpg", "*2.jpg"], exclude="f*", **labels)  # type: ignore[arg-type]
+    assert len(chosen) == 2
+    assert not chosen.findings.rejected
+    said = "rows whose files include and exclude leave out: 1"
+    assert (said in chosen.findings.notes) == (name == "labels")
+
+
+def test_a_row_that_names_no_image_is_held_against_the_label_file(place: Path, tmp_path: Path) -> None:
+    (place / "classes" / "cat" / "notes.txt").write_text("meow")
+    (place / "labels.csv").write_text("path,kind\ncat/1.jpg,a\ncat/notes.txt,b\n")
+    assert [sample.key for sample in LabelFile(place / "labels.csv", place / "classes")] == [
+        b"cat/1.jpg",
+        b"cat/notes.txt",
+    ]

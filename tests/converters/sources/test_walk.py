@@ -116,9 +116,7 @@ def test_a_link_to_a_folder_in_the_root_lists_it_once(tmp_path: Path) -> None:
     listing = list_files(tmp_path)
     assert list(listing) == [b"z/x.jpg"]
     assert listing.aliases == ((b"a", b"z"), (b"z/self", b"z"), (b"z/up", b""))
-    assert listing.notes == (
-        "links to folders that are listed under their own name: 3 (a -> z, z/self -> z, z/up -> .)",
-    )
+    assert listing.notes == ("links to folders that are listed under another name: 3 (a -> z, z/self -> z, z/up -> .)",)
 
 
 @pytest.mark.promise(36)
@@ -151,7 +149,7 @@ def test_a_link_out_of_the_root_is_an_escape(tmp_path: Path) -> None:
     listing = list_files(root)
     assert list(listing) == [b"a/x.jpg"]
     assert codes(listing) == {b"a/file.jpg": "E_PATH_ESCAPE", b"folder": "E_PATH_ESCAPE"}
-    assert reasons(listing)[b"folder"] == "a link that leaves the root: ../root-2"
+    assert reasons(listing)[b"folder"] == "a link that leaves the root: ../root-2 (follow_links takes it)"
     assert listing.bare == (b"folder",)
 
 
@@ -309,3 +307,106 @@ def test_a_listing_costs_little_memory(tmp_path: Path) -> None:
     assert len(listing) == count
     assert kept / count < 100
     assert peak / count < 200
+
+
+@pytest.mark.promise(36)
+def test_links_that_leave_the_root_are_followed_where_asked(tmp_path: Path) -> None:
+    """As of a subset made of links: train/n01 -> /imagenet/train/n01."""
+    plant(tmp_path / "all", "n01/x.jpg", "n01/deep/y.jpg", "n02/x.jpg", "n03/x.jpg")
+    root = plant(tmp_path / "root", "own/x.jpg")
+    (root / "n01").symlink_to(tmp_path / "all" / "n01")
+    (root / "n03").symlink_to("../all/n03")
+    (root / "own" / "file.jpg").symlink_to(tmp_path / "all" / "n02" / "x.jpg")
+    listing = list_files(root, follow_links=True)
+    assert list(listing) == [b"n01/deep/y.jpg", b"n01/x.jpg", b"n03/x.jpg", b"own/file.jpg", b"own/x.jpg"]
+    assert not listing.skipped
+    assert not listing.bare
+    with open(listing.file(0).path, "rb") as file:
+        assert file.read() == b"n01/deep/y.jpg"
+
+
+@pytest.mark.promise(36)
+def test_followed_links_never_go_round_in_circles_and_list_a_folder_once(tmp_path: Path) -> None:
+    outside = plant(tmp_path / "outside", "c/x.jpg")
+    root = plant(tmp_path / "root", "a/x.jpg")
+    (root / "b").symlink_to("../outside")
+    (root / "again").symlink_to("../outside/c")  # sorts before, and so keeps the files
+    (root / "d").symlink_to("../outside")
+    (root / "up").symlink_to("..")
+    (outside / "home").symlink_to("../root")
+    (outside / "c" / "self").symlink_to(".")
+    listing = list_files(root, follow_links=True)
+    assert list(listing) == [b"a/x.jpg", b"again/x.jpg"]
+    assert dict(listing.aliases) == {
+        b"again/self": b"again",
+        b"b/c": b"again",
+        b"b/home": b"",
+        b"d": b"b",
+        b"up/outside": b"b",
+        b"up/root": b"",
+    }
+    assert b"d" not in listing.bare, "a folder that is listed elsewhere is no empty one"
+
+
+KEYS = (
+    "a.jpg",
+    "b.png",
+    "cat/1.jpg",
+    "cat/2.png",
+    "cat/old/3.jpg",
+    "masks/1.png",
+    "train/dog/4.jpg",
+    "train/masks/5.jpg",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"include": "*.png"}, "b.png cat/2.png masks/1.png"),
+        ({"include": ["*.png", "a.*"]}, "a.jpg b.png cat/2.png masks/1.png"),
+        ({"include": "cat"}, "cat/1.jpg cat/2.png cat/old/3.jpg"),
+        ({"include": "cat/*.jpg"}, "cat/1.jpg"),
+        ({"include": "cat/**/*.jpg"}, "cat/1.jpg cat/old/3.jpg"),
+        ({"include": "**/*.jpg", "exclude": ["train/", "old"]}, "a.jpg cat/1.jpg"),
+        ({"exclude": "masks"}, "a.jpg b.png cat/1.jpg cat/2.png cat/old/3.jpg train/dog/4.jpg"),
+        ({"exclude": "/masks"}, "a.jpg b.png cat/1.jpg cat/2.png cat/old/3.jpg train/dog/4.jpg train/masks/5.jpg"),
+        ({"exclude": ["**/old", "train/**", "?.*"]}, ""),
+        ({"exclude": ["c*", "train", "masks"]}, "a.jpg b.png"),
+        ({"include": "[!ab].*", "exclude": "[12].*"}, "cat/old/3.jpg train/dog/4.jpg train/masks/5.jpg"),
+    ],
+)
+def test_files_are_chosen_by_patterns(tmp_path: Path, options: dict, expected: str) -> None:
+    listing = list_files(plant(tmp_path, *KEYS), **options)
+    assert [key.decode() for key in listing] == expected.split()
+    assert any(note.startswith("files and folders left out by include and exclude: ") for note in listing.notes)
+    assert not listing.bare, "a folder whose files are not wanted is no empty class"
+    assert all(listing.choice.wants(key) for key in listing)
+    assert not any(listing.choice.wants(key.encode()) for key in set(KEYS) - set(expected.split()))
+
+
+def test_a_pattern_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    listing = list_files(plant(tmp_path, "a.jpg", "b.png"), exclude=["*.pgn", "*.png"])
+    assert listing.notes == (
+        "files and folders left out by include and exclude: 1 (b.png)",
+        "nothing matched the exclude pattern '*.pgn'",
+    )
+
+
+def test_links_that_are_not_wanted_are_not_held_against_the_folder(tmp_path: Path) -> None:
+    root = plant(tmp_path / "root", "a.jpg", "store/v1/x.jpg")
+    (root / "gone.txt").symlink_to("nowhere")
+    (root / "out.txt").symlink_to("../elsewhere.txt")
+    (tmp_path / "elsewhere.txt").write_text("x")
+    (root / "away").symlink_to("..")
+    (root / "cat").symlink_to("store/v1")
+    assert len(list_files(root).skipped) == 3
+    assert list(codes(list_files(root, include="*.jpg"))) == [b"away"], "what wanted files may lie in is told"
+    listing = list_files(root, exclude=["*.txt", "away", "store"])
+    assert (list(listing), listing.skipped) == ([b"a.jpg", b"cat/x.jpg"], ()), "the link is now the only name"
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "./", "..", b"*.jpg", None, 3])
+def test_what_is_no_pattern(tmp_path: Path, pattern: object) -> None:
+    with pytest.raises(UsageError, match=r"^exclude: got the pattern "):
+        list_files(plant(tmp_path, "a.jpg"), exclude=[pattern])  # type: ignore[list-item]  # that is what is refused

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
-from shardfeed.converters.images.other_formats import LoadedImage, load_other
+from shardfeed.converters.images.other_formats.load_image import LoadedImage, load_other
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
@@ -93,6 +93,15 @@ def test_alpha(kind: str) -> None:
     loaded = load(kind, file(image, kind, **({} if kind == "tiff" else {"quality": 90})))
     assert loaded.changes == (kind, "alpha")
     assert np.asarray(loaded.pixels).min() >= 250, "nothing is seen but white"
+
+
+@pytest.mark.parametrize("kind", ["tiff", "webp", "avif", "gif"])
+def test_alpha_over_another_color(kind: str) -> None:
+    image = picture()
+    image.putalpha(0)
+    options = {} if kind in ("tiff", "gif") else {"quality": 90}
+    loaded = load_other(kind, file(image, kind, **options), MAX_PIXELS, (200, 20, 20))  # type: ignore[arg-type]
+    assert np.abs(np.asarray(loaded.pixels.convert("RGB")).astype(int) - (200, 20, 20)).max() <= 5
 
 
 @pytest.mark.promise(31)

@@ -1,0 +1,97 @@
+"""GIF, BMP, TIFF, WebP, AVIF, JPEG 2000 and PNM to pixels."""
+
+import io
+from typing import NamedTuple
+
+from PIL import Image, ImageFile
+from PIL.AvifImagePlugin import AvifImageFile
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from shardfeed.converters.images.change import Change
+from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
+from shardfeed.converters.images.options import WHITE, Rgb
+from shardfeed.converters.images.other_formats.headers import check_avif, check_gif, check_webp
+from shardfeed.converters.images.other_formats.jpeg2000 import check_jpeg2000
+from shardfeed.converters.images.other_formats.pnm import load_pnm
+from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
+from shardfeed.converters.images.sniff import Kind
+from shardfeed.converters.limits import check_size
+from shardfeed.converters.rejects import RejectCode, RejectedError
+
+# The plugins' classes and not Image.open: what the bytes are is known, and no other plugin may try its luck with them.
+_FILES: dict[Kind, type[ImageFile.ImageFile]] = {
+    "gif": GifImageFile,
+    "bmp": BmpImageFile,
+    "tiff": TiffImageFile,
+    "webp": WebPImageFile,
+    "avif": AvifImageFile,
+    "jpeg2000": Jpeg2KImageFile,
+}
+_NEW_SUBFILE_TYPE, _REDUCED = 254, 1  # TIFF 6.0: a smaller version of another image in the file
+_DNG_VERSION = 50706
+_BITS = {1: (Change.BITS_1,), 16: (Change.BITS_16,)}
+
+
+class LoadedImage(NamedTuple):
+    """Pixels of mode L or RGB, not upright yet, and what was found on the way.
+
+    changes: what makes the format unusual. orientation: EXIF, 1..8, still to be applied.
+    exif_problem: None or why it was read as 1. lossy: whether the source stores pixels with loss.
+    """
+
+    pixels: Image.Image
+    changes: tuple[Change, ...]
+    orientation: int
+    exif_problem: str | None
+    lossy: bool
+
+
+def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE) -> LoadedImage:
+    """Decode one still image of `kind`, alpha over `background`. Raises RejectedError, on animations too."""
+    if kind == "pnm":
+        image, bits = load_pnm(data, max_pixels)
+        return LoadedImage(image, (Change.PNM, *_BITS.get(bits, ())), 1, None, lossy=False)
+    lossy = kind == "avif"
+    if kind == "gif":
+        check_gif(data, max_pixels)
+    elif kind == "webp":
+        lossy = check_webp(data, max_pixels)
+    elif kind == "avif":
+        check_avif(data, max_pixels)
+    elif kind == "jpeg2000":
+        lossy = check_jpeg2000(data, max_pixels)
+    with strict_decoding(kind):
+        image = _FILES[kind](io.BytesIO(data))
+        check_size(image.height, image.width, max_pixels)
+        # GIF answers by reading on to its second frame, and our own walk has done that.
+        if kind != "gif" and getattr(image, "is_animated", False):
+            raise RejectedError(RejectCode.ANIMATED, f"{kind} with more than one image")
+        exif = image.info.get("exif")
+        orientation, problem = read_orientation(exif) if exif else (1, None)
+        turned = orientation != 1
+        if isinstance(image, TiffImageFile):
+            tags = image.tag_v2
+            if _DNG_VERSION in tags or tags.get(_NEW_SUBFILE_TYPE, 0) & _REDUCED:
+                raise RejectedError(
+                    RejectCode.UNSUPPORTED, "TIFF whose first image is a thumbnail, as in camera RAW files"
+                )
+            turned = tags.get(ORIENTATION_TAG, 1) in range(2, 9)  # Pillow applies it while it loads
+        changes = [Change(kind)]
+        if image.mode == "P" and kind != "gif":
+            changes.append(Change.PALETTE)
+        elif image.mode == "CMYK":
+            changes.append(Change.CMYK)
+        elif image.mode == "1":
+            changes.append(Change.BITS_1)
+        elif image.mode.startswith("I;16"):
+            changes.append(Change.BITS_16)
+        if image.has_transparency_data:
+            changes.append(Change.ALPHA)
+        if turned:
+            changes.append(Change.TURNED)
+        image.load()
+        return LoadedImage(gray_or_rgb(image, background), tuple(changes), orientation, problem, lossy)

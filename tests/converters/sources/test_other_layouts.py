@@ -1,0 +1,130 @@
+"""Detection and segmentation datasets are recognised and refused; class folders of any name are not."""
+
+from pathlib import Path
+
+import pytest
+
+from shardfeed.converters import FileNames, ImageFolder, open_source
+from shardfeed.errors import UsageError
+
+
+def plant(root: Path, *keys: str) -> Path:
+    for key in keys:
+        path = root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    return root
+
+
+def numbered(*patterns: str, count: int = 4) -> list[str]:
+    return [pattern.format(i) for pattern in patterns for i in range(count)]
+
+
+LAYOUTS = {
+    "coco": (["annotations/instances_train2017.json", *numbered("train2017/{:04}.jpg", "val2017/9{:03}.jpg")], "COCO"),
+    "coco, one folder": (["annotations/all.json", "README.md", *numbered("images/{}.jpg")], "COCO"),
+    "coco, splits": (["annotations/a.json", *numbered("images/train2017/{}.jpg", "images/val2017/{}.jpg")], "COCO"),
+    "coco by roboflow": (["train/_annotations.coco.json", *numbered("train/{}.jpg", "valid/{}.jpg")], "COCO"),
+    "yolo": (["data.yaml", *numbered("images/{}.jpg", "labels/{}.txt")], "YOLO"),
+    "yolo, splits inside": (numbered("images/train/{}.jpg", "images/val/{}.jpg", "labels/train/{}.txt"), "YOLO"),
+    "yolo by roboflow": (numbered("train/images/{}.jpg", "train/labels/{}.txt", "valid/images/{}.jpg"), "YOLO"),
+    "yolo without labels": (["data.yaml", *numbered("train/images/{}.jpg", "valid/images/{}.jpg")], "YOLO"),
+    "voc": (["ImageSets/Main/train.txt", *numbered("JPEGImages/{}.jpg", "Annotations/{}.xml")], "Pascal VOC dataset"),
+    "voc with masks": (
+        numbered("JPEGImages/{}.jpg", "Annotations/{}.xml", "SegmentationClass/{}.png", "SegmentationObject/{}.png"),
+        "Pascal VOC dataset",
+    ),
+    "xml": (numbered("images/{}.png", "annotations/{}.xml"), "Pascal VOC's annotations"),
+    "masks": (numbered("images/{}.jpg", "masks/{}.png"), "images and their masks"),
+    "masks, splits": (numbered("train/images/{}.jpg", "train/masks/{}.png", "val/images/{}.jpg"), "their masks"),
+    "masks, splits inside": (numbered("images/training/{}.jpg", "annotations/training/{}.png"), "their masks"),
+    "masks with a suffix": (numbered("imgs/{}.jpg", "masks/{}_mask.png"), "their masks"),
+    "masks of some": (["masks/1.png", "masks/0.png", *numbered("images/{}.jpg")], "their masks"),
+    "carvana": (numbered("train/{}.jpg", "train_masks/{}_mask.gif"), "their masks"),
+    "camvid": (numbered("train/{}.png", "trainannot/{}.png", "val/{}.png", "valannot/{}.png"), "their masks"),
+    "cityscapes": (
+        numbered("leftImg8bit/train/aachen/a_{}_leftImg8bit.png", "gtFine/train/aachen/a_{}_gtFine_labelIds.png"),
+        "their masks",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_is_recognised(tmp_path: Path, name: str) -> None:
+    keys, said = LAYOUTS[name]
+    with pytest.raises(UsageError, match="looks like ") as caught:
+        open_source(plant(tmp_path, *keys))
+    assert said in caught.value.problem
+    assert caught.value.problem.endswith("): the names of its folders are no classes")
+    assert "docs/your-own-source.md" in (caught.value.remedy or "")
+    assert len(str(caught.value)) < 500
+
+
+def test_the_sentence_names_what_was_seen(tmp_path: Path) -> None:
+    plant(tmp_path, *LAYOUTS["masks"][0])
+    with pytest.raises(UsageError) as caught:
+        ImageFolder(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: looks like images and their masks (images and masks have files of the same names): "
+        "the names of its folders are no classes; read it by a source of your own (docs/your-own-source.md), "
+        "or name the folders in class_names to take them for classes all the same"
+    )
+
+
+def test_classes_one_folder_deeper_are_pointed_at(tmp_path: Path) -> None:
+    keys = numbered("images/cat/{}.jpg", "images/dog/{}.jpg", "segmentations/cat/{}.png", "segmentations/dog/{}.png")
+    with pytest.raises(
+        UsageError, match=r"; give images as the root if its folders \(cat, dog\) are classes, else read"
+    ):
+        ImageFolder(plant(tmp_path, *keys))
+    assert ImageFolder(tmp_path / "images").schema.class_names["image/class/label"] == ("cat", "dog")
+
+
+def test_a_list_in_a_folder_called_labels_makes_no_yolo_dataset(tmp_path: Path) -> None:
+    plant(tmp_path, "labels/classes.txt", *numbered("images/cat/{}.jpg", "images/dog/{}.jpg"))
+    with pytest.raises(UsageError, match=r"got one class folder, 'images', .*; give that folder as the root"):
+        ImageFolder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["masks", "coco", "voc", "yolo"])
+def test_who_insists_gets_classes(tmp_path: Path, name: str) -> None:
+    plant(tmp_path, *LAYOUTS[name][0])
+    folders = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert len(ImageFolder(tmp_path, class_names=folders))
+
+
+def test_a_pattern_insists_too(tmp_path: Path) -> None:
+    source = FileNames(plant(tmp_path, *LAYOUTS["masks"][0]), pattern=r"(?P<label>\d).*")
+    assert len(source) == 8
+
+
+def test_what_was_left_out_is_not_looked_at(tmp_path: Path) -> None:
+    source = ImageFolder(plant(tmp_path, *LAYOUTS["coco"][0]), exclude="annotations")
+    assert source.schema.class_names["image/class/label"] == ("train2017", "val2017")
+
+
+CLASSES = {
+    "plain": numbered("cat/{}.jpg", "dog/{}.jpg"),
+    "a class called images": numbered("images/{}.jpg", *(f"class{i}/{{}}.jpg" for i in range(20))),
+    "classes called images and masks among others": numbered("images/{}.jpg", "masks/{}.jpg", "gloves/{}.jpg"),
+    "classes called mask and no_mask": numbered("mask/{}.jpg", "no_mask/{}.jpg"),
+    "images and masks of other names": numbered("images/a{}.jpg", "masks/b{}.jpg"),
+    "a class called annotations": [*numbered("annotations/{}.jpg", "images/{}x.jpg"), "annotations/list.json"],
+    "annotations beside classes": ["annotations/list.json", *numbered("cat/{}.jpg", "dog/{}.jpg")],
+    "labels beside classes": numbered("labels/{}.txt", "cat/{}.jpg", "images/{}.jpg"),
+    "texts in class folders": numbered("images/{}.jpg", "images/{}.txt", "cat/{}.jpg"),
+    "splits": numbered("train/cat/{}.jpg", "train/dog/{}.jpg", "val/cat/{}.jpg"),
+    "splits with a class called images": numbered("train/images/{}.jpg", "train/labels/{}.jpg", "train/cat/{}.jpg"),
+    "a yaml beside classes": ["data.yaml", *numbered("train/cat/{}.jpg", "train/dog/{}.jpg")],
+    "digits": numbered(*(f"{digit}/{{}}.png" for digit in range(10))),
+    "empty folders": numbered("cat/{}.jpg", "dog/{}.jpg"),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_ordinary_classes_are_not_suspected(tmp_path: Path, name: str) -> None:
+    plant(tmp_path, *CLASSES[name])
+    if name == "empty folders":
+        (tmp_path / "masks").mkdir()
+        (tmp_path / "images").mkdir()
+    assert len(ImageFolder(tmp_path)) == sum(key.endswith(("jpg", "png")) for key in CLASSES[name])
