@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
@@ -23,14 +24,18 @@ class Dataset(Mapping[str, Split]):
     def __init__(self, directory: str, manifest: Manifest, storage: Storage = LOCAL) -> None:
         self.directory = directory
         self.manifest = manifest
+        # Datasets adopted before images were looked at have formats that nobody vouches for.
+        believed = not manifest.options.get("adopted") or "image_key" in manifest.options
         self._splits = {
-            name: Split(directory, manifest.schema, info, storage) for name, info in manifest.splits.items()
+            name: Split(directory, manifest.schema, info if believed else replace(info, formats={}), storage)
+            for name, info in manifest.splits.items()
         }
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of `image/class/label`, by label; empty for a dataset without."""
-        return self.manifest.schema.class_names.get(LABEL, ())
+        schema = self.manifest.schema
+        return schema.class_names.get(schema.key(LABEL) or LABEL, ())
 
     def __getitem__(self, name: str) -> Split:
         if name not in self._splits:
