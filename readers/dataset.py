@@ -7,7 +7,7 @@ from dataclasses import replace
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
-from shardfeed.readers.shards import is_local
+from shardfeed.readers.shards import is_local, not_a_file
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
 from shardfeed.storage.local_reading import LOCAL
@@ -89,7 +89,7 @@ def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) 
         elif name not in expected:
             problems.append(f"{escape(name)} is not part of it")
         elif found[name] < 0:
-            problems.append(f"{name} is not a file")
+            problems.append(f"{name} is {not_a_file(directory, name)}")
         elif found[name] != expected[name]:
             problems.append(f"{name} has {found[name]} bytes, expected {expected[name]}")
     return problems

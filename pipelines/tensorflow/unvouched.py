@@ -63,6 +63,8 @@ def as_jpeg_or_png(encoded: bytes) -> bytes:
             image.convert("RGB").save(stored, "PNG", compress_level=1)
             return stored.getvalue()
     except Image.UnidentifiedImageError:
-        raise IntegrityError("image", f"no image that is known: it begins with {encoded[:8]!r}", _REMEDY) from None
+        raise IntegrityError(
+            "image", f"it does not decode: no image that is known begins with {encoded[:8]!r}", _REMEDY
+        ) from None
     except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
         raise IntegrityError("image", f"it does not decode: {error}", _REMEDY) from None

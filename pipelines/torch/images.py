@@ -166,7 +166,9 @@ def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, 
         elif image.mode != "RGB":
             pixels = np.asarray(image.convert("RGB"))
     except UnidentifiedImageError:
-        raise IntegrityError("image", f"no image that is known: it begins with {encoded[:8]!r}", _REMEDY) from None
+        raise IntegrityError(
+            "image", f"it does not decode: no image that is known begins with {encoded[:8]!r}", _REMEDY
+        ) from None
     except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
         raise IntegrityError("image", f"it does not decode: {error}", _REMEDY) from None
     return _cut(pixels, choose(*pixels.shape[:2]))
