@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, escape
+from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import ShardView
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo, parse_manifest
@@ -173,14 +173,6 @@ def read_view(directory: str, info: SplitInfo, shard: int, storage: Storage = LO
     """The records of a shard, by its index, which is checked against the manifest. Raises IntegrityError, OSError."""
     path = os.path.join(directory, info.index_file(shard))
     return NATIVE.view(info.shards[shard], whole(storage.open(path)), path)
-
-
-def not_a_file(directory: str, name: str) -> str:
-    """What a shard of the local disk is that is no file: a link whose end is gone, or something else."""
-    path = os.path.join(directory, name)
-    if os.path.islink(path) and not os.path.exists(path):
-        return f"a link to {escape(os.readlink(path))}, which is gone"
-    return "not a file"
 
 
 def is_local(storage: Storage) -> bool:

@@ -13,8 +13,8 @@ from shardfeed.formats.format import Walked
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, is_shard
-from shardfeed.readers.shards import not_a_file, read_view
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.readers.shards import read_view
+from shardfeed.storage.local_reading import LOCAL, not_a_file
 from shardfeed.storage.storage import Storage, sizes_by_name
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted

@@ -227,6 +227,7 @@ def _class_names(
     given: Sequence[str] | NamedClasses | None,
 ) -> tuple[dict[str, tuple[str, ...]], set[str], list[str]]:
     """Names of classes by key, files that they are from, and notes. Raises UsageError where those given do not fit."""
+    label = label or (LABEL if LABEL in features else None)  # an image may have several
     others = [key for key, f in features.items() if f.dtype == "int64" and key != label and last_word(key) == "label"]
     main = label or (others[0] if len(others) == 1 else None)
     if given is not None and main is None:

@@ -72,8 +72,13 @@ def _of_label_map(text: str) -> dict[int, str]:
         fields = {field: number or double or single for field, number, double, single in _FIELD.findall(item)}
         name = fields.get("display_name") or fields.get("name")
         if "id" in fields and fields["id"].isdecimal() and name:
-            names[int(fields["id"])] = name
+            names[int(fields["id"])] = _unescaped(name)
     return names
+
+
+def _unescaped(text: str) -> str:
+    """A string of protobuf's text format, which may write UTF-8 in octal, as it is meant."""
+    return text.encode().decode("unicode_escape").encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _text(path: str) -> str | None:

@@ -111,10 +111,7 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
             if file in taken:
                 raise UsageError(place, f"matches {escape(file)}, as --split {taken[file]} does", "change one of them")
             taken[file] = name
-        placed = [placed[1:] if (placed := _place(os.path.basename(file))) else (None, None) for file in names]
-        counted = all(number is not None and count == len(names) for number, count in placed)
-        in_order = sorted(zip(placed, names, strict=True)) if counted else zip(placed, names, strict=True)
-        found.append(FoundSplit(name, tuple(file for _, file in in_order)))
+        found.append(FoundSplit(name, tuple(names)))
     return found
 
 

@@ -130,3 +130,24 @@ def test_schemas_that_cannot_be(features: dict[str, Feature], names: dict[str, t
 )
 def test_whether_a_record_is_of_it(found: dict[str, Any], problem: str) -> None:
     assert Schema({LABEL: Feature("int64"), "many": Feature("float32", (None,))}, NAMES).mismatch(found) == problem
+
+
+def test_aliases() -> None:
+    features = {"image": Feature("bytes", (), "image", ENCODED), "label": Feature("int64", alias=LABEL)}
+    schema = Schema(features, {"label": ("a", "b")})
+    assert (schema.key(ENCODED), schema.key("image"), schema.key(LABEL), schema.key(HEIGHT)) == (
+        "image",
+        "image",
+        "label",
+        None,
+    )
+    assert schema.aliases == {ENCODED: "image", LABEL: "label"}
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.stated().aliases == schema.aliases
+    assert "alias" not in Schema({ENCODED: Feature("bytes")}).to_json()[ENCODED]
+    for taken in (
+        {"a": Feature("bytes", alias="b"), "b": Feature("bytes")},
+        {k: Feature("bytes", alias="x") for k in "ab"},
+    ):
+        with pytest.raises(UsageError, match="give each name to one feature"):
+            Schema(taken)
