@@ -96,12 +96,7 @@ def assemble_batches(
         features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
         if look is not None and image is not None:
-            encoded = features[image]
-            if "raw" in samples.formats:
-                is_raw = features[FORMAT] == b"raw"
-                features[image] = tf.cond(is_raw, lambda: encoded, lambda: look(record, encoded))
-            else:
-                features[image] = look(record, encoded)
+            features[image] = look(record, features[image], features.get(FORMAT))
         features |= {alias: features[key] for alias, key in aliases.items()}
         return transform(features, seed)
 

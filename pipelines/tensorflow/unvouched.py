@@ -28,8 +28,10 @@ def vouched_for(formats: Mapping[str, int]) -> bool:
     return bool(formats) and formats.keys() <= _VOUCHED
 
 
-def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """From a serialized record and its encoded image, string [] each, to a JPEG or PNG file of the same pixels.
+def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], tf.Tensor]:
+    """From a serialized record, its encoded image and its `image/format`, string [] each, to a JPEG or PNG file.
+
+    It has the image's pixels; raw ones go on as they are.
 
     Iterating raises an error that names the record whose image is neither, nor one that Pillow reads.
     """
@@ -44,8 +46,13 @@ def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
                 place = where_found(samples, record) + named(record)
                 raise RecordError(place, error.problem, error.remedy) from None
 
-    def looked_at(record: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.numpy_function(look, [record, encoded], tf.string), [])
+    def looked_at(record: tf.Tensor, encoded: tf.Tensor, form: tf.Tensor | None) -> tf.Tensor:
+        def seen() -> tf.Tensor:
+            return tf.ensure_shape(tf.numpy_function(look, [record, encoded], tf.string), [])
+
+        if form is None or "raw" not in samples.formats:
+            return seen()
+        return tf.cond(form == b"raw", lambda: encoded, seen)
 
     return looked_at
 

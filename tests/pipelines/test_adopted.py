@@ -222,3 +222,19 @@ def test_no_image_or_no_label_is_said_alike(tmp_path: Path) -> None:
         ):
             with pytest.raises(UsageError, match=match):
                 make(split)
+
+
+def test_raw_pixels_beside_files(tmp_path: Path) -> None:
+    """Each by what it is: pixels by `image/format`, files by their bytes."""
+    sides = {"image/height": 40, "image/width": 56}
+    pixels = [np.full((40, 56, 3), 20 * n, np.uint8) for n in range(8)]
+    rows = [
+        {ENCODED: pixels[n].tobytes() if n % 2 else picture(n, "WEBP"), FORMAT: b"raw" if n % 2 else b"webp", LABEL: n}
+        | sides
+        for n in range(8)
+    ]
+    split = adopted(rows, tmp_path)
+    assert split.formats == {"webp": 4, "raw": 4}
+    images, labels = next(iter(eval_batches(split, batch_size=8, image_size=16).as_numpy_iterator()))
+    for image, label in zip(images, labels, strict=True):
+        assert label % 2 == 0 or (image == 20 * label).all()

@@ -10,9 +10,10 @@ from typing import Any
 from tqdm import tqdm
 
 from shardfeed.converters.commit.output import check_new_output
-from shardfeed.converters.existing.adopt import Survey, adopt, survey
+from shardfeed.converters.existing.adopt import adopt
 from shardfeed.converters.existing.class_names import read_named_classes
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
+from shardfeed.converters.existing.surveying import Survey, survey
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
