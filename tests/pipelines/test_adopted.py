@@ -15,7 +15,7 @@ from shardfeed.converters import adopt, survey
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.manifest import read_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.pipelines import eval_batches, make_batches, mix, train_batches
+from shardfeed.pipelines import eval_batches, make_batches, mix, random_resized_crop, train_batches
 from shardfeed.pipelines.orders.choices import Global
 from shardfeed.pipelines.tensorflow.unvouched import as_jpeg_or_png, vouched_for
 from shardfeed.pipelines.torch import torch_eval_loader, torch_loader
@@ -238,3 +238,20 @@ def test_raw_pixels_beside_files(tmp_path: Path) -> None:
     images, labels = next(iter(eval_batches(split, batch_size=8, image_size=16).as_numpy_iterator()))
     for image, label in zip(images, labels, strict=True):
         assert label % 2 == 0 or (image == 20 * label).all()
+
+
+def test_labels_that_are_text(tmp_path: Path) -> None:
+    """As docs/adopt.md says: records stay, a transform gives each text its number."""
+    kinds = (b"rose", b"daisy", b"tulip")
+    split = adopted([{"image": picture(n), "image/class/text": kinds[n % 3]} for n in range(9)], tmp_path)
+    names = sorted({bytes(text) for text in split.column("image/class/text")})
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(tf.constant(names), tf.range(len(names), dtype=tf.int64)), -1
+    )
+    crop = random_resized_crop(16)
+    batches = make_batches(
+        split, lambda f, seed: (crop(f, seed), table.lookup(f["image/class/text"])), batch_size=9, order="stored"
+    )
+    images, labels = next(iter(batches.as_numpy_iterator()))
+    assert images.shape == (9, 16, 16, 3)
+    assert labels.tolist() == [names.index(kinds[n % 3]) for n in range(9)]
