@@ -22,6 +22,7 @@ FILENAME = "image/filename"  # bytes: path relative to the source's root, the sa
 SOURCE_ID = "image/source_id"  # bytes: a number as decimal digits, unique in the split (google/automl#22)
 SHA256 = "image/key/sha256"  # bytes: lower-case hex of the source file's sha256; absent with --no-hash
 LABEL = "image/class/label"  # int64, 0-based index into the class names
+OBJECT_AREA = "image/object/area"  # float32 or int64, pixels squared of each object: the only key that counts pixels
 TEXT = "image/class/text"  # bytes: the class name, UTF-8
 
 Dtype = Literal["bytes", "int64", "float32"]

@@ -22,7 +22,7 @@ from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
-from shardfeed.schema import Schema, image_features
+from shardfeed.schema import OBJECT_AREA, Schema, image_features
 from shardfeed.text import in_usual_order
 
 DEFAULT_SHARD_SIZE = 256_000_000  # bytes; long enough to read sequentially, short enough to redo after a crash
@@ -232,11 +232,14 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
 
 
 def _check_cut(schema: Schema, image: ImageOptions) -> None:
-    """Raises UsageError where images are to be cut and features mean places in them."""
+    """Raises UsageError where images are to be cut or shrunk and features mean places or pixels in them."""
     places = schema.of_kind("place")
     if image.shape is not None and places:
         problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
         raise UsageError("size", problem, "use resize_shorter, which cuts nothing, or leave that label out")
+    if image.resize_shorter is not None and OBJECT_AREA in schema.features:
+        problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
+        raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")
 
 
 def _size(sample: Sample) -> int:
