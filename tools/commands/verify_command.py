@@ -92,7 +92,8 @@ class _Deep:
         return {"decoded": self.decoded, "not_decoded": self.not_decoded, "why_not": self.why_not}
 
     def __str__(self) -> str:
-        return f"{self.not_decoded:,} images not decoded: {self.why_not}" if self.why_not else "every image decodes"
+        images = f"{self.not_decoded:,} image{'s' if self.not_decoded != 1 else ''}"
+        return f"{images} not decoded: {self.why_not}" if self.why_not else "every image decodes"
 
 
 def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> None:

@@ -103,7 +103,7 @@ def test_what_deep_did_not_decode_is_said(tmp_path: Path, capsys: pytest.Capture
     assert main(["verify", str(out), "--json"]) == 0
     assert "images" not in json.loads(capsys.readouterr().out)
     write(tmp_path / "floats" / "train.tfrecord", [{"x": 1.5}])
-    assert "1 images not decoded: no feature is an image\n" in deep(index(tmp_path / "floats"), capsys)[1]
+    assert "1 image not decoded: no feature is an image\n" in deep(index(tmp_path / "floats"), capsys)[1]
 
 
 def test_deep_decodes_by_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
