@@ -10,13 +10,13 @@ from shardfeed.lazy import lazy_names
 if TYPE_CHECKING:
     from shardfeed.converters.conversion import convert as convert
     from shardfeed.converters.engines.engine import Engine as Engine
-    from shardfeed.converters.existing.adopt import Survey as Survey
     from shardfeed.converters.existing.adopt import adopt as adopt
-    from shardfeed.converters.existing.adopt import survey as survey
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
     from shardfeed.converters.existing.salvage.report import Salvaged as Salvaged
     from shardfeed.converters.existing.salvage.salvage import salvage as salvage
+    from shardfeed.converters.existing.surveying import Survey as Survey
+    from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
     from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.report import Report as Report
@@ -36,8 +36,9 @@ __all__, __getattr__ = lazy_names(
     {
         "shardfeed.converters.conversion": ("convert",),
         "shardfeed.converters.engines.engine": ("Engine",),
-        "shardfeed.converters.existing.adopt": ("Survey", "adopt", "survey"),
+        "shardfeed.converters.existing.adopt": ("adopt",),
         "shardfeed.converters.existing.rebuild": ("Rebuilt", "rebuild"),
+        "shardfeed.converters.existing.surveying": ("Survey", "survey"),
         "shardfeed.converters.existing.salvage.report": ("Salvaged",),
         "shardfeed.converters.existing.salvage.salvage": ("salvage",),
         "shardfeed.converters.images.options": ("ImageOptions",),

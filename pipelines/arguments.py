@@ -44,16 +44,27 @@ def image_or_transform(
 
 
 def image_and_label_keys(schema: Schema, label: str) -> list[str]:
-    """The features that `labelled` needs. Raises UsageError unless `label` has one number a record."""
+    """The features that `labelled` needs. Raises UsageError without an image, or unless `label` is one number a record.
+
+    Either may be there under an alias.
+    """
     numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and feature.scalar]
-    if label not in numbers and not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
-        remedy = "make_batches, or torch_loader with a transform, gives batches of images alone"
-        raise UsageError("label", "this dataset has no label", remedy)
-    if label not in numbers:
+    if schema.key(label) not in numbers:
+        if not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
+            remedy = "make_batches, or torch_loader with a transform, gives batches of images alone"
+            raise UsageError("label", "this dataset has no label", remedy)
         raise UsageError(
             "label",
             f"got {escape(label)!r}, expected a feature with one number a record",
             f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}",
+        )
+    image = schema.key(ENCODED)
+    if image is None or not schema.features[image].scalar or schema.kind(image) != "image":
+        found = [key for key, feature in schema.features.items() if feature.dtype == "bytes" and feature.scalar]
+        problem = f"the records have no {ENCODED!r}, one image each" if image is None else f"{image!r} is no image"
+        remedy = "adopt them with `shardfeed index DIR OUT --image-key KEY`, or use a transform of your own"
+        raise UsageError(
+            "image", f"{problem}; of bytes there is {', '.join(map(repr, sorted(found))) or 'none'}", remedy
         )
     return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
 

@@ -9,9 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
+from shardfeed.formats.native import NATIVE
 from shardfeed.readers.split import Split
-from shardfeed.schema import Schema
+from shardfeed.schema import FILENAME, Schema
 
 _PLACE_BITS = 40  # of a place within its part; the part's number stands above them
 
@@ -53,6 +54,10 @@ class Samples(Protocol):
 
     def payloads(self, indices: np.ndarray) -> list[bytes]:
         """The serialized Examples at `indices`, int64 [k], CRCs checked; from any thread. Raises RecordError."""
+        ...
+
+    def where(self, index: int) -> str:
+        """What an error calls the sample at `index`: file, record and offset."""
         ...
 
     def places(self, indices: np.ndarray) -> np.ndarray:
@@ -120,6 +125,11 @@ class Mixture:
                 found[target] = payload
         return found
 
+    def where(self, index: int) -> str:
+        """File, record and offset of the sample at `index`."""
+        ((number, _),) = self._by_part(np.array([index]))
+        return self.parts[number].where(index - int(self._starts[number]))
+
     def places(self, indices: np.ndarray) -> np.ndarray:
         """Part number and place in that part's split, as one number each, int64 [k]."""
         found = np.zeros(len(indices), np.int64)
@@ -173,3 +183,20 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
     if not mixture.schema.features:
         raise UsageError("mix", "the splits share no feature")
     return mixture
+
+
+def where_found(samples: Samples, payload: bytes) -> str:
+    """What an error calls the first sample that is this serialized record; the split's name where none is.
+
+    Every record of the same size is read.
+    """
+    for split in samples.parts if isinstance(samples, Mixture) else (samples,):
+        if isinstance(split, Split) and (place := split.shards.find(payload)) is not None:
+            return split.shards.place(place)
+    return f"split {samples.name}"
+
+
+def named(payload: bytes) -> str:
+    """What an error says of a record behind its place: ` (its image/filename)`, or "" where it has none."""
+    dtype, values = NATIVE.decode(payload, {FILENAME}).get(FILENAME, ("bytes", ()))
+    return f" ({escape(bytes(values[0]))})" if dtype == "bytes" and len(values) == 1 else ""

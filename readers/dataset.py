@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
@@ -9,7 +10,7 @@ from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, not_a_file
 from shardfeed.storage.storage import Storage, sizes_by_name
 from shardfeed.text import listing
 
@@ -23,14 +24,18 @@ class Dataset(Mapping[str, Split]):
     def __init__(self, directory: str, manifest: Manifest, storage: Storage = LOCAL) -> None:
         self.directory = directory
         self.manifest = manifest
+        # Datasets adopted before images were looked at have formats that nobody vouches for.
+        believed = not manifest.options.get("adopted") or "image_key" in manifest.options
         self._splits = {
-            name: Split(directory, manifest.schema, info, storage) for name, info in manifest.splits.items()
+            name: Split(directory, manifest.schema, info if believed else replace(info, formats={}), storage)
+            for name, info in manifest.splits.items()
         }
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of `image/class/label`, by label; empty for a dataset without."""
-        return self.manifest.schema.class_names.get(LABEL, ())
+        schema = self.manifest.schema
+        return schema.class_names.get(schema.key(LABEL) or LABEL, ())
 
     def __getitem__(self, name: str) -> Split:
         if name not in self._splits:
@@ -84,7 +89,7 @@ def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) 
         elif name not in expected:
             problems.append(f"{escape(name)} is not part of it")
         elif found[name] < 0:
-            problems.append(f"{name} is not a file")
+            problems.append(f"{name} is {not_a_file(directory, name)}")
         elif found[name] != expected[name]:
             problems.append(f"{name} has {found[name]} bytes, expected {expected[name]}")
     return problems

@@ -140,6 +140,15 @@ class Shards:
         shard = int(np.searchsorted(self.firsts, place, "right")) - 1
         return self.view(shard).place(self._file(shard), place - int(self.firsts[shard]))
 
+    def find(self, payload: bytes) -> int | None:
+        """The place of the first record with this payload; None where there is none. Reads all of the same size."""
+        size = sum(map(len, NATIVE.stored(payload)))
+        for shard, first in enumerate(self.firsts[:-1].tolist()):
+            for row in np.flatnonzero(self.view(shard).sizes == size).tolist():
+                if self.payloads(np.array([first + row])) == [payload]:
+                    return first + row
+        return None
+
     def _file(self, shard: int) -> OpenFile:
         """The shard's file. Whoever reads it holds it: another thread may drop it here, the last reference closes."""
         files = self._files

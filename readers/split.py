@@ -60,7 +60,7 @@ class Split(Sequence[Record]):
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of `image/class/label`, by label; empty when there is none."""
-        return self.schema.class_names.get(LABEL, ())
+        return self.schema.class_names.get(self.schema.key(LABEL) or LABEL, ())
 
     @property
     def class_counts(self) -> Mapping[str, tuple[int, ...]]:
@@ -141,7 +141,7 @@ class Split(Sequence[Record]):
         try:
             return self.parse(payload)
         except IntegrityError as error:  # CRC right, content not: name the record
-            raise RecordError(f"split {self.name}, record {self.place(index)}", error.problem, error.remedy) from None
+            raise RecordError(self.where(index), error.problem, error.remedy) from None
 
     def _number(self, bound: Any) -> Any:
         """A bound of a slice in samples: a float is a share of the view."""
@@ -184,6 +184,7 @@ class Split(Sequence[Record]):
         Labels come from the column that was stored with the dataset; for other features the records are read, all but
         their images. Raises UsageError for a feature that has not one value a record, IntegrityError for damage.
         """
+        key = self.schema.key(key) or key
         feature = self.schema.features.get(key)
         if feature is None or not feature.scalar:
             scalars = sorted(name for name, feature in self.schema.features.items() if feature.scalar)
@@ -197,6 +198,10 @@ class Split(Sequence[Record]):
             return int(self._places[operator.index(index)])
         except IndexError:
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
+
+    def where(self, index: int) -> str:
+        """What an error calls the sample at `index`: the file of its shard, its record there, and the offset."""
+        return self._shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
         """Places in the whole split, int64 [k], of the samples at `indices`, int64 [k], each within the view."""

@@ -14,7 +14,7 @@ from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, is_shard
 from shardfeed.readers.shards import read_view
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, not_a_file
 from shardfeed.storage.storage import Storage, sizes_by_name
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted
@@ -70,7 +70,7 @@ def verify(
     result.damages += [Damage(name, "missing") for name in sorted(expected.keys() - present)]
     result.damages += [Damage(name, "not part of the dataset") for name in sorted(present - expected.keys())]
     strange = {name for name in expected.keys() & present if found[name] < 0}
-    result.damages += [Damage(name, "not a file") for name in sorted(strange)]
+    result.damages += [Damage(name, not_a_file(directory, name)) for name in sorted(strange)]
     present -= strange  # a pipe would be waited for
     damaged: set[str] = set()
     for name in sorted(expected.keys() & present):

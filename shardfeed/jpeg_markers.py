@@ -16,6 +16,10 @@ _ALONE = RESTARTS | {_TEM}  # without a segment
 _NEXT_MARKER = re.compile(rb"\xff[^\x00]")
 
 
+SIGNATURE = b"\xff\xd8\xff"
+_USUAL_FRAMES = (0xC0, 0xC1, 0xC2)  # sequential or progressive, Huffman coded: what all decoders read
+
+
 class MarkerError(ValueError):
     """Where a marker must be there is none, or its segment cannot be; `cut`: because the file ends before."""
 
@@ -53,6 +57,23 @@ def header_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
         if marker == SOS:
             return
         at = end
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether `data` is a JPEG of 8 bits with a header that decoders read, and ends with its end marker.
+
+    Image data is not looked at, and a file with bytes behind its end is not called whole.
+    """
+    if not (data.startswith(SIGNATURE) and data.endswith(b"\xff\xd9")):
+        return False
+    framed = False
+    try:
+        for marker, start, end in header_segments(data):
+            if marker in FRAMES:
+                framed = marker in _USUAL_FRAMES and end >= start + 10 and data[start + 4] == 8
+    except MarkerError:
+        return False
+    return framed
 
 
 def scan_markers(data: bytes, at: int) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ Indexes and columns lie in a directory of their own, so that `train*` matches sh
 lie beside the shards.
 """
 
+import os
 import re
 
 from shardfeed.errors import UsageError
@@ -27,6 +28,7 @@ COLUMN_SUFFIX = ".npy"
 
 # TFDS wants a word; no digit first, so that "-00000-of-00008" can always be told from the name.
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*\Z")
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")  # of a dataset, as TFDS writes them
 
 
 def check_split_name(name: str) -> str:
@@ -64,9 +66,15 @@ def is_dataset_file(name: str) -> bool:
     return name.endswith((NATIVE.data_suffix, LABEL_NAMES_SUFFIX, *made_of_shards))
 
 
-def dataset_name(directory_name: str) -> str:
-    """A name TFDS accepts (`[a-zA-Z]\\w*`) made from a directory's name: other characters become '_'."""
-    word = re.sub(r"[^a-zA-Z0-9_]", "_", directory_name)
+def dataset_name(directory: str) -> str:
+    """A name TFDS accepts (`[a-zA-Z]\\w*`) made from a directory's: characters that it does not become '_'.
+
+    A directory `ROOT/NAME/1.2.3` is version 1.2.3 of NAME to TFDS, and then so is its name here: `NAME/1.2.3`.
+    """
+    parent, last = os.path.split(directory)
+    if _VERSION.match(last) and _NAME.match(above := os.path.basename(parent)):
+        return f"{above}/{last}"
+    word = re.sub(r"[^a-zA-Z0-9_]", "_", last)
     return word if _NAME.match(word) else f"dataset_{word}"
 
 

@@ -23,6 +23,7 @@ FILENAME = "image/filename"  # bytes: path relative to the source's root, the sa
 SOURCE_ID = "image/source_id"  # bytes: a number as decimal digits, unique in the split (google/automl#22)
 SHA256 = "image/key/sha256"  # bytes: lower-case hex of the source file's sha256; absent with --no-hash
 LABEL = "image/class/label"  # int64, 0-based index into the class names
+OBJECT_AREA = "image/object/area"  # float32 or int64, pixels squared of each object: the only key that counts pixels
 TEXT = "image/class/text"  # bytes: the class name, UTF-8
 
 Dtype = Literal["bytes", "int64", "float32"]
@@ -61,6 +62,8 @@ class Feature:
     `(3,)` or `(17, 2)` for so many in each record: a list, or a list of lists. Bytes have one dimension at most.
     `kind`: what the values mean: "image", "label" (int64, a class), "text" (UTF-8), "number", "bytes", or "place" (a
     place in the image, which turning or cutting it would move). None: not stated; `Schema.kind` then says.
+    `alias`: the key that readers know it by, beside its own: records that others wrote may call "image" what is
+    "image/encoded" here.
 
     Raises UsageError where these are others, or where values of `dtype` cannot be of that kind.
     """
@@ -68,6 +71,7 @@ class Feature:
     dtype: Dtype
     shape: tuple[int | None, ...] = ()
     kind: Kind | None = None
+    alias: str | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in ("bytes", "int64", "float32"):
@@ -106,8 +110,8 @@ class Schema:
 
         Schema({LABEL: Feature("int64")}, {LABEL: ("cat", "dog")})
 
-    Raises UsageError for a key that is not printable text, and for class names of a feature that is no label, or that
-    name a class twice.
+    Raises UsageError for a key that is not printable text, for an alias that is taken, and for class names of a feature
+    that is no label, or that name a class twice.
     """
 
     features: Mapping[str, Feature]
@@ -117,6 +121,9 @@ class Schema:
         for key in self.features:
             if not _KEY.match(key):
                 raise UsageError("Schema.features", f"got the key {key!r}, expected printable text")
+        aliases = [feature.alias for feature in self.features.values() if feature.alias is not None]
+        if len({*aliases, *self.features}) < len(aliases) + len(self.features):
+            raise UsageError("Schema.features", f"got the aliases {aliases}", "give each name to one feature")
         for key, names in self.class_names.items():
             feature = self.features.get(key)
             if feature is None or feature.dtype != "int64":
@@ -146,6 +153,15 @@ class Schema:
         if usual is not None and self.features[key].dtype in _DTYPES[usual]:
             return usual
         return "bytes" if self.features[key].dtype == "bytes" else "number"
+
+    def key(self, name: str) -> str | None:
+        """The key of the feature called `name`, its own or its alias; None where there is none."""
+        return name if name in self.features else self.aliases.get(name)
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Alias -> key."""
+        return {feature.alias: key for key, feature in self.features.items() if feature.alias is not None}
 
     def of_kind(self, kind: Kind) -> list[str]:
         """Keys of the features of a kind, sorted."""
@@ -181,6 +197,8 @@ class Schema:
             features[key] = {"dtype": feature.dtype, "shape": list(feature.shape)}
             if feature.kind is not None:  # manifests that were written before there were kinds keep their bytes
                 features[key]["kind"] = feature.kind
+            if feature.alias is not None:
+                features[key]["alias"] = feature.alias
             if key in self.class_names:
                 features[key]["class_names"] = list(self.class_names[key])
         return features
@@ -188,7 +206,9 @@ class Schema:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Schema":
         """The inverse of `to_json`. Raises UsageError, AttributeError, KeyError or TypeError on anything else."""
-        features = {key: Feature(f["dtype"], tuple(f["shape"]), f.get("kind")) for key, f in value.items()}
+        features = {
+            key: Feature(f["dtype"], tuple(f["shape"]), f.get("kind"), f.get("alias")) for key, f in value.items()
+        }
         names = {key: tuple(f["class_names"]) for key, f in value.items() if "class_names" in f}
         if not all(isinstance(name, str) for of_key in names.values() for name in of_key):
             raise TypeError("a class name is not text")

@@ -24,7 +24,7 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
     splits: dict[str, SplitInfo] = {}
     for split in plan.split_sizes():
         splits[split] = split_info(directory, split, plan.schema, [r for r in receipts if r.split == split])
-    name = dataset_name(os.path.basename(out))
+    name = dataset_name(out)
     sidecars = tfds_files(name, plan.schema, splits, plan.options.image)
     if noticed.rejected:
         sidecars[REJECTED] = noted_lines(noticed.rejected)

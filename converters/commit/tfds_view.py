@@ -22,7 +22,10 @@ _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being w
 def tfds_files(
     name: str, schema: Schema, splits: Mapping[str, SplitInfo], image: ImageOptions | None = None
 ) -> dict[str, bytes]:
-    """File name -> content of TFDS's view of a dataset whose images were stored as `image` says (default: as files)."""
+    """File name -> content of TFDS's view of a dataset whose images were stored as `image` says (default: as files).
+
+    `name`: NAME, or NAME/VERSION.
+    """
     files = {
         "dataset_info.json": _json(_dataset_info(name, schema, splits)),
         "features.json": _json(_features(schema, image or ImageOptions())),
@@ -45,9 +48,10 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) -> dict[str, Any]:
+    name, _, version = name.partition("/")
     info: dict[str, Any] = {
         "name": name,
-        "version": "1.0.0",
+        "version": version or "1.0.0",
         "fileFormat": "tfrecord",
         "splits": [
             {
@@ -59,8 +63,9 @@ def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) ->
             for split in splits.values()
         ],
     }
-    if {ENCODED, LABEL} <= schema.features.keys():
-        pair = [{"featureKey": ENCODED}, {"featureKey": LABEL}]
+    image, label = schema.key(ENCODED), schema.key(LABEL)
+    if image is not None and label is not None:
+        pair = [{"featureKey": image}, {"featureKey": label}]
         info["supervisedKeys"] = {"tuple": {"items": pair}}
     return info
 
@@ -74,9 +79,10 @@ def _features(schema: Schema, image: ImageOptions) -> dict[str, Any]:
 
 def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
     feature = schema.features[key]
-    if key == ENCODED and image.encode == "raw":
+    is_image = key == schema.key(ENCODED) and schema.kind(key) == "image"
+    if is_image and image.encode == "raw":
         return _pixels(image.shape)
-    if key == ENCODED:
+    if is_image:
         # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
         of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
         return {"pythonClassName": _FEATURES + "image_feature.Image", "image": of_file}

@@ -135,7 +135,7 @@ def _of_split(
 def _tally(path: str, manifest: Manifest, columns: Collection[str], progress: Callable[[int], object]) -> ShardTally:
     """What an index and these columns need of a shard. Raises IntegrityError where it is damaged."""
     labels = manifest.schema.class_names
-    tally = ShardTally(labels, [key for key in columns if key not in labels])
+    tally = ShardTally(labels.__contains__, [key for key in columns if key not in labels])
     try:
         for piece in whole_records(path):
             features = decode(piece.payload) if columns else {}

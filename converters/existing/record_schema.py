@@ -6,11 +6,13 @@ A feature is a scalar when every record has exactly one value of it, else ragged
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from shardfeed.converters.existing.class_names import in_label_order
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.format import Fields
-from shardfeed.schema import LABEL, TEXT, Dtype, Feature, Schema, is_plain
+from shardfeed.schema import LABEL, Dtype, Feature, Schema, is_plain
 
 _MAX_CLASSES = 1 << 20  # a label above is no class's number, and a list of so many names would serve nobody
+_LABEL_END, _TEXT_END = "/label", "/text"
 
 
 @dataclass
@@ -29,7 +31,7 @@ class SchemaInference:
     def __init__(self) -> None:
         self.records = 0
         self._seen: dict[str, _Seen] = {}
-        self._texts: dict[int, str] | None = {}
+        self._texts: dict[str, dict[int, str] | None] = {}  # by the label that they stand beside
 
     def add(self, features: Fields, place: object) -> None:
         """One record. Raises IntegrityError at `place` where a feature has another dtype than in an earlier record.
@@ -51,19 +53,22 @@ class SchemaInference:
         self.records += 1
 
     def _add_texts(self, features: Fields) -> None:
-        """One name for each label, or none is trusted."""
-        dtype, labels = features.get(LABEL, ("int64", ()))
-        kind, texts = features.get(TEXT, ("bytes", ()))
-        if self._texts is None or dtype != "int64" or not len(labels):
-            return
-        if kind != "bytes" or len(texts) != len(labels):
-            self._texts = None
-            return
-        for number, text in zip(labels, texts, strict=True):
-            name = bytes(text).decode("utf-8", "surrogateescape")
-            if self._texts.setdefault(int(number), name) != name or not is_plain(name):
-                self._texts = None
-                return
+        """One name for each label, by `x/text` beside `x/label`, or none is trusted."""
+        for key, (dtype, labels) in features.items():
+            if dtype != "int64" or not len(labels) or not key.endswith(_LABEL_END):
+                continue
+            kind, texts = features.get(key.removesuffix(_LABEL_END) + _TEXT_END, ("bytes", ()))
+            named = self._texts.setdefault(key, {})
+            if named is None:
+                continue
+            if kind != "bytes" or len(texts) != len(labels):
+                self._texts[key] = None
+                continue
+            for number, text in zip(labels, texts, strict=True):
+                name = bytes(text).decode("utf-8", "surrogateescape")
+                if named.setdefault(int(number), name) != name or not is_plain(name):
+                    self._texts[key] = None
+                    break
 
     def features(self, ragged: Collection[str] = ()) -> dict[str, Feature]:
         """Every feature with its dtype and shape.
@@ -81,25 +86,27 @@ class SchemaInference:
         seen = self._seen.get(key)
         return seen is not None and seen.dtype == "int64" and seen.least >= 0 and seen.highest < len(names)
 
-    def class_names(self, given: tuple[str, ...] | None = None) -> dict[str, tuple[str, ...]]:
-        """Names of `image/class/label`: those `given`, else the texts beside the labels, else the numbers as text.
+    def class_names(self, given: tuple[str, ...] | None = None, key: str = LABEL) -> dict[str, tuple[str, ...]]:
+        """Names of the label `key`: those `given`, else the texts beside the labels, else the numbers as text.
 
         Empty where the records have no such labels, or these are no numbers of classes. Raises UsageError where a label
         has no name among those given.
         """
-        seen = self._seen.get(LABEL)
-        if given is not None and not self.could_name(LABEL, given):
+        seen = self._seen.get(key)
+        if given is not None and not self.could_name(key, given):
             integers = seen is not None and seen.dtype == "int64"
             labels = f"are {seen.least} to {seen.highest}" if seen and integers else "are not there, or no integers"
-            problem = f"got {len(given)} names, and the values of {LABEL} {labels}"
+            problem = f"got {len(given)} names, and the values of {escape(key)} {labels}"
             raise UsageError("class_names", problem, "name every class in label order, the first is label 0's")
         if given is not None:
-            return {LABEL: given}
+            return {key: given}
         if seen is None or seen.dtype != "int64" or seen.least < 0 or seen.highest >= _MAX_CLASSES:
             return {}
-        numbers = tuple(map(str, range(seen.highest + 1)))
-        names = tuple((self._texts or {}).get(label, number) for label, number in enumerate(numbers))
-        return {LABEL: names if len(set(names)) == len(names) else numbers}
+        return {key: in_label_order(self._texts.get(key) or {}, seen.highest + 1)}
+
+    def has_texts(self, key: str) -> bool:
+        """Whether each value of the label `key` has one text beside it."""
+        return bool(self._texts.get(key))
 
 
 def nonconformity(features: Fields, schema: Schema) -> str:

@@ -1,16 +1,18 @@
 """Which files of a folder are shards, and of which split, by nothing but their names.
 
 `train-00003-of-00008.tfrecord`, the Model Garden's `train-00003-of-01024`, TFDS's
-`mnist-train.tfrecord-00000-of-00001`, files that are only numbered (`part_12.tfrec`) or not even that
-(`birds.tfrecords`).
+`mnist-train.tfrecord-00000-of-00001`, Kaggle's `train00-2071.tfrec`, files that are only numbered (`part_12.tfrec`) or
+not even that (`birds.tfrecords`).
 """
 
+import glob
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import UsageError, escape
-from shardfeed.naming import shard_file
+from shardfeed.naming import check_split_name, shard_file
 
 _SUFFIX = r"\.(?:tfrecords?|tfrec|tfr|records?)"
 _PACKED = r"(?:\.(?:gz|gzip|zlib|zst|bz2|xz))?"
@@ -18,6 +20,11 @@ _COUNTED = re.compile(
     rf"(?P<stem>.+?)(?:{_SUFFIX})?[-_.](?P<number>\d+)[-_]of[-_](?P<count>\d+)(?:{_SUFFIX})?{_PACKED}\Z", re.IGNORECASE
 )
 _NAMED = re.compile(rf"(?P<stem>.+?){_SUFFIX}{_PACKED}\Z", re.IGNORECASE)
+# Kaggle's: the shard's number, perhaps the images' size, and how many records: `00-224x224-798`, `train00-2071`.
+_COUNTING = (
+    re.compile(r"(?P<stem>.*?)[-_]?(?P<number>\d+)-\d+x\d+-\d+\Z", re.DOTALL),
+    re.compile(r"(?P<stem>(?:.*[a-zA-Z](?<!\dx))?)(?P<number>\d{2,3})-[1-9]\d*\Z", re.DOTALL),
+)
 _NUMBERED = re.compile(r"(?:(?P<stem>.+?)[-_. ]+)?(?P<number>\d+)\Z")
 # The last word of a stem that says which split it is: `mnist-train`.
 _SPLIT_WORD = re.compile(
@@ -68,6 +75,46 @@ def find_splits(directory: str, names: Iterable[str], split_name: str | None = N
     return sorted(found, key=lambda split: split.name)
 
 
+def splits_of_folders(directory: str, by_folder: Mapping[str, Iterable[str]]) -> list[FoundSplit]:
+    """One split of the files of each folder of `directory`, called as the folder is; those without shards are none.
+
+    Raises UsageError where a folder that is not called as a split holds the shards alone: which split would it be?
+    """
+    found: list[FoundSplit] = []
+    for folder, names in sorted(by_folder.items()):
+        for split in find_splits(os.path.join(directory, folder), names, _fit(folder)):
+            files = tuple(None if file is None else f"{folder}/{file}" for file in split.files)
+            found.append(FoundSplit(split.name, files))
+    if len(found) == 1 and not _SPLIT_WORD.match(found[0].name):
+        folder = next(file for file in found[0].files if file is not None).partition("/")[0]
+        problem = f"no TFRecord file in it; {escape(folder)} in it holds {len(found[0].files)}"
+        raise UsageError(directory, problem, f"give {escape(os.path.join(directory, folder))}")
+    if len({split.name for split in found}) < len(found):
+        raise UsageError(directory, "two of its folders would be one split", "name the files: --split NAME=PATTERN")
+    return found
+
+
+def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[FoundSplit]:
+    """The splits whose files are given by patterns (of `glob`, from `directory` on), whatever their suffix.
+
+    Raises UsageError where a pattern matches no file, or two of them the same one.
+    """
+    taken: dict[str, str] = {}
+    found: list[FoundSplit] = []
+    for name, pattern in sorted(patterns.items()):
+        place = f"--split {check_split_name(name)}={pattern}"
+        matched = glob.glob(pattern, root_dir=directory, recursive=True)
+        names = sorted((file for file in matched if os.path.isfile(os.path.join(directory, file))), key=natural)
+        if not names:
+            raise UsageError(place, f"matches no file in {escape(directory)}", "quote it, and give it as from there")
+        for file in names:
+            if file in taken:
+                raise UsageError(place, f"matches {escape(file)}, as --split {taken[file]} does", "change one of them")
+            taken[file] = name
+        found.append(FoundSplit(name, tuple(names)))
+    return found
+
+
 def _place(name: str) -> tuple[str, int | None, int | None] | None:
     """(stem, number, count) by a file's name; None for a file that is no shard."""
     if name.startswith("."):
@@ -78,7 +125,7 @@ def _place(name: str) -> tuple[str, int | None, int | None] | None:
             return match["stem"], number, count
     if match := _NAMED.match(name):
         stem = match["stem"]
-        if numbered := _NUMBERED.match(stem):
+        if numbered := next(filter(None, (form.match(stem) for form in (*_COUNTING, _NUMBERED))), None):
             return numbered["stem"] or "", int(numbered["number"]), None
         return stem, None, None
     return None

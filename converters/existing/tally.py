@@ -4,57 +4,71 @@ import hashlib
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.commit.tfds_view import tfds_files
+from shardfeed.converters.existing.image_look import DAMAGED, UNKNOWN, image_formats
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import UsageError
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.manifest import SplitInfo
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.schema import ENCODED, HEIGHT, WIDTH, Schema
 from shardfeed.storage.file_info import FileInfo
 
-_FORMATS_KEPT = 16  # image/format with more values than that is no format
+_NAMED = 10  # damaged images whose records are named
 
 
 class ShardTally:
     """Records in by `add`, the shard's receipt out. Holds 8 bytes a record, 8 a label, and the values of `columns`.
 
-    `labels`: the int64 features whose values are counted; those with one value a record have a column, too.
+    `labels`: whether a key is that of an int64 feature whose values are counted; those with one value a record have a
+    column, too.
     `columns`: other features with one value a record, of which there is to be a column.
     `shapes`: (height, width) of raw images, up to two.
+    `damaged`: (key, record) of images that no decoder would read, the first ten.
     """
 
-    def __init__(self, labels: Iterable[str], columns: Iterable[str] = ()) -> None:
+    def __init__(self, labels: Callable[[str], bool], columns: Iterable[str] = ()) -> None:
         self.sizes = array("q")
-        self.formats: Counter[str] = Counter()
         self.shapes: set[tuple[int, int]] = set()
-        self._labels = {key: array("q") for key in labels}
+        self.damaged: list[tuple[str, int]] = []
+        self._formats: dict[str, Counter[str]] = {}
+        self._records = 0  # what `release` leaves
+        self._is_label = labels
+        self._labels: dict[str, array] = {}
         self._columns: dict[str, list[Any]] = {key: [] for key in columns}
 
     def add(self, features: Fields, framed_size: int) -> None:
         """One record, decoded, and its size in bytes with its framing."""
         self.sizes.append(framed_size)
-        for key, labels in self._labels.items():
-            dtype, values = features.get(key, ("int64", ()))
-            if dtype == "int64":
-                labels.extend(map(int, values))
+        self._records += 1
+        for key, (dtype, values) in features.items():
+            if dtype == "int64" and self._is_label(key):
+                self._labels.setdefault(key, array("q")).extend(map(int, values))
         for key, column in self._columns.items():
             column.append(features[key][1][0])
-        dtype, values = features.get(FORMAT, ("bytes", ()))
-        if dtype == "bytes" and len(values) == 1:
-            name = bytes(values[0]).decode("utf-8", "replace")
-            self.formats[name] += 1
+        for key, name in image_formats(features).items():
+            self._formats.setdefault(key, Counter())[name] += 1
             if name == "raw" and len(self.shapes) < 2:
                 self.shapes.add((_only(features, HEIGHT), _only(features, WIDTH)))
+            if name == DAMAGED and len(self.damaged) < _NAMED:
+                self.damaged.append((key, self._records - 1))
+
+    def formats(self, key: str | None) -> dict[str, int]:
+        """Format -> records of the images under this key, by their bytes; empty where none of them is an image."""
+        found = self._formats.get(key or "")
+        if not found:
+            return {}
+        others = self._records - found.total()
+        return dict(found) | ({UNKNOWN: others} if others else {})
 
     def release(self) -> None:
-        """Let go of what grows with the records; `formats` and `shapes` stay."""
+        """Let go of what grows with the records; formats and shapes stay."""
         self.sizes = array("q")
         self._labels.clear()
         self._columns.clear()
@@ -66,19 +80,18 @@ class ShardTally:
 
         `columns`: the features that have one; unless given, all that a new dataset has and this has gathered.
         """
-        values = {key: self._labels[key] for key in schema.class_names} | self._columns
+        labels = {key: self._labels.get(key, array("q")) for key in schema.class_names}
+        values = labels | self._columns
         counts = {
-            key: tuple(np.bincount(np.frombuffer(self._labels[key], np.int64), minlength=len(names)).tolist())
+            key: tuple(np.bincount(np.frombuffer(labels[key], np.int64), minlength=len(names)).tolist())
             for key, names in schema.class_names.items()
         }
-        # Known for every record, or unknown: readers trust what they say of all.
-        known = len(self.formats) <= _FORMATS_KEPT and self.formats.total() == len(self.sizes)
         return Receipt(
             split=split,
             number=number,
             info=info,
             class_counts=counts,
-            formats=dict(self.formats) if known else {},
+            formats=self.formats(schema.key(ENCODED)),
             columns={
                 key: encode_column(values[key], column_dtype(schema, key))
                 for key in (column_keys(split, schema) if columns is None else columns)
@@ -90,12 +103,12 @@ class ShardTally:
         )
 
 
-def image_options(tallies: Iterable[ShardTally]) -> ImageOptions:
-    """How the images of these records are stored: as files, or as raw pixels of one shape or of several."""
+def image_options(tallies: Iterable[ShardTally], key: str | None = ENCODED) -> ImageOptions:
+    """How the images under `key` are stored: as files, or as raw pixels of one shape or of several."""
     formats: set[str] = set()
     shapes: set[tuple[int, int]] = set()
     for tally in tallies:
-        formats |= tally.formats.keys()
+        formats |= tally.formats(key).keys()
         shapes |= tally.shapes
     if formats != {"raw"}:
         return ImageOptions()
@@ -127,7 +140,7 @@ def tfds_view(
 
     TFDS has no feature for those.
     """
-    encoded = schema.features.get(ENCODED)
-    if encoded is not None and (not encoded.scalar or encoded.dtype != "bytes"):
+    key = schema.key(ENCODED)
+    if key is not None and (not schema.features[key].scalar or schema.features[key].dtype != "bytes"):
         return {}
-    return tfds_files(name, schema, splits, image_options(tallies))
+    return tfds_files(name, schema, splits, image_options(tallies, key))

@@ -64,8 +64,12 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind}: not enough memory") from error
 
 
-def check_stored(data: bytes, kind: bytes, height: int, width: int) -> None:
-    """Raises RejectedError unless `data` is what its record says, of that format and size, and decodes whole."""
+def check_stored(data: bytes, kind: bytes | None, height: int, width: int) -> None:
+    """Raises RejectedError unless `data` is what its record says, of that format and size, and decodes whole.
+
+    `kind`: b"jpeg", b"png" or b"raw"; None where the record does not say which of the first two it is. `height`,
+    `width`: -1 where it does not say.
+    """
     if kind == b"raw":
         if len(data) != 3 * height * width:
             expected = f"{3 * height * width} bytes of {height} x {width} pixels"
@@ -80,9 +84,12 @@ def check_stored(data: bytes, kind: bytes, height: int, width: int) -> None:
         header = read_png_header(data, MAX_PIXELS, "all")
     else:
         raise RejectedError(RejectCode.UNSUPPORTED, f"a record holds JPEG, PNG or raw pixels, this is {found}")
-    if (found.encode(), header.height, header.width) != (kind, height, width):
+    said = (kind or found.encode(), header.height if height < 0 else height, header.width if width < 0 else width)
+    if (found.encode(), header.height, header.width) != said:
         shape = f"{found} of {header.height} x {header.width} pixels"
-        raise RejectedError(RejectCode.CORRUPT, f"got {shape}, its record says {escape(kind)} of {height} x {width}")
+        raise RejectedError(
+            RejectCode.CORRUPT, f"got {shape}, its record says {escape(said[0])} of {said[1]} x {said[2]}"
+        )
     px.check_pixels(data, header)
 
 

@@ -24,7 +24,7 @@ from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
-from shardfeed.schema import LABEL, Schema, image_features
+from shardfeed.schema import LABEL, OBJECT_AREA, Schema, image_features
 from shardfeed.text import in_usual_order
 
 
@@ -257,11 +257,14 @@ def _draw(
 
 
 def _check_cut(schema: Schema, image: ImageOptions) -> None:
-    """Raises UsageError where images are to be cut and features mean places in them."""
+    """Raises UsageError where images are to be cut or shrunk and features mean places or pixels in them."""
     places = schema.of_kind("place")
     if image.shape is not None and places:
         problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
         raise UsageError("size", problem, "use resize_shorter, which cuts nothing, or leave that label out")
+    if image.resize_shorter is not None and OBJECT_AREA in schema.features:
+        problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
+        raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")
 
 
 def _size(sample: Sample) -> int:
@@ -273,7 +276,7 @@ def _size(sample: Sample) -> int:
 def _has_label(schema: Schema) -> bool:
     """Whether every sample has one label by which its split can be drawn."""
     feature = schema.features.get(LABEL)
-    return feature is not None and not feature.ragged and schema.kind(LABEL) == "label"
+    return feature is not None and feature.scalar and schema.kind(LABEL) == "label"
 
 
 def _label(sample: Sample) -> int:

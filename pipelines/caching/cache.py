@@ -126,7 +126,7 @@ def _plan(split: Split, cache: Cache) -> CopyPlan:
     numbers = tuple(split.shard_numbers())
     what = json.dumps([split.whole.fingerprint, numbers, options, made_by], sort_keys=True)
     key = hashlib.blake2b(what.encode(), digest_size=16).hexdigest()
-    name = dataset_name(os.path.basename(split.shards.directory))
+    name = dataset_name(split.shards.directory).replace("/", "_")
     return CopyPlan(name, split.whole, numbers, key, decoded, options, made_by)
 
 

@@ -142,6 +142,7 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
 
 def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:
     """The split arranged by the class of feature `key`, and samples and weight of each class that has any."""
+    key = split.schema.key(key) or key
     names = split.schema.class_names.get(key)
     if names is None or not split.schema.features[key].scalar:
         labels = [k for k in sorted(split.schema.class_names) if split.schema.features[k].scalar]

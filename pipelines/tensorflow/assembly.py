@@ -17,6 +17,7 @@ from shardfeed.machine.malloc import limit_arenas
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.options import data_options
+from shardfeed.pipelines.tensorflow.unvouched import looking, vouched_for
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import indexed_records, iteration_number
@@ -76,19 +77,27 @@ def assemble_batches(
     whole = counted and order.epoch_samples % order.batch_size == 0
 
     # What is parsed; the format is not worth reading where all images have the same.
-    spec = parse_spec(samples.schema, keys)
-    if ENCODED in spec and "raw" in samples.formats:  # pixels have no header to tell their shape
-        spec |= parse_spec(samples.schema, [FORMAT, HEIGHT, WIDTH])
+    schema = samples.schema
+    spec = parse_spec(schema, None if keys is None else [schema.key(key) or key for key in keys])
+    aliases = {alias: key for alias, key in schema.aliases.items() if key in spec}
+    image = schema.key(ENCODED)
+    if image in spec and "raw" in samples.formats:  # pixels have no header to tell their shape
+        spec |= parse_spec(schema, [FORMAT, HEIGHT, WIDTH])
     constants = {}
     if FORMAT in spec and len(samples.formats) == 1:
         del spec[FORMAT]
         constants = {FORMAT: next(iter(samples.formats))}
+    has_image = image in spec and schema.kind(image) == "image" and schema.features[image].scalar
+    look = looking(samples) if has_image and not vouched_for(samples.formats) else None
 
     def sample(seed: tf.Tensor, record: Any) -> Any:
         if isinstance(record, tuple):  # from a stream; put together here, because a map of its own would cost more
             seed, record = tf.stack([seed, record[0]]), record[1]
         features = tf.io.parse_single_example(record, spec) if spec else {}  # it refuses an empty one
         features |= {key: tf.constant(value) for key, value in constants.items()}
+        if look is not None and image is not None:
+            features[image] = look(record, features[image], features.get(FORMAT))
+        features |= {alias: features[key] for alias, key in aliases.items()}
         return transform(features, seed)
 
     limit_arenas(parallelism)

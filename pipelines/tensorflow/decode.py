@@ -33,8 +33,9 @@ def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, a
     """The window of an image that `choose` picks, resized as it says, rounded: uint8 [h, w, 3], gray made RGB.
 
     `features["image/encoded"]` is a JPEG, a PNG, or, where `features["image/format"]` is "raw", the pixels themselves,
-    uint8 `image/height` x `image/width` x 3. Which one is decided when the graph is built where the format is a
-    constant; else "raw" by that feature, JPEG and PNG by each image's first bytes.
+    uint8 `image/height` x `image/width` x 3. Which one is decided when the graph is built where the format is the
+    constant "jpeg", "png" or "raw"; else "raw" by that feature, JPEG and PNG by each image's first bytes: what others
+    write there ("JPEG", "jpg", ".jpg") vouches for nothing.
     """
     image, target = decode_window(features, choose, antialias=antialias)
     return _resized(image, target, antialias)
@@ -61,9 +62,10 @@ def decode_window(
         return tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
 
     form = tf.get_static_value(features[FORMAT]) if FORMAT in features else None  # bytes, or an array of one
-    if form is not None:
-        return {b"jpeg": jpeg, b"raw": raw}.get(np.asarray(form).item().lower(), png)()
-    if {FORMAT, HEIGHT, WIDTH} <= features.keys():
+    known = None if form is None else {b"jpeg": jpeg, b"png": png, b"raw": raw}.get(np.asarray(form).item())
+    if known is not None:
+        return known()
+    if form is None and {FORMAT, HEIGHT, WIDTH} <= features.keys() and features[FORMAT].shape.rank == 0:
         return tf.cond(features[FORMAT] == b"raw", raw, compressed)
     return compressed()
 

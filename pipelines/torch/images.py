@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
@@ -42,6 +42,7 @@ ChooseWindow = Callable[[int, int], Window]  # from an image's height and width
 _RATIOS = (8, 4, 2)
 _SEQUENTIAL = (0xC0, 0xC1)
 _END = b"\xff\xd9"
+_REMEDY = "`shardfeed verify DIR --deep` names all such records"
 
 
 def random_resized_crop(
@@ -164,10 +165,12 @@ def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, 
             pixels = np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
         elif image.mode != "RGB":
             pixels = np.asarray(image.convert("RGB"))
-    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
+    except UnidentifiedImageError:
         raise IntegrityError(
-            "image", f"it does not decode: {error}", "convert again, which checks each image"
+            "image", f"it does not decode: no image that is known begins with {encoded[:8]!r}", _REMEDY
         ) from None
+    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
+        raise IntegrityError("image", f"it does not decode: {error}", _REMEDY) from None
     return _cut(pixels, choose(*pixels.shape[:2]))
 
 

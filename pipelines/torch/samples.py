@@ -10,10 +10,10 @@ from torch.utils.data import Dataset
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.formats.native import NATIVE
 from shardfeed.pipelines.orders.order import IndexedOrder
-from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.samples import Samples, named
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
 from shardfeed.readers.skip import read_intact
-from shardfeed.readers.split import checked_record
+from shardfeed.readers.split import Record, checked_record
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 # From a record, as `split[i]` gives it, and the sample's seed to what a batch is made of: tensors, arrays, numbers,
@@ -54,9 +54,10 @@ class TorchSamples(Dataset[Any]):
         self.samples, self.order, self.transform = samples, order, transform
         self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
         schema = samples.schema
-        wanted = set(schema.features if keys is None else keys)
-        if ENCODED in wanted and "raw" in samples.formats:  # pixels have no header to tell their shape
+        wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
+        if schema.key(ENCODED) in wanted and "raw" in samples.formats:  # pixels have no header to tell their shape
             wanted |= {FORMAT, HEIGHT, WIDTH}
+        self._aliases = {alias: key for alias, key in schema.aliases.items() if key in wanted}
         self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})
 
     def __len__(self) -> int:
@@ -96,18 +97,21 @@ class TorchSamples(Dataset[Any]):
             passes[found.rows] += found.again  # of another pass, as for TensorFlow
         seeds = sample_seeds(self.order.sample_seeds(passes, places))
         made = []
-        numbers = places.tolist()
         for payload, row in zip(payloads, rows, strict=True):
-            place, seed = numbers[row], seeds[row]
+            seed = seeds[row]
             try:
-                made.append(
-                    self.transform(checked_record(NATIVE.decode(payload, self._schema.features), self._schema), seed)
-                )
+                record = checked_record(NATIVE.decode(payload, self._schema.features), self._schema)
+                made.append(self.transform(self._with_aliases(record), seed))
             except IntegrityError as error:  # CRC right, content not: name the record
-                where = f"split {self.samples.name}, record {place}"
+                where = self.samples.where(int(indices[row])) + named(payload)
                 raise RecordError(where, error.problem, error.remedy) from None
             except StopIteration as error:  # which a DataLoader would take for the end of the data
-                raise RuntimeError(f"the transform raised StopIteration at record {place}") from error
+                where = self.samples.where(int(indices[row]))
+                raise RuntimeError(f"the transform raised StopIteration at {where}") from error
         if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
         return made
+
+    def _with_aliases(self, record: Record) -> Record:
+        """The record, with what the dataset calls by other names under its usual ones, too."""
+        return record | {alias: record[key] for alias, key in self._aliases.items()}

@@ -79,6 +79,13 @@ def _others_at_work() -> bool:
 _CALLS = _Calls()
 
 
+@contextmanager
+def call_from_tensorflow() -> Iterator[bool]:
+    """Around Python that a thread of TensorFlow's runs: True where the interpreter ends, and nothing is to be done."""
+    with _CALLS.call():
+        yield _CALLS.ending
+
+
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
     """What `read` gives for each of `chunks`, (epoch, chunk) as int64 [] each, sample by sample, in that order.
 
@@ -87,8 +94,8 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
     """
 
     def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[bool, np.ndarray, np.ndarray]:
-        with _CALLS.call():
-            if _CALLS.ending:
+        with call_from_tensorflow() as ending:
+            if ending:
                 return False, np.zeros((0, 2), np.int64), np.zeros(0, object)
             seeds, records = read(int(epoch), int(chunk))
             return True, seeds, np.array(records, object)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Hashable, Iterator
 
+from shardfeed.errors import escape
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.storage import Entry, OpenFile, Storage
 
@@ -63,3 +64,11 @@ def _chunks(file: OpenFile) -> Iterator[bytes]:
     while chunk := file.read(start, _CHUNK):
         yield chunk
         start += len(chunk)
+
+
+def not_a_file(directory: str, name: str) -> str:
+    """What a shard of the local disk is that is no file: a link whose end is gone, or something else."""
+    path = os.path.join(directory, name)
+    if os.path.islink(path) and not os.path.exists(path):
+        return f"a link to {escape(os.readlink(path))}, which is gone"
+    return "not a file"

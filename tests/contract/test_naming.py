@@ -73,3 +73,12 @@ def test_a_dataset_has_a_name_that_tfds_takes() -> None:
         "dataset_1st",
         "dataset__",
     ]
+    versions = ("/data/flowers/1.0.0", "/data/flowers/1.0", "/data/my-own/1.0.0", "/1.0.0", "1.0.0", "flowers/12.3.45")
+    assert [dataset_name(name) for name in versions] == [
+        "flowers/1.0.0",
+        "dataset_1_0",
+        "dataset_1_0_0",
+        "dataset_1_0_0",
+        "dataset_1_0_0",
+        "flowers/12.3.45",
+    ]

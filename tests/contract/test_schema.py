@@ -144,3 +144,24 @@ def test_fixed_shapes() -> None:
     assert schema.mismatch(whole) == ""
     assert schema.mismatch(whole | {"points": ("int64", [1])}) == "feature points has 1 values, the schema says 4"
     assert schema.mismatch({"points": whole["points"]}) == "no feature colour"
+
+
+def test_aliases() -> None:
+    features = {"image": Feature("bytes", (), "image", ENCODED), "label": Feature("int64", alias=LABEL)}
+    schema = Schema(features, {"label": ("a", "b")})
+    assert (schema.key(ENCODED), schema.key("image"), schema.key(LABEL), schema.key(HEIGHT)) == (
+        "image",
+        "image",
+        "label",
+        None,
+    )
+    assert schema.aliases == {ENCODED: "image", LABEL: "label"}
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.stated().aliases == schema.aliases
+    assert "alias" not in Schema({ENCODED: Feature("bytes")}).to_json()[ENCODED]
+    for taken in (
+        {"a": Feature("bytes", alias="b"), "b": Feature("bytes")},
+        {k: Feature("bytes", alias="x") for k in "ab"},
+    ):
+        with pytest.raises(UsageError, match="give each name to one feature"):
+            Schema(taken)

@@ -65,6 +65,24 @@ def test_boxes_are_not_cut_silently(boxed: LabelFile, tmp_path: Path) -> None:
     assert report.committed, "fractions of a smaller image are the same"
 
 
+class Measured:
+    """Boxes with their areas, as detectors are trained on."""
+
+    schema = Schema({"image/object/area": Feature("float32", (None,))})
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(b"0.jpg", photo(1), {"image/object/area": [400.0]})
+
+
+def test_areas_in_pixels_are_not_left_of_larger_images(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="resize_shorter: image/object/area counts pixels of the images as they are"):
+        convert(Measured(), tmp_path / "out", image=ImageOptions(resize_shorter=16), workers=1)
+    assert convert(Measured(), tmp_path / "out", workers=1).committed
+
+
 class Masked:
     """One turned photo with a mask, which a source of one's own says is one."""
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.converters import ImageFolder, ImageOptions, convert
+from shardfeed.converters import ImageFolder, ImageOptions, convert, rebuild
 from shardfeed.readers import Dataset
 from shardfeed.schema import ENCODED, FILENAME, HEIGHT, LABEL, WIDTH, Feature, Schema
 
@@ -52,6 +52,23 @@ def test_tfds_builder_from_directory(flowers: Dataset) -> None:
     image, target = next(iter(builder.as_dataset(split="train", as_supervised=True)))
     assert image.dtype == tf.uint8
     assert target.dtype == tf.int64
+
+
+def test_a_directory_called_as_tfds_calls_versions(flowers_folder: Path, tmp_path: Path) -> None:
+    """It is found by name, and says that name; what is made again of it has the same bytes."""
+    import tensorflow_datasets as tfds
+
+    out = tmp_path / "root" / "photos" / "2.0.1"
+    out.parent.mkdir(parents=True)
+    convert(ImageFolder(flowers_folder), out, workers=1)
+    builder = tfds.builder("photos", data_dir=str(tmp_path / "root"))
+    assert (builder.info.name, str(builder.info.version), builder.info.full_name) == ("photos", "2.0.1", "photos/2.0.1")
+    pairs = tfds.load("photos:2.0.1", data_dir=str(tmp_path / "root"), split="train", as_supervised=True)
+    assert len(pairs) == len(shardfeed.open(out)["train"])
+    before = (out / "dataset_info.json").read_bytes()
+    (out / "dataset_info.json").unlink()
+    rebuild(out)
+    assert (out / "dataset_info.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("size", [(24, 30), None])

@@ -15,6 +15,7 @@ SEAM = ("shardfeed/formats/", "shardfeed/testing/")
 KNOWS_TFRECORD = {
     "converters/commit/tfds_view.py": "TFDS is told the format by its name",
     "converters/existing/adopt.py": "TFRecords that others wrote",
+    "converters/existing/surveying.py": "TFRecords that others wrote",
     "converters/existing/rebuild.py": "an index, made of the records of any TFRecord",
     "converters/existing/shard_names.py": "names that others give TFRecords",
     "converters/existing/salvage/salvage.py": "records of damaged TFRecords",

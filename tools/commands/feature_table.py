@@ -9,10 +9,11 @@ from shardfeed.text import table
 
 def feature_table(schema: Schema, keys: Iterable[str] | None = None) -> str:
     """A line for each feature, or for each of `keys`, sorted by key."""
-    rows = [["feature", "dtype", "kind", "values"]]
+    rows = [["feature", "dtype", "kind", "values", ""]]
     for key in sorted(schema.features if keys is None else keys):
         feature = schema.features[key]
-        rows.append([escape(key), feature.dtype, schema.kind(key), _values(feature)])
+        called = f"is {feature.alias} to readers" if feature.alias else ""
+        rows.append([escape(key), feature.dtype, schema.kind(key), _values(feature), called])
     return table(rows)
 
 

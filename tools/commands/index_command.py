@@ -4,23 +4,25 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tqdm import tqdm
 
 from shardfeed.converters.commit.output import check_new_output
-from shardfeed.converters.existing.adopt import Survey, adopt, survey
+from shardfeed.converters.existing.adopt import adopt
+from shardfeed.converters.existing.class_names import read_named_classes
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
-from shardfeed.converters.sources.classes import read_class_list
+from shardfeed.converters.existing.surveying import Survey, survey
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.schema import LABEL
+from shardfeed.schema import ENCODED, LABEL
 from shardfeed.text import in_usual_order, listing, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
 
 _NAMES_SHOWN = 8
+_FOREIGN = ("split", "split_name", "image_key", "label_key", "class_names", "partial")  # options for those files alone
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rebuild", action="store_true", help="write into DIR; without it DIR is only looked at")
     foreign = parser.add_argument_group("for TFRecord files that someone else wrote")
     foreign.add_argument("--split-name", metavar="NAME", help="all files are one split (default: splits by file names)")
-    foreign.add_argument("--class-names", metavar="FILE", help=f"names of {LABEL}, one a line, the first is label 0's")
+    foreign.add_argument(
+        "--split", metavar="NAME=PATTERN", action="append", help="files of a split, of any name: train='*.tar' (repeat)"
+    )
+    foreign.add_argument(
+        "--image-key", metavar="KEY", help=f"the image, where it is not called {ENCODED} (default: found)"
+    )
+    foreign.add_argument(
+        "--label-key", metavar="KEY", help=f"the label, where it is not called {LABEL} (default: found)"
+    )
+    foreign.add_argument(
+        "--class-names",
+        metavar="FILE",
+        help="names of the label: one a line from label 0's, `1:cat`, or label_map.pbtxt",
+    )
     foreign.add_argument("--partial", action="store_true", help="take a split of which shards are missing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
@@ -41,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     is_dataset = has_manifest(args.dataset)
     if args.out is not None and args.rebuild:
         raise UsageError("--rebuild", "writes into DIR, and OUT is given too", "leave one out")
-    if is_dataset and (args.out or args.split_name or args.class_names or args.partial):
+    if is_dataset and (args.out or any(vars(args)[name] for name in _FOREIGN)):
         raise UsageError(
             args.dataset, f"holds a {MANIFEST}: a dataset already", "leave OUT and the options for other folders out"
         )
@@ -74,10 +89,19 @@ def _print_rebuilt(done: Rebuilt, directory: str) -> None:
 
 def _adopt(args: argparse.Namespace, progress: Callable[[int], object]) -> tuple[dict[str, Any], int]:
     started = time.monotonic()
-    names = None if args.class_names is None else read_class_list(args.class_names)
+    names = None if args.class_names is None else read_named_classes(args.class_names)
     if args.out is not None:
         check_new_output(os.path.abspath(args.out))  # before hours of reading
-    found = survey(args.dataset, split_name=args.split_name, class_names=names, partial=args.partial, progress=progress)
+    found = survey(
+        args.dataset,
+        split_name=args.split_name,
+        splits=_patterns(args.split),
+        image_key=args.image_key,
+        label_key=args.label_key,
+        class_names=names,
+        partial=args.partial,
+        progress=progress,
+    )
     manifest = adopt(found, args.out) if args.out is not None or args.rebuild else None
     seconds = time.monotonic() - started
     if not (args.quiet or args.json):
@@ -91,11 +115,26 @@ def _adopt(args: argparse.Namespace, progress: Callable[[int], object]) -> tuple
         "splits": splits,
         "features": found.schema.to_json(),
         "left_aside": list(found.left_aside),
+        "image_key": found.schema.key(ENCODED),
+        "label_key": found.schema.key(LABEL),
+        "notes": list(found.notes),
         "records": found.records,
         "bytes": found.size,
         "seconds": round(seconds, 3),
     }
     return told, 0
+
+
+def _patterns(given: Sequence[str] | None) -> dict[str, str] | None:
+    """Split -> pattern, of `--split NAME=PATTERN`."""
+    patterns: dict[str, str] = {}
+    for text in given or ():
+        name, equals, pattern = text.partition("=")
+        if not equals or not pattern or name in patterns:
+            problem = "is given twice" if name in patterns else "expected NAME=PATTERN"
+            raise UsageError("--split", f"got {escape(text)!r}: {problem}", "for example --split train='train/*.tfrec'")
+        patterns[name] = pattern
+    return patterns or None
 
 
 def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, written: bool) -> None:
@@ -109,6 +148,8 @@ def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, w
     print(feature_table(found.schema))
     for key, names in found.schema.class_names.items():
         print(f"{len(names):,} classes of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
+    for note in found.notes:
+        print(note)
     if found.left_aside:
         print(f"no TFRecord files, by their names: {listing([escape(name) for name in found.left_aside])}")
     rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"

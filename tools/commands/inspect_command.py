@@ -89,8 +89,9 @@ def _print(data: Dataset, records: int) -> None:
     print(table(rows))
     classes = data.class_names
     if classes:
-        print(f"{len(classes)} classes of {LABEL}:")
-        counts = [manifest.splits[name].class_counts[LABEL] for name in names]
+        key = manifest.schema.key(LABEL) or LABEL
+        print(f"{len(classes)} classes of {escape(key)}:")
+        counts = [manifest.splits[name].class_counts[key] for name in names]
         rows = [["label", "class", *names]]
         rows += [[label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(classes)]
         print(table(rows))

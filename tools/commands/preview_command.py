@@ -13,7 +13,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.errors import UsageError, escape
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file
 from shardfeed.text import listing
 from shardfeed.tools.commands.contact_sheet import Row, Tile, draw_sheet
@@ -60,10 +60,17 @@ def contact_sheet(
     `labels`: classes to show, default the first 50. `columns`: pictures a class. A split without classes gives a grid.
     Records are read in a random order decided by `seed` until every row is full, and at most RECORDS_READ of them:
     each picture of a class is as likely as any other, and a huge split costs no more than a large one; a class too rare
-    to be met by then has fewer pictures. Raises UsageError for `columns` below 1, RecordError at a damaged record.
+    to be met by then has fewer pictures. Raises UsageError for `columns` below 1 and where records
+    have no image, RecordError at a damaged record.
     """
     if columns < 1:
         raise UsageError("columns", f"got {columns}, expected at least 1")
+    key = split.schema.key(ENCODED)
+    if key is None or not split.schema.features[key].scalar or split.schema.kind(key) != "image":
+        found = [key for key, feature in split.schema.features.items() if feature.dtype == "bytes"]
+        problem = f"no feature of its records is one image; of bytes there is {listing(sorted(found)) or 'none'}"
+        remedy = "adopt TFRecords of others with `shardfeed index DIR OUT --image-key KEY`"
+        raise UsageError(f"split {split.name}", problem, remedy)
     order = random.Random(seed).sample(range(len(split)), min(len(split), RECORDS_READ))
     shown = _shown_labels(split, labels)
     rows = _class_rows(split, shown, columns, order) if shown else _grid_rows(split, columns, order)
@@ -87,7 +94,9 @@ def _extent(split: Split, shown: Sequence[int]) -> list[str]:
 
 
 def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequence[int]) -> list[Row]:
-    counts = split.class_counts[LABEL]
+    label_key = split.schema.key(LABEL) or LABEL
+    counts = split.class_counts[label_key]
+    what = "image" if split.schema.features[label_key].scalar else "label"  # an image may have several, or none
     # A slice may hold fewer than the whole split's counts say: then all of it is read.
     lacking = {label: min(columns, counts[label]) for label in shown if counts[label]}
     tiles: dict[int, list[Tile]] = {label: [] for label in shown}
@@ -97,14 +106,14 @@ def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequenc
             break
         record = split[index]
         read += 1
-        for label in set(_labels_in(record)) & lacking.keys():
-            tiles[label].append(_tile(record))
+        for label in set(_labels_in(record, label_key)) & lacking.keys():
+            tiles[label].append(_tile(record, split.schema))
             lacking[label] -= 1
             if not lacking[label]:
                 del lacking[label]
     rows = []
     for label in shown:
-        remark = f"{counts[label]:,} image{'s' if counts[label] != 1 else ''}"
+        remark = f"{counts[label]:,} {what}{'s' if counts[label] != 1 else ''}"
         if counts[label] and not tiles[label]:
             remark += f", none in {read:,} read"
         rows.append(Row(str(label), split.class_names[label], remark, tiles[label]))
@@ -112,19 +121,21 @@ def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequenc
 
 
 def _grid_rows(split: Split, columns: int, order: Sequence[int]) -> list[Row]:
-    tiles = [_tile(split[index]) for index in order[: columns * _GRID_ROWS]]
+    tiles = [_tile(split[index], split.schema) for index in order[: columns * _GRID_ROWS]]
     return [Row("", "", "", tiles[start : start + columns]) for start in range(0, len(tiles), columns)]
 
 
-def _labels_in(record: dict[str, Any]) -> Iterator[int]:
-    value = record[LABEL]
+def _labels_in(record: dict[str, Any], key: str) -> Iterator[int]:
+    value = record[key]
     yield from value.tolist() if isinstance(value, np.ndarray) else (value,)
 
 
-def _tile(record: dict[str, Any]) -> Tile:
-    name: bytes = record[FILENAME]
-    raw = (record[HEIGHT], record[WIDTH]) if record[FORMAT] == b"raw" else None
-    return Tile.of(record[ENCODED], os.fsdecode(name.rpartition(b"/")[2]), raw)
+def _tile(record: dict[str, Any], schema: Schema) -> Tile:
+    """The picture of a record, under its file's name where it has one."""
+    name = record.get(FILENAME, b"")
+    caption = os.fsdecode(name.rpartition(b"/")[2]) if isinstance(name, bytes) else ""
+    raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
+    return Tile.of(record[schema.key(ENCODED) or ENCODED], caption, raw)
 
 
 def _labels_of(split: Split, names: Sequence[str]) -> list[int]:

@@ -1,19 +1,22 @@
 """`shardfeed verify DIR`: compare every byte with the manifest; `--deep` also decodes every image."""
 
 import argparse
+import io
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tqdm import tqdm
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype
 from shardfeed.text import size_text
+
+_USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,21 +31,27 @@ def run(args: argparse.Namespace) -> int:
     """Verify and print what was found; exit code 4 when something was."""
     started = time.monotonic()
     quiet = args.quiet or args.json
+    deep = _Deep(args.dataset) if args.deep else None
     with tqdm(unit="B", unit_scale=True, disable=True if quiet else None) as bar:
-        result = verify(args.dataset, _check(args.dataset) if args.deep else None, bar.update)
+        result = verify(args.dataset, deep, bar.update)
     seconds = time.monotonic() - started
     if args.json:
         damages = [
             {"file": d.file, "record": d.record, "offset": d.offset, "problem": d.problem} for d in result.damages
         ]
-        counts = {"files": result.files, "records": result.records, "bytes": result.bytes}
+        counts: dict[str, Any] = {"files": result.files, "records": result.records, "bytes": result.bytes}
+        if deep is not None:
+            counts["images"] = deep.to_json()
         print(json.dumps({**counts, "damages": damages, "seconds": round(seconds, 3)}))
     elif not args.quiet:
         for damage in result.damages:
             print(damage)
         rate = size_text(result.bytes / max(seconds, 1e-9))
         what = f"{result.files} files, {result.records:,} records, {size_text(result.bytes)} at {rate}/s"
-        print(f"{args.dataset}: {what}: {'damaged' if result.damages else 'all as written'}")
+        found = "damaged" if result.damages else "all as written"
+        if deep is not None and not result.damages:
+            found = f"every byte as written, {deep}" if deep.why_not else f"{found}, {deep}"
+        print(f"{args.dataset}: {what}: {found}")
         if result.damages:
             print(
                 "`shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` keeps what is whole"
@@ -50,34 +59,83 @@ def run(args: argparse.Namespace) -> int:
     return IntegrityError.exit_code if result.damages else 0
 
 
-def _check(directory: str) -> Callable[[bytes], object]:
-    """What `--deep` does with a record: one of a dataset that was not converted may have no image."""
-    try:
-        features = read_manifest(directory).schema.features
-    except IntegrityError:  # `verify` says it
-        return check_image
-    image = [features.get(key) for key in (ENCODED, FORMAT, HEIGHT, WIDTH)]
-    return check_image if all(feature is not None and feature.scalar for feature in image) else NATIVE.decode
+class _Deep:
+    """What `--deep` does with a record, and what it has decoded. `why_not`: why it decodes no image of any record."""
+
+    def __init__(self, directory: str) -> None:
+        self.decoded = self.not_decoded = 0
+        self.why_not = ""
+        self._key, self._trusted = ENCODED, True
+        try:
+            manifest = read_manifest(directory)
+        except IntegrityError:  # `verify` says it
+            return
+        schema = manifest.schema
+        key = schema.key(ENCODED)
+        if key is None or schema.kind(key) != "image":
+            self.why_not = "no feature is an image" + (f", by the bytes of {escape(key)}" if key else "")
+        elif not schema.features[key].scalar:
+            self.why_not = f"{escape(key)} is not one image a record"
+        else:
+            self._key, self._trusted = key, not manifest.options.get("adopted")
+
+    def __call__(self, payload: bytes) -> None:
+        if self.why_not:
+            NATIVE.decode(payload)
+            self.not_decoded += 1
+        else:
+            self.decoded += 1  # or damage, which is counted elsewhere
+            check_image(payload, self._key, trusted=self._trusted)
+
+    def to_json(self) -> dict[str, Any]:
+        """How many images were decoded, and how many were not."""
+        return {"decoded": self.decoded, "not_decoded": self.not_decoded, "why_not": self.why_not}
+
+    def __str__(self) -> str:
+        images = f"{self.not_decoded:,} image{'s' if self.not_decoded != 1 else ''}"
+        return f"{images} not decoded: {self.why_not}" if self.why_not else "every image decodes"
 
 
-def check_image(payload: bytes) -> None:
-    """Parse a record and decode its image. Raises IntegrityError that says what is wrong with it."""
+def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> None:
+    """Parse a record and decode its image. Raises IntegrityError that says what is wrong with it.
+
+    `trusted`: the record must say the image's format, height and width, and be right. Of records that others wrote the
+    format is by the image's bytes, and only a height and width that are there must be right.
+    """
     # Here, as the codecs take longer to import than a dataset of a gigabyte to verify.
     from shardfeed.converters.images.store import check_stored
     from shardfeed.converters.rejects import RejectedError
 
     features = NATIVE.decode(payload)
-    encoded, kind = _only(features, ENCODED, "bytes"), _only(features, FORMAT, "bytes")
-    height, width = _only(features, HEIGHT, "int64"), _only(features, WIDTH, "int64")
+    encoded = bytes(_only(features, key, "bytes"))
+    declared = _only(features, FORMAT, "bytes") if trusted or len(features.get(FORMAT, ("", ()))[1]) == 1 else b""
+    kind = bytes(declared).lower().replace(b"jpg", b"jpeg")  # the Model Garden writes b"JPEG"
+    sides = [_only(features, side, "int64") if trusted or side in features else -1 for side in (HEIGHT, WIDTH)]
     try:
-        # The Model Garden writes b"JPEG".
-        check_stored(bytes(encoded), bytes(kind).lower().replace(b"jpg", b"jpeg"), int(height), int(width))
+        if trusted or kind == b"raw" or encoded.startswith(_USUAL):
+            height, width = map(int, sides)
+            check_stored(encoded, kind if trusted or kind == b"raw" else None, height, width)
+        else:
+            _check_other(encoded)
     except RejectedError as error:
+        raise IntegrityError("record", f"its image does not decode: {error}") from error
+
+
+def _check_other(encoded: bytes) -> None:
+    """Raises IntegrityError unless Pillow decodes a file that no conversion stores: WebP, GIF, BMP."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(encoded)) as image:
+            image.load()
+    except UnidentifiedImageError:
+        raise IntegrityError("record", f"its image does not decode: it begins with {encoded[:8]!r}") from None
+    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
         raise IntegrityError("record", f"its image does not decode: {error}") from error
 
 
 def _only(features: Mapping[str, tuple[Dtype, Any]], key: str, dtype: Dtype) -> Any:
     found, values = features.get(key, (None, ()))
     if found != dtype or len(values) != 1:
-        raise IntegrityError("record", f"{key} is not one value of {dtype}")
+        raise IntegrityError("record", f"{escape(key)} is not one value of {dtype}")
     return values[0]

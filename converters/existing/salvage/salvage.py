@@ -79,7 +79,7 @@ def salvage(
         damaged = tuple(copy.damage for copy in ordered if copy.damage is not None)
         schema, old, kept = survivors.schema, survivors.manifest, survivors.kept
         splits = {name: split_info(building, name, schema, of_split) for name, of_split in receipts.items()}
-        name = dataset_name(os.path.basename(target))
+        name = dataset_name(target)
         sidecars = {**kept, **tfds_view(name, schema, splits, [copy.tally for copy in ordered])}
         if damaged:
             lasting = kept_json(expected, recovered, damaged, survivors.notes)
@@ -148,7 +148,8 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
     name = shard_file(shard.split, shard.number, shard.count)
     schema = survivors.schema
     tally = ShardTally(
-        schema.class_names, [key for key in column_keys(shard.split, schema) if key not in schema.class_names]
+        schema.class_names.__contains__,
+        [key for key in column_keys(shard.split, schema) if key not in schema.class_names],
     )
     doubled = refused = broken = 0
     reasons: list[str] = []

@@ -94,7 +94,7 @@ def test_model_garden_files_are_linked(garden: Path, tmp_path: Path) -> None:
     assert manifest.schema.features["image/object/bbox/xmin"] == Feature("float32", (None,), "place")
     assert manifest.schema.features[LABEL] == Feature("int64", (), "label")
     assert manifest.splits["train"].class_counts[LABEL] == (0, 14, 13, 13)
-    assert manifest.splits["train"].formats == {"JPEG": 40}
+    assert manifest.splits["train"].formats == {"jpeg": 40}, "by their bytes"
     link = tmp_path / "out" / "train-00002-of-00004.tfrecord"
     assert link.readlink() == garden / "train-00002-of-00004"
     assert verify(tmp_path / "out", check_image).damages == []

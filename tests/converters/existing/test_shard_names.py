@@ -19,6 +19,9 @@ def splits(*names: str, split_name: str | None = None) -> dict[str, tuple[str | 
         (["x.tfrecord-00000-of-00002", "x.tfrecord-00001-of-00002"], "x"),
         (["coco_val.record-00000-of-00002", "coco_val.record-00001-of-00002"], "val"),  # Object Detection API
         (["part_2.tfrec", "part_10.tfrec"], "part"),
+        (["train00-2071.tfrec", "train01-2071.tfrec", "train15-97.tfrec"], "train"),  # Kaggle
+        (["00-224x224-798.tfrec", "01-224x224-798.tfrec"], "train"),
+        (["ld_test_00-512x512-40.tfrec", "ld_test_01-512x512-40.tfrec"], "test"),
         (["0.tfrecords", "1.tfrecords"], "train"),
         (["my data-0-of-2.TFRecord", "my data-1-of-2.TFRecord"], "my_data"),
         (["2017-0-of-2.tfrecord", "2017-1-of-2.tfrecord"], "split_2017"),
@@ -42,7 +45,7 @@ def test_several_splits_and_other_files() -> None:
 
 
 def test_all_in_one_split() -> None:
-    names = ["00-512x512-798.tfrec", "01-512x512-798.tfrec", "10-512x512-798.tfrec"]
+    names = ["a-512.tfrec", "b-512.tfrec", "c-9.tfrec"]
     assert len(splits(*names)) == 3
     assert splits(*names, split_name="train") == {"train": tuple(names)}
     assert splits("x-00001-of-00003", split_name="test") == {"test": (None, "x-00001-of-00003", None)}

@@ -22,20 +22,24 @@ SCHEMA = Schema(
 )
 
 
-def record(label: int, many: list[int], name: bytes, kind: bytes = b"jpeg", size: tuple[int, int] = (4, 5)) -> Fields:
+RAW = b"raw"
+JPEG = bytes.fromhex("ffd8 ffc0000b080001000101011100 ffda0008010100003f00 00 ffd9")
+
+
+def record(label: int, many: list[int], name: bytes, image: bytes = JPEG, size: tuple[int, int] = (4, 5)) -> Fields:
     return {
         LABEL: ("int64", np.array([label])),
         MANY: ("int64", np.array(many, np.int64)),
         FILENAME: ("bytes", [name]),
-        FORMAT: ("bytes", [kind]),
+        FORMAT: ("bytes", [b"raw" if image == RAW else b"jpg"]),
         HEIGHT: ("int64", np.array([size[0]])),
         WIDTH: ("int64", np.array([size[1]])),
-        ENCODED: ("bytes", [b"image"]),
+        ENCODED: ("bytes", [bytes(3 * size[0] * size[1]) if image == RAW else image]),
     }
 
 
 def tallied(*records: Fields, columns: tuple[str, ...] = ()) -> ShardTally:
-    tally = ShardTally(SCHEMA.class_names, columns)
+    tally = ShardTally(SCHEMA.class_names.__contains__, columns)
     for number, features in enumerate(records):
         tally.add(features, 100 + number)
     return tally
@@ -70,20 +74,25 @@ def test_no_record() -> None:
     assert len(parse_column(receipt.columns[FILENAME], 0, np.dtype("O"), "c")) == 0
 
 
-def test_formats_are_known_of_all_or_unknown() -> None:
-    without = {key: value for key, value in record(0, [], b"x").items() if key != FORMAT}
-    assert tallied(record(0, [], b"x"), without).receipt("a", 0, SCHEMA, info(2)).formats == {}
-    many = [record(0, [], b"x", kind=b"%d" % i) for i in range(17)]
-    assert len(tallied(*many[:16]).receipt("a", 0, SCHEMA, info(16)).formats) == 16
-    assert tallied(*many).receipt("a", 0, SCHEMA, info(17)).formats == {}
+def test_formats_are_by_the_bytes_of_each_image() -> None:
+    webp, png = b"RIFF\x10\0\0\0WEBPVP8 ", b"\x89PNG\r\n\x1a\n" + bytes(20)
+    images = [JPEG, JPEG[:-2], b"II, Claudius", webp, png, b"", JPEG + bytes(5)]
+    tally = tallied(*(record(0, [], b"x", image=image) for image in images))
+    expected = {"jpeg": 2, "damaged": 2, "unknown": 2, "webp": 1}
+    assert tally.receipt("a", 0, SCHEMA, info(7)).formats == tally.formats(ENCODED) == expected
+    assert tally.damaged == [(ENCODED, 1), (ENCODED, 4)]
+    assert tallied(record(0, [], b"x", image=b"none")).formats(ENCODED) == {}
+    assert tally.formats(FILENAME) == {}
+    cut = record(0, [], b"x", image=RAW) | {HEIGHT: ("int64", np.array([9]))}
+    assert tallied(record(0, [], b"x", image=RAW), cut).formats(ENCODED) == {"raw": 1, "damaged": 1}
 
 
 @pytest.mark.parametrize(
     ("sizes", "encode", "shape"),
-    [([(4, 5), (4, 5)], "raw", (4, 5)), ([(4, 5), (6, 5)], "raw", None), ([(-1, 5)], "raw", None), ([], "keep", None)],
+    [([(4, 5), (4, 5)], "raw", (4, 5)), ([(4, 5), (6, 5)], "raw", None), ([(0, 5)], "raw", None), ([], "keep", None)],
 )
 def test_how_images_are_stored(sizes: list[tuple[int, int]], encode: str, shape: tuple[int, int] | None) -> None:
-    tallies = [tallied(record(0, [], b"x", kind=b"raw", size=size)) for size in sizes]
+    tallies = [tallied(record(0, [], b"x", image=RAW, size=size)) for size in sizes]
     options = image_options(tallies)
     assert (options.encode, options.shape) == (encode, shape)
 

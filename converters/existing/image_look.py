@@ -1,0 +1,60 @@
+"""What the image in a record is, by its bytes: what another program wrote beside it vouches for nothing."""
+
+from shardfeed.converters.images.jpeg import check_end_marker, read_jpeg_header
+from shardfeed.converters.images.png import read_png_header
+from shardfeed.converters.images.sniff import image_kind
+from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.formats.format import Fields
+from shardfeed.jpeg_markers import SIGNATURE, is_whole
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+
+DAMAGED = "damaged"  # begins as an image, and no decoder would read it
+UNKNOWN = "unknown"  # no image that is known
+
+_STARTS = (SIGNATURE, b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"RIFF", b"II", b"MM")
+
+
+def image_formats(features: Fields) -> dict[str, str]:
+    """Key -> "jpeg", "png", "webp", "raw" ..., or DAMAGED, of each feature whose only value is an image by its bytes.
+
+    Raw pixels are known by `image/format` alone, and by as many bytes as height and width ask for. Of a JPEG or PNG the
+    header and the end are looked at, not the image data.
+    """
+    found: dict[str, str] = {}
+    for key, (dtype, values) in features.items():
+        if dtype != "bytes" or len(values) != 1:
+            continue
+        data = bytes(values[0])
+        if key == ENCODED and _declared(features) == b"raw":
+            found[key] = "raw" if len(data) == 3 * _side(features, HEIGHT) * _side(features, WIDTH) else DAMAGED
+        elif data.startswith(_STARTS) or data[4:8] == b"ftyp":
+            try:
+                found[key] = _file_format(data)
+            except RejectedError as error:
+                if error.code is not RejectCode.NOT_IMAGE:
+                    found[key] = DAMAGED
+    return found
+
+
+def _file_format(data: bytes) -> str:
+    if is_whole(data):
+        return "jpeg"
+    kind = image_kind(data)
+    if kind == "jpeg":
+        header = read_jpeg_header(data, MAX_PIXELS)
+        check_end_marker(data, header)
+        return kind if header.process <= 2 and header.bits == 8 else DAMAGED
+    if kind == "png":
+        read_png_header(data, MAX_PIXELS, "header")
+    return kind
+
+
+def _declared(features: Fields) -> bytes:
+    dtype, values = features.get(FORMAT, ("bytes", ()))
+    return bytes(values[0]) if dtype == "bytes" and len(values) == 1 else b""
+
+
+def _side(features: Fields, key: str) -> int:
+    dtype, values = features.get(key, ("int64", ()))
+    return int(values[0]) if dtype == "int64" and len(values) == 1 else -1

@@ -1,0 +1,342 @@
+"""What TFRecords that someone else wrote hold: every record is read once, both its CRCs checked, its Example parsed.
+
+That gives splits, schema, class names and labels, the format of every image, and the index. Nothing is written.
+"""
+
+import os
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shardfeed.converters.existing.class_names import NamedClasses, in_label_order, names_beside
+from shardfeed.converters.existing.image_look import UNKNOWN
+from shardfeed.converters.existing.record_schema import SchemaInference
+from shardfeed.converters.existing.roles import LABEL_WORDS, image_feature, label_feature, last_word, supervised_keys
+from shardfeed.converters.existing.shard_names import FoundSplit, find_splits, splits_by_pattern, splits_of_folders
+from shardfeed.converters.existing.tally import ShardTally
+from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
+from shardfeed.formats.format import Fields
+from shardfeed.formats.tfrecord.example import decode, is_sequence_example
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
+from shardfeed.formats.tfrecord.scan import whole_records
+from shardfeed.naming import (
+    MANIFEST,
+    check_split_name,
+)
+from shardfeed.schema import ENCODED, LABEL, Feature, Schema
+from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import storage_error
+from shardfeed.text import listing
+
+_NAMED = 10  # damaged images named by their records
+_ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the files of a folder hold. `tallies[split][shard]`, `data[split][shard]`: each file's records and checksum.
+
+    `distinct`: no two records are equal, as far as length and CRC tell. `left_aside`: files that are neither shards nor
+    said what is in them. `notes`: what else to tell people, a line each.
+    """
+
+    directory: str
+    splits: tuple[FoundSplit, ...]
+    schema: Schema
+    tallies: Mapping[str, tuple[ShardTally, ...]]
+    data: Mapping[str, tuple[FileInfo, ...]]
+    distinct: bool
+    left_aside: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Records in all files."""
+        return sum(len(tally.sizes) for tallies in self.tallies.values() for tally in tallies)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all shards."""
+        return sum(data.size for of_split in self.data.values() for data in of_split)
+
+    @property
+    def fits_beside(self) -> bool:
+        """Whether the files have the contract's names already, so that no other directory is needed."""
+        return all(split.under_our_names for split in self.splits)
+
+
+def survey(
+    path: str | os.PathLike[str],
+    *,
+    split_name: str | None = None,
+    splits: Mapping[str, str] | None = None,
+    image_key: str | None = None,
+    label_key: str | None = None,
+    class_names: Sequence[str] | NamedClasses | None = None,
+    partial: bool = False,
+    progress: Callable[[int], object] = lambda size: None,
+) -> Survey:
+    """Read every record of the TFRecord files in a folder; nothing is written.
+
+    Args:
+        path: the folder. Where it holds no shards itself, but folders of it do, each of those is a split.
+        split_name: all files are shards of this one split; default by their names.
+        splits: split -> pattern of its files, as `glob` takes it, from the folder on; their names may be any.
+        image_key: the feature that is the image, `image/encoded` to readers; default that key, else the only feature
+            whose values are images by their bytes.
+        label_key: the feature that is the label, `image/class/label` to readers; default that key, else the only
+            integer called `label`, `class` or `target`.
+        class_names: of the label, or of the objects where images have none: from label 0, or by number. Default what
+            lies in the folder (TFDS's `KEY.labels.txt`, `labels.txt`, `label_map.pbtxt`), else the texts beside the
+            labels, else the numbers.
+        partial: take a split of which shards are missing by the names of the others.
+        progress: called with bytes read.
+
+    Raises:
+        UsageError: the names, or what is in the files, cannot be a dataset: compressed, empty, no Examples.
+        IntegrityError: a record is damaged, or features of one name have different dtypes; names shard and record.
+        StorageError: a file cannot be read.
+    """
+    directory = os.path.abspath(os.fspath(path))
+    if split_name is not None:
+        check_split_name(split_name)
+    names = files_of(directory)
+    found = _splits(directory, names, split_name, splits)
+    if not partial:
+        for split in found:
+            _check_complete(directory, split)
+    found = [FoundSplit(split.name, tuple(file for file in split.files if file is not None)) for split in found]
+    is_label = {LABEL, label_key}
+    inference = SchemaInference()
+    tallies: dict[str, tuple[ShardTally, ...]] = {}
+    data: dict[str, tuple[FileInfo, ...]] = {}
+    distinct = True
+    for split in found:
+        marks = array("Q")  # 8 bytes a record: its length and CRC
+        read = [
+            _read_shard(
+                os.path.join(directory, file or ""),
+                inference,
+                ShardTally(lambda key: key in is_label or last_word(key) in LABEL_WORDS),
+                marks,
+                progress,
+            )
+            for file in split.files
+        ]
+        tallies[split.name] = tuple(tally for tally, _ in read)
+        data[split.name] = tuple(info for _, info in read)
+        distinct = distinct and len(np.unique(np.frombuffer(marks, np.uint64))) == len(marks)
+    if not inference.records:
+        raise UsageError(directory, "its TFRecord files hold no record", "give files that hold some")
+    features = inference.features()
+    if not features:
+        raise UsageError(directory, "no record has a feature", "only TFRecords of tf.train.Example can be read")
+    of_all = [tally for of_split in tallies.values() for tally in of_split]
+    said = supervised_keys(directory)
+    image = image_feature(features, _images(of_all, features), image_key, said[0])
+    label = label_feature(features, label_key, said[1])
+    features = _with_roles(features, image, label)
+    class_names_of, files, notes = _class_names(directory, names, inference, features, label, class_names)
+    taken = {file for split in found for file in split.files} | files
+    schema = Schema(features, class_names_of).stated()
+    return Survey(
+        directory,
+        tuple(found),
+        schema,
+        tallies,
+        data,
+        distinct,
+        tuple(name for name in names if name not in taken),
+        (*notes, *_said_of_images(found, tallies, schema)),
+    )
+
+
+def _splits(
+    directory: str, names: Sequence[str], split_name: str | None, patterns: Mapping[str, str] | None
+) -> list[FoundSplit]:
+    """The splits of a folder: by patterns, by the names of its files, or by its folders. Raises UsageError."""
+    if patterns:
+        if split_name is not None:
+            raise UsageError("split_name", "got it beside patterns of splits", "give one of them")
+        return splits_by_pattern(directory, patterns)
+    if found := find_splits(directory, names, split_name):
+        return found
+    by_folder = {folder: files_of(os.path.join(directory, folder)) for folder in _folders(directory)}
+    if found := splits_of_folders(directory, by_folder):
+        if split_name is None or len(found) == 1:
+            return [FoundSplit(split_name or split.name, split.files) for split in found]
+        return [FoundSplit(split_name, tuple(file for split in found for file in split.files))]
+    remedy = (
+        "known are .tfrecord, .tfrecords, .tfrec and -00000-of-00008; files of other names are taken by a pattern: "
+        "--split train='*.tar'"
+    )
+    raise UsageError(directory, "no TFRecord file in it, nor in its folders, by their names", remedy)
+
+
+def _images(tallies: Sequence[ShardTally], features: Mapping[str, Feature]) -> dict[str, int]:
+    """Key -> records in which its value is an image by its bytes."""
+    found = {
+        key: sum(count for tally in tallies for kind, count in tally.formats(key).items() if kind != UNKNOWN)
+        for key, feature in features.items()
+        if feature.dtype == "bytes"
+    }
+    return {key: count for key, count in found.items() if count}
+
+
+def _with_roles(features: Mapping[str, Feature], image: str | None, label: str | None) -> dict[str, Feature]:
+    """The features, of which two say what they are, and what readers look for them by."""
+    found = dict(features)
+    if image is not None:
+        found[image] = replace(found[image], kind="image", alias=None if image == ENCODED else ENCODED)
+    elif ENCODED in found and found[ENCODED].dtype == "bytes" and found[ENCODED].scalar:
+        found[ENCODED] = replace(found[ENCODED], kind="bytes")  # by its bytes it is none
+    if label is not None and label != LABEL:
+        found[label] = replace(found[label], alias=LABEL)
+    return found
+
+
+def _class_names(
+    directory: str,
+    files: Sequence[str],
+    inference: SchemaInference,
+    features: Mapping[str, Feature],
+    label: str | None,
+    given: Sequence[str] | NamedClasses | None,
+) -> tuple[dict[str, tuple[str, ...]], set[str], list[str]]:
+    """Names of classes by key, files that they are from, and notes. Raises UsageError where those given do not fit."""
+    label = label or (LABEL if LABEL in features else None)  # an image may have several
+    others = [key for key, f in features.items() if f.dtype == "int64" and key != label and last_word(key) == "label"]
+    main = label or (others[0] if len(others) == 1 else None)
+    if given is not None and main is None:
+        raise UsageError("class_names", f"got {len(given)} names, and there is no label", "name it with label_key")
+    found: dict[str, tuple[str, ...]] = {}
+    used: set[str] = set()
+    notes: list[str] = []
+    for key in ([label] if label else []) + others:
+        if key == main and given is not None:
+            by_number = given if isinstance(given, Mapping) else dict(enumerate(given))
+            found |= inference.class_names(in_label_order(by_number), key)
+            continue
+        beside = names_beside(directory, files, key, images=key == main)
+        if beside is not None:
+            file, by_number = beside
+            used.add(file)
+            names = in_label_order(by_number)
+            if inference.could_name(key, names):
+                found[key] = names
+                notes.append(f"class names of {escape(key)}: from {escape(file)}")
+                continue
+            notes.append(f"{escape(file)} does not name all classes of {escape(key)}: not used")
+        if (key == label and features[key].dtype == "int64") or inference.has_texts(key):
+            found |= inference.class_names(key=key)
+    return found, used, notes
+
+
+def _said_of_images(
+    splits: Sequence[FoundSplit], tallies: Mapping[str, Sequence[ShardTally]], schema: Schema
+) -> list[str]:
+    """What people should know of the images before they train on them."""
+    key = schema.key(ENCODED)
+    if key is None or schema.kind(key) != "image":
+        return ["no feature is an image by its bytes" if key is None else f"{key} holds no images, by their bytes"]
+    notes: list[str] = []
+    counts: Counter[str] = Counter()
+    for split in splits:
+        for file, tally in zip(split.files, tallies[split.name], strict=True):
+            counts.update(tally.formats(key))
+            notes += [
+                f"{escape(file)}, record {record}: its image is cut, or its header is damaged"
+                for where, record in tally.damaged
+                if where == key and len(notes) < _NAMED
+            ]
+    formats = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
+    return [f"images in {escape(key)}: {formats}", *notes]
+
+
+def files_of(directory: str) -> list[str]:
+    """Names of the files of a folder, sorted; links are followed. Raises UsageError, StorageError."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file() and entry.name != MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(directory, "no such folder", "give the folder that holds the TFRecord files") from None
+    except OSError as error:
+        raise storage_error(directory, "list", error) from error
+
+
+def _folders(directory: str) -> list[str]:
+    """Names of the folders of a folder, sorted, but hidden ones."""
+    with os.scandir(directory) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _check_complete(directory: str, split: FoundSplit) -> None:
+    if split.missing:
+        missing = listing([str(number) for number in split.missing])
+        problem = f"split {split.name}: of {len(split.files)} shards {len(split.missing)} are missing: {missing}"
+        raise UsageError(directory, problem, "get them, or take what is there with --partial")
+
+
+def _read_shard(
+    path: str, inference: SchemaInference, tally: ShardTally, marks: array, progress: Callable[[int], object]
+) -> tuple[ShardTally, FileInfo]:
+    """One file's records, in `tally`, and checksum. Raises as `survey`."""
+    size = crc = 0
+    try:
+        for piece in whole_records(path):
+            framed = piece.framed or b""
+            place = f"{path}, record {len(tally.sizes)}, offset {piece.start}"
+            features = _example(piece.payload, place, first=not size)
+            inference.add(features, place)
+            tally.add(features, len(framed))
+            marks.append((len(framed) & 0xFFFFFFFF) << 32 | int.from_bytes(framed[-FOOTER_BYTES:], "little"))
+            crc = extend_crc32c(crc, framed)
+            size += len(framed)
+            progress(len(framed))
+    except RecordError as error:
+        raise error if size else _not_a_tfrecord(path, error) from None
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+    return tally, FileInfo(size, crc)
+
+
+def _example(payload: bytes, place: str, *, first: bool) -> Fields:
+    try:
+        features = decode(payload)
+        sequence = (first or not features) and is_sequence_example(payload)  # a file holds the one or the other
+    except IntegrityError as error:
+        remedy = "only TFRecords of tf.train.Example can be read"
+        raise IntegrityError(place, f"not a tf.train.Example: {error.problem}", remedy) from None
+    if sequence:
+        remedy = "write its lists as features of a tf.train.Example"
+        raise UsageError(place, "a tf.train.SequenceExample, which no reader here takes", remedy)
+    return features
+
+
+def _not_a_tfrecord(path: str, error: RecordError) -> ShardfeedError:
+    """What a file is whose first record cannot be read."""
+    with open(path, "rb") as file:
+        start = file.read(64)
+    if start.startswith(b"\x1f\x8b"):
+        remedy = "random access needs plain files: `gunzip -c FILE > NEW` for each, or write them without compression"
+        return UsageError(path, "compressed with gzip", remedy)
+    if start.startswith(_ZLIB_STARTS) and _inflates(start):
+        remedy = "random access needs plain files: read it with compression_type='ZLIB' and write it without"
+        return UsageError(path, "compressed with zlib", remedy)
+    if error.problem.startswith("record data"):
+        return error
+    remedy = "move it away, or where it should be one: `shardfeed salvage DIR OUT` makes a dataset of its whole records"
+    return UsageError(path, f"no TFRecord file, or its first record is damaged: {error.problem}", remedy)
+
+
+def _inflates(start: bytes) -> bool:
+    try:
+        zlib.decompressobj().decompress(start)
+    except zlib.error:
+        return False
+    return True

@@ -1,0 +1,77 @@
+"""Images of which nobody has said that TensorFlow decodes them: each is looked at before it does.
+
+TensorFlow's error for an image that it cannot decode names neither shard nor record, and nothing in a graph can catch
+it. So where the manifest does not vouch for every image of a split, Python looks at each one: what TensorFlow reads
+goes on as it is; what Pillow reads goes on as a PNG; the rest is an error that names its record.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.jpeg_markers import SIGNATURE, is_whole
+from shardfeed.pipelines.samples import Samples, named, where_found
+from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
+
+_VOUCHED = frozenset({"jpeg", "png", "raw"})
+_PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
+_OTHERS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow's, none that starts another program
+_REMEDY = "`shardfeed verify DIR --deep` names all such records"
+
+
+def vouched_for(formats: Mapping[str, int]) -> bool:
+    """Whether all images of a split are known to be what TensorFlow decodes. `formats`: as in its manifest."""
+    return bool(formats) and formats.keys() <= _VOUCHED
+
+
+def looking(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor | None], tf.Tensor]:
+    """From a serialized record, its encoded image and its `image/format`, string [] each, to a JPEG or PNG file.
+
+    It has the image's pixels; raw ones go on as they are.
+
+    Iterating raises an error that names the record whose image is neither, nor one that Pillow reads.
+    """
+
+    def look(record: bytes, encoded: bytes) -> np.ndarray:
+        with call_from_tensorflow() as ending:
+            if ending:
+                return np.array(encoded, object)
+            try:
+                return np.array(as_jpeg_or_png(encoded), object)
+            except IntegrityError as error:
+                place = where_found(samples, record) + named(record)
+                raise RecordError(place, error.problem, error.remedy) from None
+
+    def looked_at(record: tf.Tensor, encoded: tf.Tensor, form: tf.Tensor | None) -> tf.Tensor:
+        def seen() -> tf.Tensor:
+            return tf.ensure_shape(tf.numpy_function(look, [record, encoded], tf.string), [])
+
+        if form is None or "raw" not in samples.formats:
+            return seen()
+        return tf.cond(form == b"raw", lambda: encoded, seen)
+
+    return looked_at
+
+
+def as_jpeg_or_png(encoded: bytes) -> bytes:
+    """The image as TensorFlow decodes it. Raises IntegrityError where Pillow does not decode it either."""
+    if is_whole(encoded) or (encoded.startswith(_PNG) and encoded.endswith(_PNG_END)):
+        return encoded
+    try:
+        with Image.open(io.BytesIO(encoded), formats=_OTHERS) as image:
+            image.load()
+            if encoded.startswith((SIGNATURE, _PNG)):  # with something behind its end
+                return encoded
+            stored = io.BytesIO()
+            image.convert("RGB").save(stored, "PNG", compress_level=1)
+            return stored.getvalue()
+    except Image.UnidentifiedImageError:
+        raise IntegrityError(
+            "image", f"it does not decode: no image that is known begins with {encoded[:8]!r}", _REMEDY
+        ) from None
+    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
+        raise IntegrityError("image", f"it does not decode: {error}", _REMEDY) from None
