@@ -53,11 +53,10 @@ torture: $(TEST)
 	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200
 	$(BIN)/python benchmarks/torture_table.py
 
-# Reads our shards with DALI, in a virtual environment of its own.
+# Reads our shards with other people's programs, each in an environment of its own (25 GB), and writes the table of
+# docs/other-programs.md.
 peers: $(TEST)
-	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
-	$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check nvidia-dali-cuda120 numpy
-	SHARDFEED_PEERS_PYTHON=$(abspath $(VENV)-peers/bin/python) $(BIN)/pytest -q -m peers_by_hand
+	$(BIN)/python benchmarks/other_programs.py
 
 # Lines that the default tests reach, their child processes included.
 coverage: $(TEST)
@@ -81,4 +80,4 @@ bench: $(TEST)
 	$(BIN)/python benchmarks/order.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-peers build demo_output *.egg-info
+	rm -rf $(VENV) build demo_output *.egg-info

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ENVIRONMENTS = Path(__file__).parent / "results" / "environments"
 _SECONDS = 1800  # for one installation; some fetch gigabytes
-_OURS = "shardfeed"  # among requirements: this repository
+_OURS = re.compile(r"shardfeed(\[[\w,]+\])?")  # among requirements: this repository, with extras or without
 
 
 class NotInstallableError(Exception):
@@ -40,7 +40,7 @@ def environment_python(name: str, requirements: Sequence[str], probe: str = "") 
         raise NotInstallableError(failure.read_text().split("\n", 1)[1])
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    packages = [str(ROOT) if requirement == _OURS else requirement for requirement in requirements]
+    packages = [f"{ROOT}{found[1] or ''}" if (found := _OURS.fullmatch(one)) else one for one in requirements]
     commands = [
         [sys.executable, "-m", "venv", str(directory)],
         [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],

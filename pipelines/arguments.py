@@ -1,8 +1,10 @@
 """What arguments of training pipelines must be, for TensorFlow and for PyTorch."""
 
+import inspect
 import operator
-from collections.abc import Callable
-from typing import SupportsIndex, TypeVar
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, SupportsIndex, TypeVar
 
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
@@ -18,6 +20,41 @@ def image_size(size: Size) -> tuple[int, int]:
         raise UsageError("image_size", f"got {size!r}, expected pixels: one positive integer, or (height, width)")
     height, width = sides
     return height, width
+
+
+def check_samples(samples: Any) -> None:
+    """Raises UsageError, with what to type, for a dataset or a path where a split is expected."""
+    if isinstance(samples, str | os.PathLike):
+        path = escape(os.fspath(samples))
+        problem, remedy = f"got the path {path!r}, expected a split", f'shardfeed.open({path!r})["train"], for one'
+        raise UsageError("samples", problem, remedy)
+    if isinstance(samples, Mapping):
+        problem = "got a dataset of several splits, expected one of them"
+        names = [f'data["{escape(str(name))}"]' for name in samples]
+        raise UsageError("samples", problem, f"give {' or '.join(names)}" if names else "this one has none")
+    if not hasattr(samples, "schema"):
+        problem = f"got {type(samples).__name__}, expected a split, a part of one, or a mix"
+        raise UsageError("samples", problem, 'shardfeed.open(DIR)["train"], for one')
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it may be called with so many arguments; where nobody can tell, it may."""
+    called = getattr(function, "forward", function)  # of PyTorch's modules, whose __call__ takes anything
+    try:
+        inspect.signature(called).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # of C code
+        pass
+    return True
+
+
+def check_transforms(transform: Any, batch_transform: Any) -> None:
+    """Raises UsageError for what TensorFlow cannot call with features, or a batch, and a seed. None: not given."""
+    for place, given, what in (("transform", transform, "features"), ("batch_transform", batch_transform, "batch")):
+        if given is not None and not (callable(given) and takes(given, 2)):
+            problem = f"got {given!r}, expected a function of two arguments"
+            raise UsageError(place, problem, f"{place}({what}, seed)")
 
 
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:

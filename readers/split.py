@@ -137,7 +137,10 @@ class Split(Sequence[Record]):
         if isinstance(index, slice):
             cut = slice(self._number(index.start), self._number(index.stop), index.step)
             return self._view(self._places[cut])
-        payload = self.payload(index)
+        return self._parsed(self.payload(index), index)
+
+    def _parsed(self, payload: bytes, index: int) -> Record:
+        """The sample at `index`, of its serialized Example."""
         try:
             return self.parse(payload)
         except IntegrityError as error:  # CRC right, content not: name the record
@@ -210,6 +213,11 @@ class Split(Sequence[Record]):
             return self._places.start + self._places.step * indices.astype(np.int64)
         return self._places[indices]
 
+    def __getitems__(self, indices: Sequence[int]) -> list[Record]:
+        """The samples at `indices`, read together: PyTorch's DataLoader asks for a batch in this way."""
+        payloads = self._shards.payloads(np.array([self.place(index) for index in indices], np.int64))
+        return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]
+
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
 
@@ -273,7 +281,17 @@ class Split(Sequence[Record]):
         return slices
 
     def __repr__(self) -> str:
-        return f"Split({self.name!r}, {len(self)} samples)"
+        """One line, another for other records or another order of them: Grain knows a data source by it."""
+        places, whole = self._places, self._shards.info.records
+        view = "[selected]"
+        if isinstance(places, range):
+            parts = [
+                places.start,
+                places.stop if places.stop >= 0 else "",
+                *([places.step] if places.step != 1 else []),
+            ]
+            view = "" if places == range(whole) else f"[{':'.join(map(str, parts))}]"
+        return f"Split({self.name!r}{view}, {len(self)} samples, fingerprint {self.fingerprint[:8]})"
 
 
 def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:

@@ -6,7 +6,7 @@ import numpy as np
 
 from shardfeed.errors import UsageError, escape
 from shardfeed.machine.budget import memory_budget
-from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.arguments import at_least, check_samples
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import (
     BlockOrder,
@@ -52,6 +52,7 @@ def order_samples(
         order.steps_per_epoch            # batches of an epoch
         samples[order.batch(1000)[0]]    # the first sample of step 1000
     """
+    check_samples(samples)
     batch_size = at_least("batch_size", batch_size, 1)
     if at_least("seed", seed, 0) > _MAX_SEED:
         raise UsageError("seed", f"got {seed!r}, expected at most 2^63 - 1")

@@ -27,7 +27,10 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 # From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
+# From a replica's batch, of what `Transform` gives, and a seed of its own, int64 [2], to another.
+BatchTransform = Callable[[Any, tf.Tensor], Any]
 
+_OWN_KEY = 0xBA7C4  # so that a batch draws other numbers than its first sample did
 _IN_FLIGHT = 2  # samples for each thread: one waits where another is done, so that no thread waits for reading
 _MOST_CHUNKS = 8  # read at once: each holds a batch of encoded images
 _PREFETCHED = 2  # batches made ahead: one is taken while another is made
@@ -58,6 +61,7 @@ def assemble_batches(
     fill: bool = True,
     evaluates: bool = False,
     parallelism: int,
+    batch_transform: BatchTransform | None = None,
 ) -> tf.data.Dataset:
     """Batches of what `transform` makes of each of `samples`, in `order`; cardinality asserted.
 
@@ -71,6 +75,7 @@ def assemble_batches(
             cardinality is unknown.
         evaluates: each iteration is epoch 0, not the next one; of an order with indices, and without `start_step`.
         parallelism: samples transformed, and shards or batches read, at once.
+        batch_transform: what is done with each replica's batch; None: nothing.
     """
     share = share or Share()
     counted = damaged is None or fill  # else nobody knows how many samples there are
@@ -98,7 +103,8 @@ def assemble_batches(
         if look is not None and image is not None:
             features[image] = look(record, features[image], features.get(FORMAT))
         features |= {alias: features[key] for alias, key in aliases.items()}
-        return transform(features, seed)
+        made = transform(features, seed)
+        return made if batch_transform is None else (made, seed)
 
     limit_arenas(parallelism)
 
@@ -112,6 +118,9 @@ def assemble_batches(
         records = _streamed(samples, order, start_step, share, damaged, fill, parallelism)
     batches = records.map(sample, num_parallel_calls=_IN_FLIGHT * parallelism)
     batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
+    if batch_transform is not None:
+        # A batch's seed is its first sample's, a function of the epoch and the place: no steps are counted.
+        batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
     per_step = share.replicas // share.parts
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:

@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.pipelines.arguments import Size, at_least, image_and_label_keys
+from shardfeed.pipelines.arguments import Size, at_least, check_samples, check_transforms, image_and_label_keys
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, random_resized_crop
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL
@@ -29,6 +29,7 @@ def train_batches(
     order: OrderLike | None = None,
     label: str = LABEL,
     start_step: int | None = None,
+    batch_transform: BatchTransform | None = None,
     damaged: Skip | None = None,
     parallelism: int | None = None,
 ) -> tf.data.Dataset:
@@ -56,6 +57,8 @@ def train_batches(
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
+        batch_transform: from a batch and its seed, int64 [2], a function of its first sample and the epoch, for
+            `tf.random.stateless_*`, to another batch: MixUp, say. None: nothing is done.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
             None: the first damaged record raises.
@@ -71,6 +74,7 @@ def train_batches(
         batches = train_batches(data["train"], batch_size=256, image_size=224, seed=7)
         model.fit(batches, epochs=3)
     """
+    check_samples(samples)
     return make_batches(
         samples,
         labelled(random_resized_crop(image_size), label),
@@ -78,6 +82,7 @@ def train_batches(
         seed=seed,
         order=order,
         start_step=start_step,
+        batch_transform=batch_transform,
         keys=image_and_label_keys(samples.schema, label),
         damaged=damaged,
         parallelism=parallelism,
@@ -95,6 +100,7 @@ def make_batches(
     drop_remainder: bool = True,
     pad: float | None = None,
     keys: Iterable[str] | None = None,
+    batch_transform: BatchTransform | None = None,
     damaged: Skip | None = None,
     parallelism: int | None = None,
 ) -> tf.data.Dataset:
@@ -124,6 +130,8 @@ def make_batches(
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the batch;
             strings with "". None: shapes do not vary.
         keys: the features to parse. None: all of the schema.
+        batch_transform: from a batch and its seed, int64 [2], a function of its first sample and the epoch, for
+            `tf.random.stateless_*`, to another batch: MixUp, say. None: nothing is done.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard; with
             `drop_remainder=False` none does, and the cardinality is unknown. None: the first damaged record raises.
@@ -143,6 +151,7 @@ def make_batches(
     arranged, chosen = order_samples(
         samples, batch_size=batch_size, seed=seed, order=order, drop_remainder=drop_remainder
     )
+    check_transforms(transform, batch_transform)
     if start_step is not None:
         start_step = at_least("start_step", start_step, 0)
         if not drop_remainder:
@@ -159,6 +168,7 @@ def make_batches(
         fill=drop_remainder,
         evaluates=isinstance(chosen, StoredOrder) and not drop_remainder,
         parallelism=threads(parallelism),
+        batch_transform=batch_transform,
     )
 
 

@@ -7,13 +7,20 @@ from functools import cached_property
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_or_transform
+from shardfeed.pipelines.arguments import (
+    Size,
+    at_least,
+    check_samples,
+    check_shared_batch,
+    check_transforms,
+    image_or_transform,
+)
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.tensorflow.assembly import Share, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
 from shardfeed.pipelines.tensorflow.batches import labelled, threads
 from shardfeed.readers.skip import Skip
@@ -72,6 +79,7 @@ def distribute(
     order: OrderLike | None = None,
     label: str = LABEL,
     pad: float | None = None,
+    batch_transform: BatchTransform | None = None,
     damaged: Skip | None = None,
     parallelism: int | None = None,
 ) -> Feed:
@@ -99,6 +107,8 @@ def distribute(
         label: with `image_size`, key of a feature with one number a record.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.
+        batch_transform: from a replica's batch and its seed, int64 [2], a function of its first sample and the epoch,
+            for `tf.random.stateless_*`, to another batch: MixUp, say. None: nothing is done.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
             None: the first damaged record raises.
@@ -114,6 +124,8 @@ def distribute(
         feed = distribute(strategy, data["train"], batch_size=512, image_size=224, seed=7)
         model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=3)
     """
+    check_samples(samples)
+    check_transforms(transform, batch_transform)
     keys, transform = image_or_transform(
         samples.schema, image_size, transform, lambda size: labelled(random_resized_crop(size), label), label
     )
@@ -142,6 +154,7 @@ def distribute(
                 keys=keys,
                 damaged=damaged,
                 parallelism=at_once,
+                batch_transform=batch_transform,
             )
 
         return strategy.distribute_datasets_from_function(replica_batches)

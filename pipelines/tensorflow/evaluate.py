@@ -8,7 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, image_and_label_keys, image_or_transform
+from shardfeed.pipelines.arguments import (
+    Size,
+    check_samples,
+    check_shared_batch,
+    image_and_label_keys,
+    image_or_transform,
+)
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
@@ -58,6 +64,7 @@ def eval_batches(
         model.fit(batches, validation_data=validation, epochs=3)
         model.evaluate(validation)
     """
+    check_samples(split)
     transform = labelled(resize_center_crop(image_size), label)
     keys = image_and_label_keys(split.schema, label)
 
@@ -170,6 +177,7 @@ def distribute_eval(
         for images, labels, mask in feed.batches:  # feed.steps of them
             right += strategy.reduce("SUM", strategy.run(count_right, (images, labels, mask)), axis=None)
     """
+    check_samples(split)
     keys, sample = image_or_transform(
         split.schema, image_size, transform, lambda size: labelled(resize_center_crop(size), label), label
     )

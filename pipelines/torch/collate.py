@@ -1,6 +1,7 @@
 """Samples to a batch: nested, of fixed shape or padded, in shared memory when a worker does it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 import numpy as np
@@ -8,8 +9,12 @@ import torch
 from torch.utils.data import default_collate
 
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
+from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.samples import Fetched
+from shardfeed.pipelines.torch.seeding import seeded
 from shardfeed.pipelines.torch.workers import batch_bytes
+
+_OWN_SEED = 0x0BA7C45EED  # so that a batch draws other numbers than its first sample did
 
 
 class Undelivered:
@@ -47,29 +52,41 @@ class Collate:
     Numbers become int64, float32 or bool [k]; bytes and text, and lists of them, a list. Dicts, tuples and named tuples
     are gone into.
 
+    With `collate_fn`, that makes the batch instead, of a list of samples. Of a loader's batch, what it draws from the
+    generators of PyTorch, `random` and NumPy is a function of the batch's first sample and its epoch.
+
     `check_room`, if any, is called with a batch's bytes before those go to shared memory, until it raises nothing.
 
-    Raises UsageError for shapes that vary without `pad`, for dtypes that vary, for samples of different structure, and
-    for other types.
+    Raises UsageError for `pad` beside a `collate_fn`, for shapes that vary without `pad`, for dtypes that vary, for
+    samples of different structure, and for other types.
     """
 
-    def __init__(self, pad: float | None = None) -> None:
-        self.pad = pad
+    def __init__(self, pad: float | None = None, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
+        if collate_fn is not None and pad is not None:
+            raise UsageError("pad, collate_fn", "expected one of them", "the collate_fn pads as it likes")
+        if collate_fn is not None and not takes(collate_fn, 1):
+            raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
+        self.pad, self.collate_fn = pad, collate_fn
         self.check_room: Callable[[int], None] | None = None
 
     def __call__(self, samples: Sequence[Any]) -> Any:
         if not isinstance(samples, Fetched):
-            return self._together(samples, "sample")
+            return self._made(samples)
         batch = None
         try:
             if samples and not samples.error:
                 if self.check_room is not None:
                     self.check_room(batch_bytes(samples))
                     self.check_room = None
-                batch = self._together(samples, "sample")
+                with seeded(_OWN_SEED ^ samples.seed) if self.collate_fn is not None else nullcontext():
+                    batch = self._made(samples)
         except ShardfeedError as error:
             samples.error = error
         return Undelivered(samples, batch) if samples.error or samples.left_out else batch
+
+    def _made(self, samples: Sequence[Any]) -> Any:
+        """A batch, of at least one sample."""
+        return self._together(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
 
     def _together(self, values: Sequence[Any], place: str) -> Any:
         first = values[0]

@@ -4,13 +4,25 @@
 decodes it in a worker, and its state is one integer. Nothing here imports TensorFlow.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, at_least, check_shared_batch, image_or_transform, image_size
+from shardfeed.pipelines.arguments import (
+    Size,
+    at_least,
+    check_samples,
+    check_shared_batch,
+    image_and_label_keys,
+    image_or_transform,
+    image_size,
+)
 from shardfeed.pipelines.orders.choices import OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.samples import Samples
-from shardfeed.pipelines.torch.images import ImageAndLabel, random_resized_crop, resize_center_crop
+from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
+from shardfeed.pipelines.torch.images import ImageAndLabel, ImageTransform, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.ranks import Ranks, this_process
 from shardfeed.pipelines.torch.samples import TorchSamples, Transform
@@ -27,11 +39,13 @@ def torch_loader(
     batch_size: int,
     image_size: Size | None = None,
     transform: Transform | None = None,
+    image_transform: Callable[..., Any] | None = None,
     seed: int = 0,
     order: OrderLike | None = None,
     label: str = LABEL,
     start_step: int | None = None,
     pad: float | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
     damaged: Skip | None = None,
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
@@ -39,8 +53,8 @@ def torch_loader(
     """Training batches: a DataLoader, each iteration of which is the next epoch.
 
     With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cut by `random_resized_crop(image_size)`; with `transform`, what that gives, put together by `Collate(pad)`.
-    b is `batch_size / ranks`.
+    image cut by `random_resized_crop(image_size)`. With `image_transform`, (images, labels), of images that one of
+    torchvision or albumentations gives. With `transform`, whatever that gives. b is `batch_size / ranks`.
 
     With the same `seed`, order and global batch size, on any number of ranks, iteration i has the same samples and the
     same crops, but for the rounding of the resize, as iteration i of TensorFlow's `train_batches` with that order, and
@@ -53,14 +67,21 @@ def torch_loader(
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own in this epoch, for any generator. It must pickle
             where workers are spawned.
+        image_transform: instead of `image_size`: from an image to an image, of torchvision or albumentations. It gets
+            what it would elsewhere: one of torchvision's v2 a uint8 tensor [3, height, width], one of albumentations
+            `image=`, an array [height, width, 3], any other an RGB image of Pillow. What it draws is a function of the
+            sample's own seed, so that a run that goes on is exact. It must pickle where workers are spawned.
         seed: 0 to 2^63 - 1; of the order and of the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
             no "stream". With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
-        label: with `image_size`, key of a feature with one number a record.
+        label: with `image_size` and `image_transform`, key of a feature with one number a record.
         start_step: None, and each iteration is one epoch. A number, and epochs follow each other in one endless
             iteration, without a pause between them, which begins with this step, counted from the first of epoch 0.
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
             shapes do not vary.
+        collate_fn: puts a batch together instead of `Collate(pad)`: called in a worker with the list of what its
+            samples were transformed to. What it draws from PyTorch's generator, `random` or NumPy (MixUp, say) is a
+            function of the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts what all workers met, and raises when they are too
             many; another sample of the batch comes twice in the stead of each. None: the first damaged record raises.
         workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the CPUs granted,
@@ -70,8 +91,9 @@ def torch_loader(
 
     Raises:
         UsageError: for no samples, a batch that an epoch cannot fill or the ranks cannot share evenly, a label or an
-            order that there is not, values out of range, and unless exactly one of `image_size` and `transform` is
-            given. Iterating, where a later iteration has begun meanwhile.
+            order that there is not, values out of range, and unless exactly one of `image_size`, `transform`
+            and `image_transform` is given. Iterating, where a later iteration has begun meanwhile, or this process has
+            become another rank.
         RecordError: iterating, for a damaged record.
         StorageError: iterating, where /dev/shm has no room for the batches under way, before they are written.
 
@@ -86,21 +108,21 @@ def torch_loader(
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, which is TensorFlow's: shards in sequence, through a buffer"
         raise UsageError("order", problem, 'use "global", or "blocks" on a disk that seeks')
-    keys, transform = image_or_transform(
-        samples.schema, image_size, transform, lambda size: ImageAndLabel(random_resized_crop(size), label), label
-    )
+    keys, made = _keys_and_transform(samples, image_size, transform, image_transform, random_resized_crop, label)
     process = ranks or this_process()
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     return TorchLoader(
-        TorchSamples(arranged, chosen, transform, keys=keys, skip=damaged is not None),
+        TorchSamples(arranged, chosen, made, keys=keys, skip=damaged is not None),
         Steps(chosen, rank=process.rank, ranks=process.ranks, endless=start_step is not None),
         start_step=None if start_step is None else at_least("start_step", start_step, 0),
         pad=pad,
+        collate_fn=collate_fn,
         damaged=damaged,
         workers=_plan(workers, image_size, batch_size, process),
-        local_ranks=process.here,
+        process=process,
+        given_ranks=ranks is not None,
     )
 
 
@@ -110,8 +132,10 @@ def torch_eval_loader(
     batch_size: int,
     image_size: Size | None = None,
     transform: Transform | None = None,
+    image_transform: Callable[..., Any] | None = None,
     label: str = LABEL,
     pad: float | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
     damaged: Skip | None = None,
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
@@ -119,7 +143,8 @@ def torch_eval_loader(
     """Batches for evaluation: every sample exactly once, in stored order, over all ranks; a DataLoader.
 
     With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cut by `resize_center_crop(image_size)`; with `transform`, what that gives, put together by `Collate(pad)`.
+    image cut by `resize_center_crop(image_size)`. With `image_transform`, (images, labels), of images that one of
+    torchvision or albumentations gives. With `transform`, whatever that gives.
 
     One rank has batches of `batch_size`, and a smaller one at the end. Several have consecutive shares of the split, as
     many steps each (a model under DDP would wait for a rank that has fewer), and no empty batch: their batches hold
@@ -131,9 +156,16 @@ def torch_eval_loader(
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own. It must pickle where workers are spawned.
-        label: with `image_size`, key of a feature with one number a record.
+        image_transform: instead of `image_size`: from an image to an image, of torchvision or albumentations. It gets
+            what it would elsewhere: one of torchvision's v2 a uint8 tensor [3, height, width], one of albumentations
+            `image=`, an array [height, width, 3], any other an RGB image of Pillow. What it draws is a function of the
+            sample's own seed, so that a run that goes on is exact. It must pickle where workers are spawned.
+        label: with `image_size` and `image_transform`, key of a feature with one number a record.
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
             shapes do not vary.
+        collate_fn: puts a batch together instead of `Collate(pad)`: called in a worker with the list of what its
+            samples were transformed to. What it draws from PyTorch's generator, `random` or NumPy (MixUp, say) is a
+            function of the batch's first sample and the epoch.
         damaged: a `Skip`, which leaves out damaged records, counts what all workers met, and raises when they are too
             many. A batch of which nothing is left is left out too; with several ranks, which must have as many steps
             each, it raises IntegrityError. None: the first damaged record raises.
@@ -144,8 +176,8 @@ def torch_eval_loader(
 
     Raises:
         UsageError: for no samples, fewer than ranks, a batch that the ranks cannot share evenly, a label that there is
-            not, values out of range, and unless exactly one of `image_size` and `transform` is given. Iterating, where
-            a later iteration has begun meanwhile.
+            not, values out of range, and unless exactly one of `image_size`, `transform` and `image_transform` is
+            given. Iterating, where a later iteration has begun meanwhile, or this process has become another rank.
         RecordError: iterating, for a damaged record.
         StorageError: iterating, where /dev/shm has no room for the batches under way, before they are written.
 
@@ -154,9 +186,7 @@ def torch_eval_loader(
         for images, labels in torch_eval_loader(data["validation"], batch_size=256, image_size=224):
             right += (model(images.cuda() / 255).argmax(1) == labels.cuda()).sum().item()
     """
-    keys, transform = image_or_transform(
-        split.schema, image_size, transform, lambda size: ImageAndLabel(resize_center_crop(size), label), label
-    )
+    keys, made = _keys_and_transform(split, image_size, transform, image_transform, resize_center_crop, label)
     process = ranks or this_process()
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
@@ -165,7 +195,7 @@ def torch_eval_loader(
         TorchSamples(
             split,
             stored,
-            transform,
+            made,
             keys=keys,
             skip=damaged is not None,
             fill=False,
@@ -173,10 +203,32 @@ def torch_eval_loader(
         ),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),
         pad=pad,
+        collate_fn=collate_fn,
         damaged=damaged,
         workers=_plan(workers, image_size, batch_size, process),
-        local_ranks=process.here,
+        process=process,
+        given_ranks=ranks is not None,
     )
+
+
+def _keys_and_transform(
+    samples: Samples,
+    size: Size | None,
+    transform: Transform | None,
+    image_transform: Callable[..., Any] | None,
+    crop: Callable[[Size], ImageTransform],
+    label: str,
+) -> tuple[list[str] | None, Transform]:
+    """The features to parse (None: all) and what is done with a record: the only one of three that was asked for."""
+    check_samples(samples)
+    if image_transform is not None and size is None and transform is None:
+        check_image_transform(image_transform)
+        return image_and_label_keys(samples.schema, label), ImageTransformed(image_transform, label)
+    if [size, transform, image_transform].count(None) != 2:
+        raise UsageError("image_size, transform, image_transform", "expected exactly one of them")
+    if transform is not None:
+        check_transform(transform)
+    return image_or_transform(samples.schema, size, transform, lambda size: ImageAndLabel(crop(size), label), label)
 
 
 def _plan(workers: int | Workers | None, size: Size | None, batch_size: int, process: Ranks) -> Planned:

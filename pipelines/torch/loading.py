@@ -1,7 +1,7 @@
 """DataLoaders over `TorchSamples`: errors come as they are, and what was taken is counted, so that a run can go on."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -9,8 +9,9 @@ from torch.utils.data import DataLoader
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, Undelivered
+from shardfeed.pipelines.torch.ranks import Ranks, check_unchanged
 from shardfeed.pipelines.torch.samples import TorchSamples
-from shardfeed.pipelines.torch.steps import EvenSteps, Steps
+from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps
 from shardfeed.pipelines.torch.workers import Planned, shared_memory_check
 from shardfeed.readers.skip import Skip
 
@@ -32,11 +33,13 @@ class SampleLoader(DataLoader[Any]):
         sampler: Steps | EvenSteps,
         *,
         pad: float | None,
+        collate_fn: Callable[[list[Any]], Any] | None,
         damaged: Skip | None,
         workers: Planned,
-        local_ranks: int,
+        process: Ranks,
+        given_ranks: bool,
     ) -> None:
-        collate = Collate(pad)
+        collate = Collate(pad, collate_fn)
         super().__init__(
             dataset,
             batch_sampler=sampler,
@@ -48,15 +51,24 @@ class SampleLoader(DataLoader[Any]):
             worker_init_fn=_begin_worker,
             persistent_workers=workers.count > 0,  # else each epoch begins with starting them
         )
-        self._damaged, self._workers, self._local_ranks, self._collate = damaged, workers, local_ranks, collate
+        self._damaged, self._workers, self._process, self._collate = damaged, workers, process, collate
+        self._given_ranks = given_ranks  # by the caller, who knows better than the environment
         self._iteration: object = None  # the one that may go on
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
-        """Raises UsageError in an iteration that had not ended when this one began: workers make batches for one."""
+        """Raises UsageError in an iteration that had not ended when this one began: workers make batches for one.
+
+        And where this process has become another rank since the loader was made: all would have the same batches.
+        """
+        if not self._given_ranks:
+            check_unchanged(self._process)
         self._iteration = iteration = object()
         if self._iterator is None:  # workers are about to start, and will know how large a batch is
-            self._collate.check_room = shared_memory_check(self._workers, self._local_ranks)
-        return self._delivered(super().__iter__(), iteration)
+            self._collate.check_room = shared_memory_check(self._workers, self._process.here)
+        assert isinstance(self.batch_sampler, SharedSteps)
+        with self.batch_sampler.for_our_loader():
+            batches = super().__iter__()
+        return self._delivered(batches, iteration)
 
     def _delivered(self, batches: Iterator[Any], iteration: object) -> Iterator[Any]:
         while True:

@@ -44,6 +44,15 @@ class Ranks:
         return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 
+def check_unchanged(made_for: Ranks) -> None:
+    """Raises UsageError where this process has become another of the ranks than a loader was made for."""
+    now = this_process()
+    if now != made_for:
+        was, remedy = f"{made_for.rank} of {made_for.ranks}", "initialise torch.distributed before making loaders"
+        problem = f"the loader was made as process {was}, and this is now {now.rank} of {now.ranks}"
+        raise UsageError("ranks", problem, f"{remedy}, or give ranks=Ranks(...)")
+
+
 def this_process() -> Ranks:
     """As torch.distributed says where it is initialised, else as RANK and WORLD_SIZE do; else 0 of 1.
 
@@ -51,7 +60,13 @@ def this_process() -> Ranks:
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    return Ranks(_number("RANK", 0), _number("WORLD_SIZE", 1))
+    ranks = _number("WORLD_SIZE", 1)
+    if ranks > 1 and not os.environ.get("RANK", "").strip():  # as Lightning starts its processes
+        problem = f"not in the environment, where WORLD_SIZE is {ranks}"
+        raise UsageError(
+            "RANK", problem, "make loaders once torch.distributed is initialised, or give ranks=Ranks(...)"
+        )
+    return Ranks(_number("RANK", 0), ranks)
 
 
 def _number(name: str, default: int) -> int:

@@ -26,9 +26,11 @@ Key = tuple[int, int]
 class Fetched(list[Any]):
     """The samples of a batch, for `collate`; and what becomes of damaged ones, to be told to the user's process.
 
-    `error`: why there is no batch. `left_out`: damaged records that are not in it.
+    `seed`: of the batch, that of its first sample. `error`: why there is no batch. `left_out`: damaged records that are
+    not in it.
     """
 
+    seed: int = 0
     error: ShardfeedError | None = None
     left_out: Sequence[RecordError] = ()
 
@@ -67,9 +69,18 @@ class TorchSamples(Dataset[Any]):
         """One sample; an index alone is that of pass 0. Raises RecordError, and what the transform raises."""
         return self._transformed([key if isinstance(key, tuple) else (key, 0)], None)[0]
 
-    def __getitems__(self, keys: Sequence[Key]) -> Fetched:
-        """A batch, with one read. An error of a record comes as a value: torch would make a RuntimeError of it."""
+    def __getitems__(self, keys: Sequence[int | Key]) -> list[Any]:
+        """A batch, with one read: `Fetched`, or for indices alone, which are of another's sampler, a plain list."""
+        steps = [key for key in keys if isinstance(key, tuple)]
+        if len(steps) == len(keys):
+            return self._fetched(steps)
+        return self._transformed([key if isinstance(key, tuple) else (key, 0) for key in keys], None)
+
+    def _fetched(self, keys: Sequence[Key]) -> Fetched:
+        """A batch of a step. An error of a record comes as a value: torch would make a RuntimeError of it."""
         fetched = Fetched()
+        index, passed = np.array(keys[:1], np.int64).T
+        fetched.seed = sample_seeds(self.order.sample_seeds(passed, self.samples.places(index)))[0]
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as workers have it: where there are none, two threads for an image only wait
         try:

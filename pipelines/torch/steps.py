@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch.utils.data import Sampler
@@ -11,7 +12,40 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.torch.samples import Key
 
 
-class Steps(Sampler[list[Key]]):
+class SharedSteps(Sampler[list[Key]]):
+    """The keys of each step for one of several ranks; on several, only the loader that it was made for goes through it.
+
+    Another one, above all what `accelerator.prepare` makes, might share the batches out once more: each process would
+    get its share of a share, and the rest of the data nobody.
+    """
+
+    _ranks = 1
+    _ours = False
+
+    @contextmanager
+    def for_our_loader(self) -> Iterator[None]:
+        """Inside, an iteration may begin."""
+        self._ours = True
+        try:
+            yield
+        finally:
+            self._ours = False
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        if self._ranks > 1 and not self._ours:
+            raise UsageError(
+                "ranks",
+                f"the loader already takes one of {self._ranks} shares of each batch, and another loader goes through "
+                "its batches: if that shares them out too, samples are lost",
+                "iterate over the loader itself, without accelerator.prepare, or give ranks=Ranks(0, 1)",
+            )
+        return self._keys()
+
+    def _keys(self) -> Iterator[list[Key]]:
+        raise NotImplementedError
+
+
+class Steps(SharedSteps):
     """The keys of each step, `TorchSamples`' own, from step `start` to the end of its epoch, or without end.
 
     Its state is the next step to be drawn, so that a `StatefulDataLoader` over it resumes too. `len` is an epoch's.
@@ -24,7 +58,7 @@ class Steps(Sampler[list[Key]]):
     def __len__(self) -> int:
         return self.order.steps_per_epoch
 
-    def __iter__(self) -> Iterator[list[Key]]:
+    def _keys(self) -> Iterator[list[Key]]:
         first = self.start
         end = None if self._endless else (first // len(self) + 1) * len(self)
         for step in itertools.count(first) if end is None else range(first, end):
@@ -39,7 +73,7 @@ class Steps(Sampler[list[Key]]):
         self.start = state["step"]
 
 
-class EvenSteps(Sampler[list[Key]]):
+class EvenSteps(SharedSteps):
     """Every sample once, in stored order, over all ranks: as many steps for each, none of them empty.
 
     One rank has batches of the order's size, and a smaller one at the end. Several have consecutive shares of the
@@ -47,7 +81,7 @@ class EvenSteps(Sampler[list[Key]]):
     """
 
     def __init__(self, order: StoredOrder, *, rank: int = 0, ranks: int = 1) -> None:
-        count = order.samples
+        count, self._ranks = order.samples, ranks
         if count < ranks:
             raise UsageError("ranks", f"got {ranks}, expected at most {count}, the samples of the split")
         if ranks == 1:
@@ -60,6 +94,6 @@ class EvenSteps(Sampler[list[Key]]):
     def __len__(self) -> int:
         return len(self._cuts) - 1
 
-    def __iter__(self) -> Iterator[list[Key]]:
+    def _keys(self) -> Iterator[list[Key]]:
         for start, stop in itertools.pairwise(self._cuts):
             yield [(index, 0) for index in range(start, stop)]

@@ -1,7 +1,7 @@
 """Datasets on the local disk, read."""
 
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from shardfeed.errors import escape
 from shardfeed.storage.checksum import extend_crc32c
@@ -23,9 +23,10 @@ class _LocalFile:
     def read(self, start: int, size: int) -> bytes:
         return os.pread(self._fd, size, start)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """`close` is bound here: at the interpreter's end `os` may be gone before a split that a global holds."""
         if hasattr(self, "_fd"):
-            os.close(self._fd)
+            close(self._fd)
 
 
 class LocalStorage:

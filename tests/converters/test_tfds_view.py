@@ -1,8 +1,6 @@
 """One directory, every loader: the same counts and labels through readers that know nothing of us."""
 
-import collections
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -126,48 +124,6 @@ def test_the_tfrecord_package_with_our_index(flowers: Dataset) -> None:
         rows = json.loads(done.stdout)
         assert len(rows) == len(split), "the index splits each shard in two without loss"
         assert {key.encode(): label for key, label in rows} == ours(flowers, name)
-
-
-DALI = """
-import json, os, sys
-from nvidia.dali import fn, pipeline_def, tfrecord as tfr, types
-
-@pipeline_def(batch_size=1, num_threads=1, device_id=None)
-def read(paths, indexes):
-    features = {
-        "image/encoded": tfr.FixedLenFeature((), tfr.string, ""),
-        "image/filename": tfr.FixedLenFeature((), tfr.string, ""),
-        "image/class/label": tfr.FixedLenFeature([1], tfr.int64, -1),
-    }
-    row = fn.readers.tfrecord(path=paths, index_path=indexes, features=features, name="reader")
-    image = fn.decoders.image(row["image/encoded"], device="cpu", output_type=types.RGB)
-    return image, row["image/filename"], row["image/class/label"]
-
-paths = json.loads(sys.argv[1])
-pipe = read(paths, [os.path.join(os.path.dirname(p), "index", os.path.basename(p)[:-9] + ".tfindex") for p in paths])
-pipe.build()
-count = pipe.epoch_size("reader")
-rows = []
-for _ in range(count):
-    image, name, label = pipe.run()
-    rows.append([bytes(name.at(0)).decode(), int(label.at(0)[0]), list(image.at(0).shape)])
-print(json.dumps(rows))
-"""
-
-
-@pytest.mark.peers_by_hand
-def test_dali_on_the_cpu(flowers: Dataset) -> None:
-    python = os.environ.get("SHARDFEED_PEERS_PYTHON")
-    assert python, "run this with `make peers`, which installs DALI in an environment of its own"
-    for name, split in flowers.items():
-        command = [python, "-c", DALI, json.dumps(shards(flowers, name))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        rows = json.loads(done.stdout.splitlines()[-1])
-        assert len(rows) == len(split)
-        assert {key.encode(): label for key, label, _ in rows} == ours(flowers, name)
-        shapes = collections.Counter(tuple(shape) for _, _, shape in rows)
-        expected = collections.Counter((r["image/height"], r["image/width"], 3) for r in split)
-        assert shapes == expected
 
 
 def test_features_whose_labels_files_would_be_one_have_none() -> None:

@@ -47,7 +47,7 @@ def test_each_is_tested_where_the_page_says(row: int | str) -> None:
 @cache
 def run_by_default() -> set[str]:
     """Rows with a test that `make test` runs: one whose function is not marked as a whole for another time."""
-    left_out = {f"pytest.mark.{name}" for name in ("long", "torture", "peers_by_hand")}
+    left_out = {f"pytest.mark.{name}" for name in ("long", "torture")}
     found: set[str] = set()
     for path in TESTS.rglob("test_*.py"):
         module = ast.parse(path.read_text())

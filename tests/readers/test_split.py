@@ -53,6 +53,55 @@ def test_slices(flowers: Dataset, cut: slice) -> None:
     assert keys(view[1:4]) == keys(train)[cut][1:4]
 
 
+def test_its_repr_is_that_of_the_same_records_in_the_same_order_alone(flowers: Dataset) -> None:
+    """Grain compares them, to tell whether a checkpoint is of this data."""
+    train = flowers["train"]
+    count = len(train)
+    assert repr(train) == f"Split('train', {count} samples, fingerprint {train.fingerprint[:8]})"
+    assert repr(train[:20]).startswith("Split('train'[0:20], 20 samples, fingerprint ")
+    assert repr(train[::-1]).startswith(f"Split('train'[{count - 1}::-1], {count} samples, fingerprint ")
+    assert repr(train.select([3, 1])).startswith("Split('train'[selected], 2 samples, fingerprint ")
+    others = [
+        *(train[::-1], train[1:], train[:-1], train[::2], train[1::2], train[:20], train[20:40], train[:0]),
+        *(train.select(range(20)), train.select(range(1, 21)), train.select(range(count)[::-1])),
+        *(flowers["validation"], shardfeed.open(flowers.directory)["validation"][::-1]),
+    ]
+    shown = [repr(split) for split in (train, *others)]
+    assert len(set(shown)) == len(shown)
+    assert not any("\n" in line for line in shown)
+    assert repr(shardfeed.open(flowers.directory)["train"]) == repr(pickle.loads(pickle.dumps(train))) == repr(train)
+    assert repr(train[0:count]) == repr(train)
+
+
+def test_many_samples_at_once(flowers: Dataset) -> None:
+    """As a DataLoader of PyTorch asks for a batch: each in its place, also twice, or counted from the end."""
+    train = flowers["train"]
+    indices = [5, 4, 90, 5, -1, np.int64(17)]
+    for found, index in zip(train.__getitems__(indices), indices, strict=True):
+        assert keys([found]) == keys([train[index]])  # type: ignore[arg-type]
+        assert found[ENCODED] == train[index][ENCODED]
+    assert train.__getitems__([]) == []
+    assert keys(train[::-1].__getitems__([0])) == keys(train[-1:])  # type: ignore[arg-type]
+    with pytest.raises(IndexError, match=r"has .* samples"):
+        train.__getitems__([0, len(train)])
+
+
+AT_EXIT = """
+import sys
+import shardfeed
+split = shardfeed.open(sys.argv[1])["train"]
+split[0]
+# Frameworks hold modules in this way. Python then empties them, the later imported first, and this script's last.
+sys.held = [sys.modules["__main__"], sys.modules["shardfeed.storage.local_reading"]]
+"""
+
+
+def test_nothing_is_said_at_exit_of_a_split_that_a_global_holds(flowers: Dataset) -> None:
+    command = [sys.executable, "-c", AT_EXIT, flowers.directory]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_shard_slices_cover_a_view_once(flowers: Dataset) -> None:
     train = flowers["train"]
     for start, stop in ((0, len(train)), (1, 2), (39, 81), (0, 0), (100, 101)):

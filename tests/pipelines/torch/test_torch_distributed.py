@@ -59,6 +59,9 @@ def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     assert (this_process(), this_process().here) == (Ranks(0, 1), 1)
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with pytest.raises(UsageError, match="RANK: not in the environment, where WORLD_SIZE is 8"):
+        this_process()
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")

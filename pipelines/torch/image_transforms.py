@@ -1,0 +1,87 @@
+"""Transforms of others, from an image to an image: torchvision's and albumentations', as they are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import takes
+from shardfeed.pipelines.torch.collate import writable
+from shardfeed.pipelines.torch.images import decode_image
+from shardfeed.pipelines.torch.seeding import seeded
+
+_REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
+
+
+@dataclass(frozen=True)
+class ImageTransformed:
+    """From a record and its seed to (image, label), by a transform that knows neither; pickles where that does.
+
+    `image_transform`: called with an RGB image of Pillow, as torchvision's `ImageFolder` would; one of torchvision's v2
+    with a uint8 tensor [3, height, width], which all of v2 takes; one of albumentations with `image=`, a uint8 array
+    [height, width, 3]. Whatever it draws from the generators of PyTorch, `random` and
+    NumPy, or from albumentations' own, is a function of the seed.
+    """
+
+    image_transform: Callable[..., Any]
+    label: str
+
+    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
+        image = decode_image(record)
+        pixels = np.ascontiguousarray(image.permute(1, 2, 0).numpy())
+        transform: Any = self.image_transform
+        with seeded(seed):
+            if written_in(transform, "albumentations"):
+                transform.set_random_seed(seed & 0xFFFFFFFF)  # it draws from generators of its own
+                made = transform(image=pixels)["image"]
+            elif written_in(transform, "torchvision.transforms.v2"):
+                made = transform(image)
+            else:
+                made = transform(Image.fromarray(pixels))
+        return _tensor(made), record[self.label]
+
+
+def _tensor(image: Any) -> torch.Tensor:
+    """An image as a plain tensor, [channels, height, width] where it was an array or Pillow's."""
+    if isinstance(image, torch.Tensor):
+        return image.as_subclass(torch.Tensor)
+    if isinstance(image, Image.Image):
+        image = np.array(image)
+    if isinstance(image, np.ndarray) and image.ndim in (2, 3):
+        tensor = torch.from_numpy(writable(image))
+        return tensor[None] if image.ndim == 2 else tensor.permute(2, 0, 1)
+    raise UsageError("image_transform", f"it gave {type(image).__name__}", _REMEDY)
+
+
+def written_in(transform: object, *packages: str) -> bool:
+    """Whether its class, or one that this derives from, is of one of those packages, by dotted name."""
+    modules = [f"{base.__module__}." for base in type(transform).__mro__]
+    return any(module.startswith(f"{package}.") for module in modules for package in packages)
+
+
+def check_image_transform(transform: Any) -> None:
+    """Raises UsageError for what cannot be called with an image alone."""
+    if not callable(transform) or isinstance(transform, type):
+        raise UsageError("image_transform", f"got {transform!r}, expected a function of an image", "call the class")
+    if written_in(transform, "albumentations") and not hasattr(transform, "set_random_seed"):
+        problem = "this version of albumentations cannot be seeded for each sample"
+        raise UsageError("image_transform", problem, "install albumentations 2.0 or newer")
+    if not written_in(transform, "albumentations") and not takes(transform, 1):
+        problem = f"got {transform!r}, which does not take an image alone"
+        raise UsageError("image_transform", problem, "what takes a record and a seed is given as transform=")
+
+
+def check_transform(transform: Any) -> None:
+    """Raises UsageError for what cannot be called with a record and a seed."""
+    if written_in(transform, "torchvision", "albumentations"):
+        problem = (
+            f"got {type(transform).__name__} of {type(transform).__module__.partition('.')[0]}, which takes images"
+        )
+        raise UsageError("transform", problem, "give it as image_transform=")
+    if not callable(transform) or isinstance(transform, type) or not takes(transform, 2):
+        problem = f"got {transform!r}, expected a function of a record and a seed: transform(record, seed)"
+        raise UsageError("transform", problem, "what takes an image alone is given as image_transform=")

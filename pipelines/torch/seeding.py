@@ -1,0 +1,26 @@
+"""Randomness of other people's code: generators of the whole process, seeded for a moment."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """The generators of PyTorch (of the CPU), of `random` and of NumPy begin at `seed`, 0 to 2^63 - 1, inside.
+
+    Afterwards they go on where they were: without workers they are those of the user's process.
+    """
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would seed GPUs too
+    random.seed(seed)
+    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])
