@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", metavar="NAME", help="split to read (default: train, or the first there is)")
     parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="images in a batch (default 64)")
     parser.add_argument("--image-size", metavar="PX", type=int, default=224, help="side of the crops (default 224)")
-    parser.add_argument("--order", choices=_ORDERS, default="stream", help="as of train_batches (default stream)")
+    parser.add_argument(
+        "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
+    )
     parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="measured rounds (default 5)")
     parser.add_argument(

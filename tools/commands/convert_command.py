@@ -25,13 +25,13 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `convert`."""
-    parser.add_argument("source", help="image folder (root/class/image, or root/train/class/image), or a label file")
+    parser.add_argument("source", help="image folder (SOURCE/class/image, or SOURCE/train/class/image), label file")
     parser.add_argument("out", help="dataset directory to create")
     source = parser.add_argument_group("where labels come from")
     source.add_argument(
         "--labels",
         metavar="FILE",
-        help="label file for the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
+        help="of the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
     )
     source.add_argument("--path-column", metavar="NAME|N", help="column of the image path, by name or number from 1")
     source.add_argument(
@@ -39,12 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
     source.add_argument(
-        "--format", choices=("csv", "tsv", "jsonl", "text"), help="of the label file (default: by its name)"
+        "--format",
+        metavar="F",
+        choices=("csv", "tsv", "jsonl", "text"),
+        help="of the label file: csv, tsv, jsonl, text",
     )
     source.add_argument("--delimiter", metavar="C", help="between the columns of a CSV file")
-    header = source.add_mutually_exclusive_group()
-    header.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
-    header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
+    source.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether the first row names the columns"
+    )
     source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
     source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
     bytes_ = parser.add_argument_group("what changes the bytes of the dataset")
@@ -58,9 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
     bytes_.add_argument(
         "--check",
+        metavar="HOW",
         choices=("decode", "header", "none"),
         default="decode",
-        help="how far images are checked (default decode)",
+        help="how far images are checked: decode (default), header, none",
     )
     bytes_.add_argument("--no-hash", action="store_true", help="do not store the sha256 of every source file")
     bytes_.add_argument(
@@ -70,37 +74,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--size",
         metavar="HxW|PX",
         type=_shape,
-        help="scale every image to cover HxW pixels and cut out the middle, re-encode",
+        help="scale to cover HxW pixels, cut out the middle, re-encode",
     )
     bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
     bytes_.add_argument(
         "--encode",
         choices=("keep", "raw"),
         default="keep",
-        help="store image files (keep, default) or decoded pixels, height*width*3 bytes each (raw)",
+        help="image files (keep, default) or pixels, height*width*3 bytes (raw)",
     )
     bytes_.add_argument(
         "--baseline",
         action="store_true",
-        help="make progressive JPEGs baseline, without loss; needs shardfeed[baseline]",
+        help="progressive JPEGs to baseline, without loss; needs shardfeed[baseline]",
     )
     run = parser.add_argument_group("how it runs")
     run.add_argument(
         "--workers",
         metavar="N",
         type=int,
-        help="processes (default: one for each core, of the cluster with --engine ray)",
+        help="processes (default: one for each core, with ray of the cluster)",
     )
     run.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="processes of this machine (local, default) or of a Ray cluster (ray); needs shardfeed[ray]",
+        help="where they run (default local); ray needs shardfeed[ray]",
     )
     run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
     run.add_argument(
-        "--max-bad", metavar="N|P%%", default="0", help="rejected inputs that still let it commit (default 0)"
+        "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
     )
     run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
     run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
