@@ -9,9 +9,9 @@ from typing import Any
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
+from shardfeed.errors import TooManyRejectedError, UsageError, argument, escape, name_text
 from shardfeed.manifest import Manifest
-from shardfeed.text import listing
+from shardfeed.text import listing, number, some
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def _kept_progressive(count: int) -> Iterator[str]:
     """A sentence about the progressive JPEGs that were kept, which may be very many."""
     if count:
         images = "1 progressive JPEG was" if count == 1 else f"{count:,} progressive JPEGs were"
-        yield f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss"
+        remedy = "--baseline, in Python ImageOptions(baseline=True), changes that without loss"
+        yield f"{images} kept, which decode 2.7 times slower than others: {remedy}"
 
 
 def all_rejected(plan: Plan, receipts: Sequence[Receipt]) -> list[Noted]:
@@ -134,7 +135,8 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
             names = manifest.schema.class_names[key]
             absent = [escape(names[label]) for label, count in enumerate(counts) if not count]
             if absent:
-                yield f"split {name} has no image of {len(absent)} classes: {listing(absent, 5)}"
+                classes = number(len(absent), "class", "classes")
+                yield f"split {name} has no image of {classes}: {listing(absent, 5)}"
 
 
 @dataclass(frozen=True)
@@ -160,20 +162,38 @@ class RejectLimit:
         """How many of `inputs` may be rejected."""
         return self.count if self.share is None else int(self.share * inputs)
 
+    def check_plan(self, out: str, plan: Plan) -> None:
+        """Raises TooManyRejectedError where the source itself rejected more than may be: nothing is read then."""
+        rejected = all_rejected(plan, ())
+        allowed = self.allowed(len(plan) + len(rejected))
+        if len(rejected) > allowed:
+            remedy = f"nothing was written; repair or remove them, or run again with {_enough(rejected)}"
+            raise _too_many(out, rejected, allowed, remedy)
+
     def check(self, report: Report, inputs: int) -> None:
         """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be."""
         allowed = self.allowed(inputs)
-        if len(report.rejected) <= allowed:
-            return
-        codes = ", ".join(f"{count} {code}" for code, count in report.manifest.rejected.items())
-        left_out = f"{len(report.rejected)} inputs rejected ({codes}), {allowed} allowed"
-        error = TooManyRejectedError(
-            report.out,
-            f"{left_out}; all else is converted, not committed",
-            f"repair them, or run again with --max-bad {len(report.rejected)} to commit at once",
-        )
-        error.report = report
-        raise error
+        if len(report.rejected) > allowed:
+            remedy = "all else is converted, not committed; "
+            remedy += f"repair them, or run again with {_enough(report.rejected)} to commit at once"
+            error = _too_many(report.out, report.rejected, allowed, remedy)
+            error.report = report
+            raise error
+
+
+def _too_many(out: str, rejected: Sequence[Noted], allowed: int, remedy: str) -> TooManyRejectedError:
+    """The error, which names the first of them."""
+    codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
+    first = some(noted.key for noted in rejected)
+    problem = f"{number(len(rejected), 'input')} rejected ({codes}: {first}), {allowed:,} allowed"
+    error = TooManyRejectedError(out, problem, remedy)
+    error.rejected = tuple(rejected)
+    return error
+
+
+def _enough(rejected: Sequence[Noted]) -> str:
+    """The argument that lets these pass."""
+    return argument("max_bad", len(rejected))
 
 
 def counts_by_code(rejected: Sequence[Noted]) -> Mapping[str, int]:

@@ -3,10 +3,15 @@
 A message is one line: `place: what is wrong (got, expected); what to do`. The builtin class that a caller would
 expect is a second base, so `except FileExistsError` works. Text from outside (file names, cells) goes
 through `escape`, so that a newline in a file name cannot forge a line of a log.
+
+A message speaks the language of where it is read. `argument("max_bad", 8)` reads `max_bad=8` in Python, and
+`--max-bad 8` where a command was typed. The place of a UsageError may be an argument's name, which reads likewise.
 """
 
 import os
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +23,34 @@ _EXTRA_OF = {  # a module that the core does without -> its project, and the ext
     "ray": ("Ray", "ray"),
     "matplotlib": ("Matplotlib", "bench"),
 }
+
+
+# An argument in a message: its name, how Python writes it, what follows the flag. Text from outside has none of these
+# characters: `escape` writes them as \\ue000.
+_ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
+
+
+def argument(name: str, value: object = None, *, python: str = "", typed: str = "") -> str:
+    """An argument as part of a message: `name=value`, or `name` without a value, and on a command line its flag.
+
+    `python`: what Python's users read instead, where that is no argument of this name. `typed`: what follows the flag,
+    where that is not the value. True is the flag alone, False the flag with `no-`.
+    """
+    said = python or (name if value is None else f"{name}={value!r}")
+    if isinstance(value, bool):
+        name, value = (name if value else f"no_{name}"), None
+    after = typed or ("" if value is None else shlex.quote(str(value)))
+    return f"\ue000{name}\ue001{said}\ue001{after}\ue002"
+
+
+def _said(text: str, flags: Mapping[str, str]) -> str:
+    """A part of a message with its arguments as Python writes them, and those of `flags` as a command line does."""
+
+    def one(found: re.Match[str]) -> str:
+        name, python, typed = found.groups()
+        return f"{flags[name]} {typed}".rstrip() if name in flags else python
+
+    return _ARGUMENT.sub(one, text)
 
 
 def name_text(name: bytes) -> str:
@@ -48,7 +81,7 @@ def escape(text: object) -> str:
 class ShardfeedError(Exception):
     """Base of all. `place` is a path, a shard and record, a line and column, or an argument's name.
 
-    Pickles: the three parts are `args`, so an error crosses processes whole.
+    Pickles: the three parts are `args`, so an error crosses processes whole. `said` words it for a command line.
     """
 
     exit_code = 1
@@ -56,17 +89,32 @@ class ShardfeedError(Exception):
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
         Exception.__init__(self, name_text(place) if isinstance(place, bytes) else str(place), problem, remedy)
-        self.place, self.problem, self.remedy = self.args
+        self.place, self.problem, self.remedy = (_said(part, {}) for part in self.args)
 
     def __str__(self) -> str:
-        line = f"{escape(self.place)}: {self.problem}"
-        return f"{line}; {self.remedy}" if self.remedy else line
+        return self.said({})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def said(self, flags: Mapping[str, str]) -> str:
+        """The message as a line; `flags`: how a command line calls the arguments it has, by their names in Python."""
+        place, problem, remedy = (_said(part, flags) for part in self.args)
+        line = f"{self._place(place, flags)}: {problem}"
+        return f"{line}; {remedy}" if remedy else line
+
+    def _place(self, place: str, flags: Mapping[str, str]) -> str:
+        del flags
+        return escape(place)
 
 
 class UsageError(ShardfeedError, ValueError):
     """An argument, an option or a class list that cannot be meant (exit 2). Nothing was touched."""
 
     exit_code = 2
+
+    def _place(self, place: str, flags: Mapping[str, str]) -> str:
+        return flags.get(place, escape(place))
 
 
 class MissingExtraError(UsageError, ImportError):
@@ -96,13 +144,16 @@ class SplitError(ShardfeedError, KeyError):
 
 
 class TooManyRejectedError(ShardfeedError):
-    """More inputs were rejected than allowed: converted, kept in staging, not committed (exit 3).
+    """More inputs were rejected than allowed (exit 3): nothing was committed.
 
-    `report` is the conversion's `shardfeed.converters.Report`.
+    `rejected`: all of them, each with `key`, `what` (its code) and `why`. `report`: the conversion's
+    `shardfeed.converters.Report`, when all else is converted and kept in staging; None when the source itself rejected
+    too many, before anything was written.
     """
 
     exit_code = 3
     report: Any = None
+    rejected: Sequence[Any] = ()
 
 
 class IntegrityError(ShardfeedError, ValueError):

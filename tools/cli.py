@@ -14,8 +14,8 @@ from types import FrameType
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
 from shardfeed.storage.local import storage_error
 from shardfeed.text import table
-from shardfeed.tools.command_list import COMMANDS, command_module, command_parser
-from shardfeed.tools.parser import did_you_mean
+from shardfeed.tools.command_list import COMMANDS, command_module, command_parser, flags_of
+from shardfeed.tools.parser import CommandParser, did_you_mean
 from shardfeed.version import __version__
 
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -80,9 +80,8 @@ def _without_help(arguments: Sequence[str]) -> list[str]:
     return list(arguments)
 
 
-def _parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+def _parsed(parser: CommandParser, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command; below an error about them stands how it is typed."""
-    parser = command_parser(command)
     try:
         return parser.parse_args(arguments)
     except UsageError as error:
@@ -92,6 +91,7 @@ def _parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 def _exit_code(arguments: Sequence[str]) -> int:
     """That of the command that `arguments` begin with; what went wrong has been printed on one line."""
+    flags: dict[str, str] = {}
     try:
         command, *rest = _without_help(arguments)
         if command in ("-h", "--help"):
@@ -104,11 +104,13 @@ def _exit_code(arguments: Sequence[str]) -> int:
             kind = "option" if command.startswith("-") else "command"
             remedy = did_you_mean(command, [*COMMANDS, "help", "--help", "--version"], "`shardfeed --help` lists all")
             raise UsageError(escape(command), f"no such {kind}", remedy)
-        args = _parsed(command, rest)
+        parser = command_parser(command)
+        flags = flags_of(parser, command, rest)
+        args = _parsed(parser, rest)
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        print(f"shardfeed: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        print(f"shardfeed: {error.said(flags)}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """The commands there are; the module of each, and its parser. A command's module is imported when it is asked for."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -28,3 +29,19 @@ def command_parser(command: str) -> CommandParser:
     parser = CommandParser(f"shardfeed {command}", COMMANDS[command])
     command_module(command).add_arguments(parser)
     return parser
+
+
+def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> dict[str, str]:
+    """How a command line calls each argument, by its name in Python: what `ShardfeedError.said` words messages with.
+
+    Names that the user typed themselves are left out: as a message's place they are a file of that name.
+    """
+    found: dict[str, str] = {}
+    for action in parser._actions:
+        if not action.option_strings:
+            found[action.dest] = action.dest.upper()
+        for flag in action.option_strings:
+            if flag.startswith("--"):
+                found[flag[2:].replace("-", "_")] = flag
+    found |= getattr(command_module(command), "IN_PYTHON", {})
+    return {name: flag for name, flag in found.items() if name not in typed}

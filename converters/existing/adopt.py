@@ -19,7 +19,7 @@ from shardfeed.converters.existing.record_schema import SchemaInference
 from shardfeed.converters.existing.shard_names import FoundSplit, find_splits
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.task import Receipt, shard_paths
-from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
+from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.formats.tfrecord.example import decode, is_sequence_example
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
@@ -234,7 +234,7 @@ def _check_complete(directory: str, split: FoundSplit) -> None:
     if split.missing:
         missing = listing([str(number) for number in split.missing])
         problem = f"split {split.name}: of {len(split.files)} shards {len(split.missing)} are missing: {missing}"
-        raise UsageError(directory, problem, "get them, or take what is there with --partial")
+        raise UsageError(directory, problem, f"get them, or take what is there: {argument('partial', True)}")
 
 
 def _check_beside(found: Survey) -> None:

@@ -19,8 +19,9 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.inputs import Inputs
 from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.versions import made_by
+from shardfeed.converters.signs import EVERY, tell
 from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.naming import check_split_name
 from shardfeed.schema import Schema, image_features
 from shardfeed.text import in_usual_order
@@ -183,6 +184,8 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     lots = Lots(options.seed, fractions)
     drawn = False
     for i in range(count):
+        if not i % EVERY:
+            tell("planning", i, count)
         sample = source[i]
         draw = lots.draw(sample.key)
         size = _size(sample)
@@ -198,6 +201,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         inputs.add(sample.key, digest + mtime.to_bytes(8, "little", signed=True))
         sizes[i] = size
         split_of[i] = names.setdefault(split, len(names))
+    tell("planning", count, count)
     for name in names:
         check_split_name(name)
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
@@ -236,7 +240,8 @@ def _check_cut(schema: Schema, image: ImageOptions) -> None:
     places = schema.of_kind("place")
     if image.shape is not None and places:
         problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
-        raise UsageError("size", problem, "use resize_shorter, which cuts nothing, or leave that label out")
+        remedy = f"use {argument('resize_shorter')}, which cuts nothing, or leave that label out"
+        raise UsageError("size", problem, remedy)
 
 
 def _size(sample: Sample) -> int:

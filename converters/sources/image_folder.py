@@ -21,7 +21,7 @@ from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some
 
 
@@ -122,13 +122,17 @@ def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]
         rest = [top for top in tops if top not in usual]
         got = f"{some(usual)} beside {some(rest)}"
         problem = f"got the splits {got}, expected only splits or only classes"
-        raise UsageError(listing.root, problem, "move the others out, or give class_names when all are classes")
+        raise UsageError(
+            listing.root, problem, f"move the others out, or give {argument('class_names')} when all are classes"
+        )
     return splits
 
 
 def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tuple[str, ...] | None) -> None:
     root = listing.root
-    tables = "give their labels by LabelFile (a table of paths and labels) or FileNames (labels in the file names)"
+    table = argument("labels", python="LabelFile", typed="FILE")
+    names = argument("pattern", python="FileNames", typed="REGEX")
+    tables = f"give their labels by {table} (a table of paths and labels) or {names} (labels in the file names)"
     if not len(listing):
         raise nothing_listed(listing)
     for top in splits:
@@ -140,7 +144,8 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
     if len(found.folders) == 1 and not found.direct and found.inner and given is None:
         only = escape(found.folders[0])
         problem = f"got one class folder, '{only}', that holds only folders ({some(sorted(found.inner))})"
-        remedy = f"give that folder as the root, or class_names=['{only}'] for one class"
+        one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
+        remedy = f"give that folder {argument('path', python='as the root')}, or {one} for one class"
         raise UsageError(root, problem, remedy)
 
 

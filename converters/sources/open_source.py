@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from shardfeed.converters.elsewhere import check_kind
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, argument
 
 
 def open_source(
@@ -50,6 +51,9 @@ def open_source(
         LabelFileError: a label file that is not clear.
         StorageError: the folder cannot be read.
     """
+    check_kind(path)
+    if labels is not None:
+        check_kind(labels)
     of_table = {
         "format": format,
         "path_column": path_column,
@@ -77,7 +81,11 @@ def open_source(
         )
     named = [name for name, value in of_table.items() if value is not None]
     if named:
-        raise UsageError(path, f"is a folder, and {named[0]} is about a label file", "give that file as labels")
+        raise UsageError(
+            path,
+            f"is a folder, and {argument(named[0])} is about a label file",
+            f"give that file as {argument('labels')}",
+        )
     if isinstance(class_names, Mapping):
         raise UsageError("class_names", "got a mapping, which is about the columns of a label file", "give the names")
     if pattern is not None or _is_flat(path):

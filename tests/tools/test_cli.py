@@ -71,7 +71,7 @@ def test_dry_run_writes_nothing(run: Run, folder: Callable[..., Path], tmp_path:
     root = folder(5)
     code, out, _ = run("convert", root, tmp_path / "out", "--dry-run", "--shards", "2")
     assert code == 0
-    assert "15 images" in out
+    assert "15 files" in out
     assert "nothing was written" in out
     assert os.listdir(tmp_path) == ["images"]
     plan = json.loads(run("convert", root, tmp_path / "out", "--dry-run", "--json")[1])

@@ -2,24 +2,33 @@
 
 import argparse
 import contextlib
+import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from tqdm import tqdm
 
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
+from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.planning.plan import DEFAULT_SHARD_SIZE, PlanOptions, make_plan
+from shardfeed.converters.report import RejectLimit, noted_json
+from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.signs import told_to
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.errors import TooManyRejectedError, UsageError
-from shardfeed.text import size_text
-from shardfeed.tools.commands.convert_report import print_plan, print_report
+from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
+from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned
+from shardfeed.tools.progress import EventLog, SignsOfLife
+from shardfeed.version import __version__
 
+IN_PYTHON = {  # arguments that have another name here
+    "class_names": "--classes",
+    "label_columns": "--label-column",
+    "path": "as SOURCE",
+    "root": "as SOURCE, and this file by --labels",
+}
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
 
 
@@ -110,12 +119,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
     run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
     run.add_argument("--json", action="store_true", help="print the report as JSON")
+    run.add_argument("--log", metavar="FILE", help="add what happens to FILE, as JSON Lines")
     run.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 
 def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
+    _check_log(args)
+    log = EventLog(args.log)
+    signs = SignsOfLife(quiet=args.quiet or args.json, log=log)
+    log.say("started", source=args.source, out=args.out, version=__version__)
+    try:
+        with told_to(signs.preparing):
+            return _convert(args, signs, log)
+    except ShardfeedError as error:
+        log.say("error", error=type(error).__name__, message=str(error), exit_code=error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        log.say("interrupted")
+        raise
+    finally:
+        signs.close()
+        log.close()
+
+
+def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int:
+    check_local(args.out)
     source = _source(args)
+    log.say("listed", files=len(source), rejected=len(source.findings.rejected))
     check_apart(args.out, source.findings.folder)
     image = ImageOptions(
         check=args.check,
@@ -129,9 +160,10 @@ def run(args: argparse.Namespace) -> int:
     shards = _shards(args.shards)
     if args.dry_run:
         options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image)
-        print_plan(make_plan(source, options), source, args)
+        plan = make_plan(source, options)
+        signs.close()
+        print_plan(plan, RejectLimit.of(args.max_bad), args)
         return 0
-    bar = _Bar(quiet=args.quiet or args.json)
     before = warnings.showwarning
     warnings.showwarning = _say
     try:
@@ -152,17 +184,37 @@ def run(args: argparse.Namespace) -> int:
                 start_method=args.start_method,
                 engine=args.engine,
                 address=args.address,
-                progress=bar.update,
+                progress=signs.converting,
             )
     except TooManyRejectedError as error:
-        bar.close()
-        print_report(error.report, args)
+        signs.close()
+        _log_rejected(error.rejected, log)
+        if error.report is None:
+            print_unplanned(error, args)
+        else:
+            print_report(error.report, args)
         raise
     finally:
-        bar.close()
+        signs.close()
         warnings.showwarning = before
+    _log_rejected(report.rejected, log)
+    sizes = {name: info.records for name, info in report.manifest.splits.items()}
+    log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
     print_report(report, args)
     return 0
+
+
+def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
+    for noted in rejected:
+        log.say("rejected", **noted_json(noted))
+
+
+def _check_log(args: argparse.Namespace) -> None:
+    """Raises UsageError for a log that would be listed with the images."""
+    if args.log is not None and os.path.isdir(args.source):
+        folder = os.path.realpath(args.source)
+        if os.path.realpath(args.log).startswith(os.path.join(folder, "")):
+            raise UsageError("--log", f"{escape(args.log)} lies inside the source", "name a file outside of it")
 
 
 def _say(message: Warning | str, *where: object) -> None:
@@ -230,28 +282,3 @@ def _shape(text: str) -> int | tuple[int, int]:
     if len(sides) > 2 or not all(side.isdecimal() for side in sides):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected HEIGHTxWIDTH like 224x320, or one number")
     return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
-
-
-class _Bar:
-    """A tqdm bar on stderr: images, MB/s, time left. Silent when asked or when stderr is no terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._bar: Any = None
-
-    def update(self, state: Progress) -> None:
-        if self._quiet:
-            return
-        if self._bar is None:
-            self._bar = tqdm(
-                total=state.images_planned, initial=state.images, unit=" images", disable=None, dynamic_ncols=True
-            )
-        elapsed = self._bar.format_dict["elapsed"] or 1e-9
-        rate = f"{size_text(state.source_bytes / elapsed)}/s, {state.shards}/{state.shards_planned} shards"
-        self._bar.set_postfix_str(rate, refresh=False)
-        # A shard that is tried again reads its images twice: the bar must not run past its end.
-        self._bar.update(min(state.images, state.images_planned) - self._bar.n)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

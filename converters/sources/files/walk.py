@@ -12,6 +12,7 @@ from array import array
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.signs import EVERY, tell
 from shardfeed.converters.sources.files.listing import Listing, is_hidden
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, escape
@@ -71,6 +72,7 @@ class _Walk:
             raise UsageError(self.root, "not a folder", "give the folder that holds the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
         self._walk()
+        tell("listing", len(self.sizes))
         return Listing(
             root=self.root,
             blob=bytes(self.blob),
@@ -170,6 +172,8 @@ class _Walk:
         self.ends.append(len(self.blob))
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
+        if not len(self.sizes) % EVERY:
+            tell("listing", len(self.sizes))
 
     def _hide(self, key: bytes) -> None:
         self.hidden_count += 1

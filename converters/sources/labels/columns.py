@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.table import Column, LabelTable, Record
-from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import some
 
 # In order of preference, compared without case. A dataset that says it otherwise names its columns.
@@ -96,7 +96,9 @@ def _is_header(table: LabelTable, first: Record, cells: list[str], is_file: Call
     if any(names_image(cell.encode("utf-8", "surrogateescape")) for cell in cells):
         return False
     problem = f"the first row ({some(cells)}) names no file, and no column that is known to hold paths"
-    raise LabelFileError(table.place(first.line), problem, "give header=True or header=False")
+    raise LabelFileError(
+        table.place(first.line), problem, f"give {argument('header', True)} or {argument('header', False)}"
+    )
 
 
 def _check_header(table: LabelTable, first: Record, names: list[str]) -> None:

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
 from shardfeed.converters.sources.labels.values import Cells
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import LabelFileError, escape
+from shardfeed.errors import LabelFileError, argument, escape
 from shardfeed.text import counted
 
 
@@ -99,7 +99,8 @@ class LabelRows:
         key, (_, why, line) = next(iter(self.missing.items()))
         problem = f"none of {len(self.lines)} rows names a file under {escape(listing.root)}: "
         problem += f"the first, '{escape(key)}': {why.reason}; a file there is '{escape(listing.key(0))}'"
-        remedy = "write '/' instead of '\\\\'" if b"\\" in key else "give the root that paths are relative to"
+        remedy = f"give the folder that paths are relative to {argument('root', python='as root')}"
+        remedy = "write '/' instead of '\\\\'" if b"\\" in key else remedy
         return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 
     def notes(self, doubled: np.ndarray) -> Iterator[str]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from shardfeed.errors import LabelFileError, UsageError, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 Format = Literal["csv", "tsv", "jsonl", "text"]
 Column = int | str  # a cell's number from 0, or a key of a JSON object
@@ -99,7 +99,7 @@ class LabelTable:
         if extension in _FORMATS:
             return _FORMATS[extension]
         problem = f"got the extension '{escape(extension)}', expected one of {', '.join(_FORMATS)}"
-        raise LabelFileError(self.path, problem, "give format='csv', 'tsv', 'jsonl' or 'text'")
+        raise LabelFileError(self.path, problem, f"give {argument('format', 'csv')}, tsv, jsonl or text")
 
     def _usual_delimiter(self) -> str:
         if self.format == "csv":

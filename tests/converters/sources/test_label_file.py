@@ -167,7 +167,7 @@ def test_files_without_row_are_counted(images: Path) -> None:
 def test_no_row_has_a_file(images: Path) -> None:
     assert refusal(images, "path,label\nimages/a.jpg,cat\nimages/b.jpg,dog\n") == (
         f"2, column 'path': none of 2 rows names a file under {images}: the first, 'images/a.jpg': no such file; "
-        "a file there is 'a.jpg'; give the root that paths are relative to"
+        "a file there is 'a.jpg'; give the folder that paths are relative to as root"
     )
     assert refusal(images, "path,label\nsub\\c d.jpg,cat\n").endswith("; write '/' instead of '\\\\'")
     assert refusal(images, "path,label\n") == "no row but the header; write one row for each image"
