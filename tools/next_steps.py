@@ -10,12 +10,22 @@ _PAD = -1  # no label
 _IMAGE = image_features(sha256=True).keys()
 
 
-def training_lines(out: str, schema: Schema, split: str, records: int) -> list[str]:
+def training_lines(
+    out: str,
+    schema: Schema,
+    split: str,
+    records: int,
+    *,
+    batch_size: int = _BATCH,
+    image_size: int = _SIZE,
+    order: str | None = None,
+) -> list[str]:
     """Lines of Python that make training batches of the dataset `out`, whatever its labels are.
 
     `split` has `records` samples: an epoch of fewer than a batch would have none.
     """
-    batch = min(_BATCH, records)
+    batch = min(batch_size, records)
+    ordered = "" if order is None else f", order={order!r}"
     numbers = [key for key in schema.features if key not in _IMAGE and schema.features[key].dtype != "bytes"]
     single = [key for key in numbers if not schema.features[key].ragged]
     opening = [f"data = shardfeed.open({out!r})"]
@@ -25,7 +35,7 @@ def training_lines(out: str, schema: Schema, split: str, records: int) -> list[s
             "import shardfeed",
             "from shardfeed.pipelines import train_batches",
             *opening,
-            f"train = train_batches(data[{split!r}], batch_size={batch}, image_size={_SIZE}{label})",
+            f"train = train_batches(data[{split!r}], batch_size={batch}, image_size={image_size}{label}{ordered})",
         ]
     # A crop would cut boxes off; letterbox shows the whole image, and boxes stay those of the image.
     transform = "letterbox" if schema.of_kind("place") else "random_resized_crop"
@@ -34,12 +44,12 @@ def training_lines(out: str, schema: Schema, split: str, records: int) -> list[s
     return [
         "import shardfeed",
         f"from shardfeed.pipelines import {transform}, make_batches",
-        f"image = {transform}({_SIZE})",
+        f"image = {transform}({image_size})",
         *opening,
         "train = make_batches(",
         f"    data[{split!r}],",
         f"    lambda features, seed: {f'(image(features, seed), {labels})' if keys else 'image(features, seed)'},",
-        f"    batch_size={batch},",
+        f"    batch_size={batch}{ordered},",
         *([f"    pad={_PAD},  # where a sample has fewer"] if len(single) < len(keys) else []),
         ")",
     ]

@@ -66,14 +66,15 @@ def test_the_stages_add_up_to_the_whole(measured: tuple[dict[str, Any], Path, Pa
 def test_figures_are_plausible(measured: tuple[dict[str, Any], Path, Path]) -> None:
     report, _, _ = measured
     assert (report["samples"], report["median_height_px"], report["median_width_px"]) == (60, 480, 640)
-    assert (report["split"], report["formats"], report["rounds"]) == ("train", {"jpeg": 60}, 2)
-    # Whole epochs, or as much of one as the time is enough for.
-    epochs = report["epochs_per_round"]
-    assert report["images_per_round"] == 56 * epochs if epochs else 16 <= report["images_per_round"] < 60
+    effort = report["effort"]
+    assert (report["split"], report["formats"], report["rounds"]) == ("train", {"jpeg": 60}, effort["rounds"])
+    assert report["batch_size_measured"] == effort["batch_size"] <= report["batch_size"] == 8
+    assert report["images_per_round"] == effort["images"] * effort["epochs"]
     pipeline, decoder = report["pipeline"], report["decoder"]
     assert pipeline["cpu_us_per_image"] > 0
     assert decoder["cpu_us_per_image"] > 0
-    assert decoder["cpu_share"] > 0
+    assert 0 < decoder["cpu_share"] <= 1
+    assert 0 < decoder["rate_share"] <= 1
     assert pipeline["images_per_s"] > 0
     mean = report["record_bytes_mean"]
     assert pipeline["encoded_mb_per_s"] == pytest.approx(pipeline["images_per_s"] * mean / 1e6)
@@ -84,16 +85,17 @@ def test_figures_are_plausible(measured: tuple[dict[str, Any], Path, Path]) -> N
     memory = report["memory"]
     assert 100e6 < memory["imported_bytes"] < memory["peak_bytes"] < 4e9
     assert memory["growth_bytes"] == memory["peak_bytes"] - memory["imported_bytes"]
-    assert (memory["batches"], memory["whole_epoch"]) == (7, True)
+    assert 1 <= memory["batches"] <= 60
     assert set(report["made_by"]) == {"shardfeed", "tensorflow", "python", "machine"}
 
 
 def test_waits_are_those_of_the_steps(measured: tuple[dict[str, Any], Path, Path]) -> None:
     model = measured[0]["model"]
-    assert len(model["waits_ms"]) == model["all"]["steps"] == 20
-    assert model["steady"]["steps"] == 15
+    steps = measured[0]["effort"]["steps"]
+    assert len(model["waits_ms"]) == model["all"]["steps"] == steps
+    assert model["steady"]["steps"] == steps - steps // 4
     assert model["all"]["mean_wait_ms"] == pytest.approx(np.mean(model["waits_ms"]), abs=0.001)
-    assert model["steady"]["mean_wait_ms"] == pytest.approx(np.mean(model["waits_ms"][5:]), abs=0.001)
+    assert model["steady"]["mean_wait_ms"] == pytest.approx(np.mean(model["waits_ms"][steps // 4 :]), abs=0.001)
     assert model["step_ms"] >= 40
     assert model["images_per_s_wanted"] == 200
 
@@ -139,6 +141,10 @@ def test_the_report_of_a_model_that_waits_and_of_one_that_does_not(
     assert "A step of 40 ms would wait 20.0 ms for its batch on average, 33% of the time." in waiting
     report |= {"model_bound": True, "advice": [], "decoder": None}
     fast = report_text(report)
+    report["decoder"] = measured[0]["decoder"] | {"rate_share": 1.0, "images_per_s": 1.0}
+    shown = report_text(report)
+    assert "reached      all of that, as far as these rounds can tell" in shown
+    assert f"ceiling      {report['pipeline']['images_per_s']:,.0f} images/s" in shown
     assert "would not wait" in fast
     assert "the model is the bottleneck" in fast
     assert "train_batches(data['train']" in fast
