@@ -17,7 +17,7 @@ from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import LABEL
-from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
 
 _NAMES_SHOWN = 8
 
@@ -68,7 +68,7 @@ def _print_rebuilt(done: Rebuilt, directory: str) -> None:
     if not done.files and not done.lost:
         print(f"{escape(directory)}: indexes, label columns and TFDS's files are as written; nothing to do")
     elif done.files and not done.written:
-        print(f"\nnothing was written; next: shardfeed index {escape(directory)} --rebuild")
+        print(f"\nnothing was written; next: shardfeed index {shell_quoted(directory)} --rebuild")
 
 
 def _adopt(args: argparse.Namespace, progress: Callable[[int], object]) -> tuple[dict[str, Any], int]:
@@ -109,16 +109,17 @@ def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, w
     features = sorted(found.schema.features.items())
     print(table([[escape(key), feature.dtype, "any number" if feature.ragged else "one"] for key, feature in features]))
     for key, names in found.schema.class_names.items():
-        print(f"{len(names):,} classes of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
+        classes = number(len(names), "class", "classes")
+        print(f"{classes} of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
     if found.left_aside:
         print(f"no TFRecord files, by their names: {listing([escape(name) for name in found.left_aside])}")
     rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"
     print(f"{escape(args.dataset)}: {found.records:,} records, all whole ({seconds:.1f} s, {rate})")
     if written:
-        print(f"\nnext: shardfeed verify {escape(args.out or args.dataset)}")
+        print(f"\nnext: shardfeed verify {shell_quoted(args.out or args.dataset)}")
     elif found.fits_beside:
-        print(
-            f"\nnothing was written; next: shardfeed index {escape(args.dataset)} --rebuild, which makes it a dataset"
-        )
+        command = f"shardfeed index {shell_quoted(args.dataset)} --rebuild"
+        print(f"\nnothing was written; next: {command}, which makes it a dataset")
     else:
-        print(f"\nnothing was written; next: shardfeed index {escape(args.dataset)} OUT, which links to these files")
+        command = f"shardfeed index {shell_quoted(args.dataset)} OUT"
+        print(f"\nnothing was written; next: {command}, which links to these files")

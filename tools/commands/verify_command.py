@@ -8,12 +8,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype
-from shardfeed.text import size_text
+from shardfeed.text import listing, number, size_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +36,17 @@ def run(args: argparse.Namespace) -> int:
             {"file": d.file, "record": d.record, "offset": d.offset, "problem": d.problem} for d in result.damages
         ]
         counts = {"files": result.files, "records": result.records, "bytes": result.bytes}
-        print(json.dumps({**counts, "damages": damages, "seconds": round(seconds, 3)}))
+        print(json.dumps({**counts, "damages": damages, "strangers": result.strangers, "seconds": round(seconds, 3)}))
     elif not args.quiet:
         for damage in result.damages:
             print(damage)
         rate = size_text(result.bytes / max(seconds, 1e-9))
-        what = f"{result.files} files, {result.records:,} records, {size_text(result.bytes)} at {rate}/s"
+        if result.strangers:
+            names = listing([escape(name) for name in result.strangers], 5)
+            print(f"{number(len(result.strangers), 'file')} beside the dataset, not of it, and no damage: {names}")
+        what = (
+            f"{number(result.files, 'file')}, {number(result.records, 'record')}, {size_text(result.bytes)} at {rate}/s"
+        )
         print(f"{args.dataset}: {what}: {'damaged' if result.damages else 'all as written'}")
         if result.damages:
             print(
