@@ -18,7 +18,7 @@ _KINDS = (
         "a file of samples in a form of its own",
         _SOURCE,
     ),
-    (r"\.(tfrecords?|tfrec)(\.gz)?", "TFRecords", "`shardfeed index FOLDER OUT` takes a folder of them"),
+    (r"\.tfr\w*(\.gz)?", "TFRecords", "`shardfeed index FOLDER OUT` takes a folder of them"),
     (r"\.(xlsx?|ods)", "a spreadsheet", "save it as CSV"),
 )
 

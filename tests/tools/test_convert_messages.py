@@ -318,3 +318,14 @@ def test_errors_of_python_name_no_flag(folder: Callable[..., Path], tmp_path: Pa
 def test_training_lines_are_python() -> None:
     for made in KINDS.values():
         compile("\n".join(training_lines("a'b", made.schema, "train", 1)), "next", "exec")
+
+
+def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) -> None:
+    root = tmp_path / "images" / "a"
+    root.mkdir(parents=True)
+    for i in range(3):
+        Image.new("RGBA", (9, 9), (i, 0, 0, 9)).save(root / f"{i}.png")
+    Image.new("RGB", (9, 9)).save(root / "3.bmp")
+    code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
+    assert code == 0
+    assert "4 images stored as plain RGB or gray, upright, so that every loader reads alike: alpha 3, bmp 1" in out

@@ -12,6 +12,7 @@ HEAVY = 6.5  # what they cost together, in terms of the whole pipeline: reading 
 VARIANTS = 6  # ways of storing the same images, with the one they are stored in
 _PREPARED = 15  # what making all variants of an image costs, in terms of a crop of it on one core
 _FEWEST_ROUNDS = 2  # one says nothing of the noise
+_FEWEST_BATCHES = 4  # of a run; the first is taken off it
 _VARIANT_ROUNDS = 3
 _SMALL_DATASET = 2048  # images; a smaller one is gone through several times a run
 _MOST_STEPS, _FEWEST_STEPS = 1000, 8
@@ -67,11 +68,11 @@ def plan_effort(
     """
     budget = seconds * _ROUNDS
     starts = 2 * PIPELINES * pace.start
-    smallest = starts + 3 * HEAVY * pace.image  # a round of two images, and of a first one
+    smallest = starts + (_FEWEST_BATCHES + 1) * HEAVY * pace.image  # a round of single images, and of a first one
     rounds = max(min(_FEWEST_ROUNDS, rounds), min(rounds, int(budget / 2 / starts), int(budget / smallest)))
     images = max(0.0, budget / rounds - starts) / (HEAVY * pace.image)  # that a round has time for, of each pipeline
-    batch = max(1, min(batch_size, samples, int(images / 3)))
-    count = max(2 * batch, int(images - batch) // batch * batch)
+    batch = max(1, min(batch_size, samples, int(images / (_FEWEST_BATCHES + 1))))
+    count = max(_FEWEST_BATCHES * batch, int(images - batch) // batch * batch)
     epochs = 1
     if count >= samples:
         count, epochs = samples // batch * batch, max(1, min(count, _SMALL_DATASET) // samples)

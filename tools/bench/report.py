@@ -5,6 +5,7 @@ from typing import Any
 from shardfeed.errors import escape
 from shardfeed.text import number, shell_quoted, size_text, table
 
+_FEW = 32  # images a run, below which what a pipeline's start takes does not go off cleanly
 _OURS = 0.85  # of the cores, used by the busiest pipeline; where less, other processes took them
 
 STAGE_NAMES = {
@@ -34,13 +35,14 @@ def _head(report: dict[str, Any]) -> str:
     batch = f"batches of {report['batch_size']}"
     if report["batch_size_measured"] < report["batch_size"]:
         batch += f" (measured: of {report['batch_size_measured']}, as --seconds are few for larger ones)"
+    rough = "; few, so figures are rough: give more --seconds" if report["images_per_round"] < _FEW else ""
     return (
         f"{escape(report['dataset'])}, split {report['split']}: {report['samples']:,} images ({formats}), "
         f"{width}x{height} pixels, {size_text(report['record_bytes_mean'])} each\n"
         f"random crops of {size}x{size}, flipped, {batch}, order {report['order']}, "
         f"{number(report['parallelism'], 'thread')} on "
         f"{number(report['cores_granted'], 'granted core')}\n"
-        f"medians of {report['rounds']} alternating rounds of {used}"
+        f"medians of {report['rounds']} alternating rounds of {used}{rough}"
     )
 
 

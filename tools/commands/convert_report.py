@@ -122,8 +122,8 @@ def _print_changes(report: Report, args: argparse.Namespace) -> None:
     found = Counter((noted.what, noted.asked) for noted in report.normalised)
     reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
     if reasons:
-        images = number(sum(count for (_, asked), count in found.items() if not asked), "image")
-        print(f"{images} converted to plain RGB or gray, which every loader reads alike: {', '.join(reasons)}")
+        changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
+        print(f"{changed} stored as plain RGB or gray, upright, so that every loader reads alike: {', '.join(reasons)}")
     for (what, asked), count in sorted(found.items()):
         if asked:
             print(f"{count:,} {what}, as asked")
