@@ -23,6 +23,7 @@ def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _bash(parsers: Mapping[str, argparse.ArgumentParser]) -> str:
+    commands = " ".join(parsers)
     after, names = [], []
     for command, parser in parsers.items():
         options = _options(parser)
@@ -43,7 +44,8 @@ def _bash(parsers: Mapping[str, argparse.ArgumentParser]) -> str:
             '  case "$command:$before" in',
             *after,
             "  esac",
-            f'  if [ "$COMP_CWORD" -eq 1 ]; then words="{" ".join(parsers)}"; fi',
+            f'  if [ "$COMP_CWORD" -eq 1 ]; then words="{commands} help"; fi',
+            f'  if [ "$COMP_CWORD:$command" = 2:help ]; then words="{commands}"; fi',
             '  COMPREPLY=( $(compgen -W "$words" -- "$word") )',
             "}",
             "complete -o default -F _shardfeed shardfeed",

@@ -112,6 +112,7 @@ def test_help_is_a_page(run: Run, monkeypatch: pytest.MonkeyPatch, command: str)
 COMPLETED = {
     "shardfeed ": {"convert", "inspect", "completion"},
     "shardfeed ver": {"verify"},
+    "shardfeed help ins": {"inspect"},
     "shardfeed convert --res": {"--resize-shorter"},
     "shardfeed convert a b --check ": {"decode", "header", "none"},
     "shardfeed convert a b --check h": {"header"},
@@ -133,7 +134,7 @@ def test_bash_completes() -> None:
     for (typed, expected), answer in zip(COMPLETED.items(), answers, strict=True):
         assert expected <= set(answer.split()), typed
         assert len(answer.split()) < 30
-    assert (answers[2], answers[-1]) == ("--resize-shorter", "")
+    assert (answers[3], answers[-1]) == ("--resize-shorter", "")
     assert registered == "complete -o default -F _shardfeed shardfeed"
 
 

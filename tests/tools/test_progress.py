@@ -140,3 +140,22 @@ def test_a_log_that_cannot_be(
     err = capsys.readouterr().err
     assert err.startswith(f"shardfeed: {said}")
     assert not (tmp_path / "images" / "log").exists()
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt, ValueError])
+def test_the_log_says_how_it_ended(
+    folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: type[BaseException]
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise stopped("now")
+
+    monkeypatch.setattr("shardfeed.tools.commands.convert_command.convert", stop)
+    typed = ["convert", str(folder(2)), str(tmp_path / "out"), "--log", str(tmp_path / "log")]
+    if stopped is KeyboardInterrupt:
+        assert main(typed) == 130
+        assert events(tmp_path / "log")[-1] == {"event": "interrupted"}
+    else:
+        with pytest.raises(ValueError, match="now"):
+            main(typed)
+        expected = {"event": "error", "error": "ValueError", "message": "now", "exit_code": 1}
+        assert events(tmp_path / "log")[-1] == expected

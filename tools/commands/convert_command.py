@@ -132,10 +132,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         with told_to(signs.preparing):
             return _convert(args, signs, log)
-    except ShardfeedError as error:
-        log.say("error", error=type(error).__name__, message=str(error), exit_code=error.exit_code)
+    except Exception as error:
+        code = getattr(error, "exit_code", ShardfeedError.exit_code)
+        log.say("error", error=type(error).__name__, message=str(error), exit_code=code)
         raise
-    except KeyboardInterrupt:
+    except BaseException:  # a signal
         log.say("interrupted")
         raise
     finally:
