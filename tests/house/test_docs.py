@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.tools.cli import COMMANDS
+from shardfeed.tools.command_list import COMMANDS
 
 from repository import ROOT
 
