@@ -9,6 +9,7 @@ from typing import Literal
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.staging import Staging
+from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
@@ -79,8 +80,9 @@ def convert(
     Raises:
         UsageError: something about the arguments or the source; nothing was touched. Subclasses: OutputExistsError,
             PlanMismatchError (an unfinished conversion with other options is in the way).
-        TooManyRejectedError: all is converted and kept. The same call with a higher `max_bad` only commits, unless all
-            inputs were rejected; after a repair, only what changed is read again.
+        TooManyRejectedError: the source rejected too many, and nothing was written; or images were, and all else is
+            converted and kept. The same call with a higher `max_bad` then only commits, unless all inputs were
+            rejected; after a repair, only what changed is read again.
         StorageError, WorkerLostError: what is finished is kept; the same call resumes.
         BusyError: another process is converting into `out`.
     """
@@ -90,6 +92,7 @@ def convert(
     if not isinstance(source, Source):
         problem = f"got {type(source).__name__}, expected a path, or samples with a schema, a length and items"
         raise UsageError("source", problem, "see shardfeed.converters.sources.source")
+    check_local(out)
     out = os.path.abspath(os.fspath(out))
     options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions(), split_by)
     limit = RejectLimit.of(max_bad)
@@ -101,6 +104,7 @@ def convert(
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
+        limit.check_plan(out, plan)
         if manifest := output.finished(plan):
             return Report.of_earlier_run(out, manifest, time.monotonic() - started)
         check_space(plan.forecast, out, staging.dataset)

@@ -10,9 +10,9 @@ from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
+from shardfeed.errors import TooManyRejectedError, UsageError, argument, escape, name_text
 from shardfeed.manifest import Manifest
-from shardfeed.text import listing
+from shardfeed.text import listing, number, some
 
 
 class Begun(NamedTuple):
@@ -50,8 +50,7 @@ class Noticed(NamedTuple):
     @classmethod
     def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
         """In the source, and in every shard."""
-        listed = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
-        rejected = [*listed, *(noted for receipt in receipts for noted in receipt.rejected)]
+        rejected = [*listed_rejects(plan), *(noted for receipt in receipts for noted in receipt.rejected)]
         return cls(
             rejected=sorted(rejected, key=lambda noted: noted.key),
             normalised=sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key),
@@ -172,7 +171,8 @@ def _kept_progressive(count: int) -> Iterator[str]:
     """A sentence about the progressive JPEGs that were kept, which may be very many."""
     if count:
         images = "1 progressive JPEG was" if count == 1 else f"{count:,} progressive JPEGs were"
-        yield f"{images} kept, which decode 2.7 times slower than others: --baseline changes that without loss"
+        remedy = "--baseline, in Python ImageOptions(baseline=True), changes that without loss"
+        yield f"{images} kept, which decode 2.7 times slower than others: {remedy}"
 
 
 def _kept_pngs(manifest: Manifest) -> Iterator[str]:
@@ -205,7 +205,8 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
             names = manifest.schema.class_names[key]
             absent = [escape(names[label]) for label, count in enumerate(counts) if not count]
             if absent:
-                yield f"split {name} has no image of {len(absent)} classes: {listing(absent, 5)}"
+                classes = number(len(absent), "class", "classes")
+                yield f"split {name} has no image of {classes}: {listing(absent, 5)}"
 
 
 @dataclass(frozen=True)
@@ -231,26 +232,52 @@ class RejectLimit:
         """How many of `inputs` may be rejected."""
         return self.count if self.share is None else int(self.share * inputs)
 
+    def check_plan(self, out: str, plan: Plan) -> None:
+        """Raises TooManyRejectedError where the source itself rejected more than may be: nothing is read then."""
+        rejected = listed_rejects(plan)
+        allowed = self.allowed(len(plan) + len(rejected))
+        if len(rejected) > allowed:
+            remedy = f"nothing was written; repair or remove them, or run again with {_enough(rejected)}"
+            raise _too_many(out, rejected, allowed, remedy)
+
     def check(self, report: Report, inputs: int) -> None:
         """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be.
 
         Where all were, whatever is allowed: an empty dataset is of no use to anybody, and a script would not see it.
         """
         allowed = self.allowed(inputs)
-        codes = ", ".join(f"{count} {code}" for code, count in report.manifest.rejected.items())
         if not any(split.records for split in report.manifest.splits.values()):
-            problem = f"all {inputs} inputs rejected ({codes}): the dataset would be empty, and is not committed"
-            error = TooManyRejectedError(report.out, problem, "repair or replace them, and run the same command again")
+            remedy = "the dataset would be empty, and is not committed; "
+            remedy += "repair or replace them, and run the same command again"
         elif len(report.rejected) > allowed:
-            rejected = f"{len(report.rejected)} inputs rejected ({codes}), {allowed} allowed"
-            problem = f"{rejected}; all else is converted, not committed"
-            again = f"run again with --max-bad {len(report.rejected)} to commit at once"
-            remedy = f"repair or remove them and run the same command again, or {again}"
-            error = TooManyRejectedError(report.out, problem, remedy)
+            remedy = "all else is converted, not committed; repair or remove them and run the same command again, "
+            remedy += f"or run again with {_enough(report.rejected)} to commit at once"
         else:
             return
+        error = _too_many(report.out, report.rejected, allowed, remedy)
         error.report = report
         raise error
+
+
+def _too_many(out: str, rejected: Sequence[Noted], allowed: int, remedy: str) -> TooManyRejectedError:
+    """The error, which names the first of them."""
+    codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
+    first = some(noted.key for noted in rejected)
+    problem = f"{number(len(rejected), 'input')} rejected ({codes}: {first}), {allowed:,} allowed"
+    error = TooManyRejectedError(out, problem, remedy)
+    error.rejected = tuple(rejected)
+    return error
+
+
+def _enough(rejected: Sequence[Noted]) -> str:
+    """The argument that lets these pass."""
+    return argument("max_bad", len(rejected))
+
+
+def listed_rejects(plan: Plan) -> list[Noted]:
+    """What the source itself left out, sorted by key."""
+    found = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
+    return sorted(found, key=lambda noted: noted.key)
 
 
 def counts_by_code(rejected: Sequence[Noted]) -> Mapping[str, int]:

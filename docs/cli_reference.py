@@ -5,21 +5,13 @@ The parsers are asked, so that nothing can be missing. Without `--write` the tex
 
 import argparse
 import re
-from importlib import import_module
 from pathlib import Path
 
-from shardfeed.tools.cli import COMMANDS
+from shardfeed.tools.command_list import COMMANDS, command_parser
 
 PAGE = Path(__file__).parent / "cli.md"
 _TITLES = {"positional arguments": "argument", "options": "option"}
 START, END = "<!-- docs/cli_reference.py -->\n", "<!-- end -->\n"
-
-
-def command_parser(command: str) -> argparse.ArgumentParser:
-    """The parser of one command, as `shardfeed COMMAND` has it."""
-    parser = argparse.ArgumentParser(prog=f"shardfeed {command}")
-    import_module(f"shardfeed.tools.commands.{command}_command").add_arguments(parser)
-    return parser
 
 
 def option_row(action: argparse.Action) -> str:

@@ -12,7 +12,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.formats.format import Walked
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
-from shardfeed.naming import MANIFEST, is_shard
+from shardfeed.naming import MANIFEST, is_dataset_file, is_shard
 from shardfeed.readers.shards import read_view
 from shardfeed.storage.local_reading import LOCAL, not_a_file
 from shardfeed.storage.storage import Storage, sizes_by_name
@@ -36,12 +36,17 @@ class Damage:
 
 @dataclass
 class Verified:
-    """What was looked at, and what was found: `damages` empty means all is as it was written."""
+    """What was looked at, and what was found: `damages` empty means all is as it was written.
+
+    `strangers`: files beside the dataset that no conversion makes, by their names (a README, .DS_Store). They are no
+    damage, as no reader opens them; an extra file that has a name like ours is.
+    """
 
     files: int = 0
     records: int = 0
     bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
 
 
 def verify(
@@ -68,7 +73,11 @@ def verify(
     found = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
     present = found.keys() - {MANIFEST}
     result.damages += [Damage(name, "missing") for name in sorted(expected.keys() - present)]
-    result.damages += [Damage(name, "not part of the dataset") for name in sorted(present - expected.keys())]
+    for name in sorted(present - expected.keys()):
+        if is_dataset_file(name):
+            result.damages.append(Damage(name, "not part of the dataset"))
+        else:
+            result.strangers.append(name)
     strange = {name for name in expected.keys() & present if found[name] < 0}
     result.damages += [Damage(name, not_a_file(directory, name)) for name in sorted(strange)]
     present -= strange  # a pipe would be waited for

@@ -11,7 +11,7 @@ A message speaks the language of where it is read. `argument("max_bad", 8)` read
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -94,6 +94,9 @@ class ShardfeedError(Exception):
     def __str__(self) -> str:
         return self.said({})
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def said(self, flags: Mapping[str, str]) -> str:
         """The message as a line; `flags`: how a command line calls the arguments it has, by their names in Python."""
         place, problem, remedy = (_said(part, flags) for part in self.args)
@@ -141,13 +144,16 @@ class SplitError(ShardfeedError, KeyError):
 
 
 class TooManyRejectedError(ShardfeedError):
-    """More inputs were rejected than allowed, or all: converted, kept in staging, not committed (exit 3).
+    """More inputs were rejected than allowed, or all (exit 3): nothing was committed.
 
-    `report` is the conversion's `shardfeed.converters.Report`.
+    `rejected`: all of them, each with `key`, `what` (its code) and `why`. `report`: the conversion's
+    `shardfeed.converters.Report`, when all else is converted and kept in staging; None when the source itself rejected
+    too many, before anything was written.
     """
 
     exit_code = 3
     report: Any = None
+    rejected: Sequence[Any] = ()
 
 
 class IntegrityError(ShardfeedError, ValueError):

@@ -1,9 +1,11 @@
 """Numbers and tables as people read them."""
 
 import itertools
+import os
+import shlex
 from collections.abc import Iterable, Sequence
 
-from shardfeed.errors import escape
+from shardfeed.errors import escape, name_bytes
 
 
 def size_text(size: float) -> str:
@@ -13,6 +15,11 @@ def size_text(size: float) -> str:
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
         size /= 1000
     raise AssertionError("unreachable")
+
+
+def number(count: int, one: str, several: str = "") -> str:
+    """`1 image`, `8,118 images`; `several`: the plural, where it is not `one` and an s."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
@@ -27,6 +34,18 @@ def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
         ]
         lines.append((indent + "  ".join(padded)).rstrip())
     return "\n".join(lines)
+
+
+def shell_quoted(path: str | os.PathLike[str]) -> str:
+    r"""A path on one printable line, as a shell takes it: `'my photos'`, or `$'a\x0ab'` where it has a newline."""
+    text = os.fspath(path)
+    text = f"./{text}" if text.startswith("-") else text
+    if text.isprintable():
+        return shlex.quote(text)
+    plain = "".join(
+        c if c.isprintable() and c not in "\\'" else "".join(f"\\x{byte:02x}" for byte in name_bytes(c)) for c in text
+    )
+    return f"$'{plain}'"
 
 
 def in_usual_order(splits: Iterable[str]) -> list[str]:

@@ -9,23 +9,15 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from importlib import import_module
-from types import FrameType, ModuleType
+from types import FrameType
 
-from shardfeed.errors import ShardfeedError, StorageError, needing_extra
+from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
 from shardfeed.storage.local import storage_error
+from shardfeed.text import table
+from shardfeed.tools.command_list import COMMANDS, command_module, command_parser, flags_of
+from shardfeed.tools.parser import CommandParser, did_you_mean
 from shardfeed.version import __version__
 
-COMMANDS = {
-    "convert": "image folder or label file -> sharded TFRecords",
-    "verify": "compare every byte of a dataset with its manifest",
-    "inspect": "what is in a dataset: counts, classes, sizes, first records",
-    "preview": "a contact sheet: a row of images for each class",
-    "bench": "where the time of an input pipeline goes, and whether a model would wait",
-    "salvage": "a new dataset of every undamaged record of a damaged one",
-    "index": "make a dataset's indexes again, or a dataset of TFRecords that someone else wrote",
-    "demo": "convert, verify and train on drawn shapes, in a minute",
-}
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
 
@@ -34,30 +26,22 @@ class _Terminated(BaseException):
     """SIGTERM, as an exception."""
 
 
-def _parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser; only the module of `command` is imported, as the others' options are not needed."""
-    parser = argparse.ArgumentParser(
-        prog="shardfeed",
-        description="Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out.",
-        epilog="`shardfeed COMMAND --help` says more.",
-    )
-    parser.add_argument("--version", action="version", version=f"shardfeed {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, what in COMMANDS.items():
-        sub = commands.add_parser(name, help=what, description=what)
-        if name == command:
-            _module(name).add_arguments(sub)
-    return parser
+def _overview() -> str:
+    """What `shardfeed --help` prints."""
+    commands = [[command, what] for command, what in COMMANDS.items()]
+    return f"""usage: shardfeed COMMAND [arguments]
 
+Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out.
 
-def _module(command: str) -> ModuleType:
-    return import_module(f"shardfeed.tools.commands.{command}_command")
+commands:
+{table([*commands, ["help", "what a command does, and its options"]])}
+
+`shardfeed COMMAND --help` says more; `shardfeed --version` prints {__version__}."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    command = next((argument for argument in arguments if argument in COMMANDS), None)
 
     asked: list[tuple[int, float]] = []  # by which signal we were told to stop, and when
 
@@ -76,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before[signal.SIGTERM] = signal.signal(signal.SIGTERM, stop)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
             before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
-        return _exit_code(command, arguments)
+        return _exit_code(arguments)
     except (KeyboardInterrupt, _Terminated):  # also one that came while an error was being printed
         number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
         print(f"shardfeed: {_SAID[number]}; run the same command again to go on", file=sys.stderr)
@@ -86,14 +70,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, handler)
 
 
-def _exit_code(command: str | None, arguments: Sequence[str]) -> int:
-    """That of `command`, run with `arguments`; what went wrong has been printed on one line."""
+def _without_help(arguments: Sequence[str]) -> list[str]:
+    """`help` and `help COMMAND` as `--help` and `COMMAND --help`. Raises UsageError where there is nothing."""
+    if not arguments:
+        problem = f"expected a command: {', '.join(COMMANDS)}"
+        raise UsageError("shardfeed", problem, "`shardfeed help` says what each does")
+    if arguments[0] == "help":
+        return [*arguments[1:2], "--help"]
+    return list(arguments)
+
+
+def _parsed(parser: CommandParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command; below an error about them stands how it is typed."""
     try:
-        args = _parser(command).parse_args(arguments)
-        with needing_extra(f"shardfeed {args.command}"):
-            return _module(args.command).run(args)
+        return parser.parse_args(arguments)
+    except UsageError as error:
+        error.add_note(f"usage: {parser.short_usage()}")
+        raise
+
+
+def _exit_code(arguments: Sequence[str]) -> int:
+    """That of the command that `arguments` begin with; what went wrong has been printed on one line."""
+    flags: dict[str, str] = {}
+    try:
+        command, *rest = _without_help(arguments)
+        if command in ("-h", "--help"):
+            print(_overview())
+            return 0
+        if command == "--version":
+            print(f"shardfeed {__version__}")
+            return 0
+        if command not in COMMANDS:
+            kind = "option" if command.startswith("-") else "command"
+            remedy = did_you_mean(command, [*COMMANDS, "help", "--help", "--version"], "`shardfeed --help` lists all")
+            raise UsageError(escape(command), f"no such {kind}", remedy)
+        parser = command_parser(command)
+        flags = flags_of(parser, command, rest)
+        args = _parsed(parser, rest)
+        with needing_extra(f"shardfeed {command}"):
+            return command_module(command).run(args)
     except ShardfeedError as error:
-        print(f"shardfeed: {error}", file=sys.stderr)
+        print(f"shardfeed: {error.said(flags)}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,6 +11,7 @@ from shardfeed.errors import (
     OutputExistsError,
     StorageError,
     UsageError,
+    argument,
     escape,
 )
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
@@ -54,7 +55,9 @@ class Output:
 
     def _check_untaken(self) -> None:
         if os.path.lexists(self.path) and not self._replace:
-            raise OutputExistsError(self.path, "exists already", "choose another name, or replace it with --replace")
+            raise OutputExistsError(
+                self.path, "exists already", f"choose another name, or give {argument('replace', True)}"
+            )
 
     def finished(self, plan: Plan) -> Manifest | None:
         """The manifest where an earlier run finished and committed this very plan; what that run left is removed.

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from PIL import ImageColor
 
 from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, argument
 
 Check = Literal["decode", "header", "none"]
 Encode = Literal["keep", "raw"]
@@ -82,7 +82,9 @@ class ImageOptions:
         if sides[0] * sides[-1] > MAX_PIXELS:
             raise UsageError("size", f"got {sides[0]} x {sides[-1]} pixels, expected at most {MAX_PIXELS}")
         if self.resize_shorter is not None:
-            raise UsageError("size", "every image gets this size, so resize_shorter says nothing", "leave one out")
+            raise UsageError(
+                "size", f"every image gets this size, so {argument('resize_shorter')} says nothing", "leave one out"
+            )
 
     @property
     def shape(self) -> tuple[int, int] | None:

@@ -21,8 +21,9 @@ from shardfeed.converters.planning.shard_count import shard_counts, too_few_imag
 from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy, draw_splits
 from shardfeed.converters.planning.versions import made_by
+from shardfeed.converters.signs import EVERY, tell
 from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, OBJECT_AREA, Schema, image_features
 from shardfeed.text import in_usual_order
@@ -187,6 +188,8 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     names: dict[str, int] = {}
     secret = str(options.seed).encode()
     for i in range(count):
+        if not i % EVERY:
+            tell("planning", i, count)
         sample = source[i]
         size = _size(sample)
         # Of 16 bytes 8 are for the split and 8 for the place in it.
@@ -201,6 +204,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
             split_of[i] = names.setdefault(sample.split, len(names))
         if labelled:
             labels[i] = _label(sample)
+    tell("planning", count, count)
     for name in names:
         check_split_name(name)
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
@@ -261,7 +265,8 @@ def _check_cut(schema: Schema, image: ImageOptions) -> None:
     places = schema.of_kind("place")
     if image.shape is not None and places:
         problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
-        raise UsageError("size", problem, "use resize_shorter, which cuts nothing, or leave that label out")
+        remedy = f"use {argument('resize_shorter')}, which cuts nothing, or leave that label out"
+        raise UsageError("size", problem, remedy)
     if image.resize_shorter is not None and OBJECT_AREA in schema.features:
         problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
         raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")

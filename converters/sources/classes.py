@@ -21,7 +21,10 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}\Z")  # int() refuses more digits
 
 
 class BadLabelError(Exception):
-    """`value` is no label. The caller knows where it stands, and says so in an error of its own."""
+    """`value` is no label. The caller knows where it stands, and says so in an error of its own.
+
+    `problem` and `remedy` may hold what `shardfeed.errors.argument` gives.
+    """
 
     def __init__(self, value: str, problem: str, remedy: str) -> None:
         super().__init__(value, problem, remedy)
@@ -198,14 +201,14 @@ def _gap(numbers: dict[str, int]) -> BadLabelError:
         start = f"label {gap} is missing"
     count = len(have)
     problem = f"got {count} integer labels from {low} to {top}, expected 0 to {count - 1}: {start}"
+    names = argument("class_names", typed="FILE")
     if low == 1 and count == top:
         remedy = (
-            f"give {argument('class_names', typed='FILE')}: '1' to '{top}' makes label 1 the class 0, "
+            f"give {names}: '1' to '{top}' makes label 1 the class 0, "
             f"{top + 1} names of which the first is 'background' keep the numbers"
         )
     else:
-        given = argument("class_names", typed="FILE")
-        remedy = f"give {given}: {top + 1} names keep the numbers, the {count} integers as names renumber"
+        remedy = f"give {names}: {top + 1} names keep the numbers, the {count} integers as names renumber"
     return BadLabelError(value, problem, remedy)
 
 

@@ -24,7 +24,7 @@ from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.other_layouts import refuse_other_layouts
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some
 
 
@@ -139,13 +139,17 @@ def _splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]
         rest = [top for top in tops if top not in usual]
         got = f"{some(usual)} beside {some(rest)}"
         problem = f"got the splits {got}, expected only splits or only classes"
-        raise UsageError(listing.root, problem, "move the others out, or give class_names when all are classes")
+        raise UsageError(
+            listing.root, problem, f"move the others out, or give {argument('class_names')} when all are classes"
+        )
     return splits
 
 
 def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tuple[str, ...] | None) -> None:
     root = listing.root
-    tables = "give their labels by LabelFile (a table of paths and labels) or FileNames (labels in the file names)"
+    table = argument("labels", python="LabelFile", typed="FILE")
+    names = argument("pattern", python="FileNames", typed="REGEX")
+    tables = f"give their labels by {table} (a table of paths and labels) or {names} (labels in the file names)"
     if not len(listing):
         raise nothing_listed(listing)
     for top in splits:
@@ -159,7 +163,8 @@ def _check(listing: Listing, found: _Found, splits: dict[bytes, str], given: tup
         problem = f"got one class folder, '{only}', that holds only folders ({some(sorted(found.inner))})"
         inner = b"" if splits else _innermost(listing, found.folders[0])
         root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
-        remedy = f"give {root_} as the root, or class_names=['{only}'] for one class"
+        one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
+        remedy = f"give {root_} {argument('path', python='as the root')}, or {one} for one class"
         raise UsageError(root, problem, remedy)
 
 

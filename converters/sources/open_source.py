@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shardfeed.converters.elsewhere import check_kind
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
@@ -77,6 +78,9 @@ def open_source(
         LabelFileError: a label file that is not clear.
         StorageError: the folder cannot be read.
     """
+    check_kind(path)
+    if labels is not None:
+        check_kind(labels)
     of_table = {
         "format": format,
         "path_column": path_column,

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from shardfeed import errors
-from shardfeed.errors import ShardfeedError, StorageError, escape, name_bytes, name_text
+from shardfeed.errors import ShardfeedError, StorageError, argument, escape, name_bytes, name_text
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ShardfeedError)]
 
@@ -61,3 +61,22 @@ def test_names_there_and_back(name: bytes) -> None:
 def test_different_names_never_look_the_same() -> None:
     names = ["a\nb", "a\\nb", "a\\\\nb", "a\x07", "a\\x07", b"\xff", "\\udcff"]
     assert len({escape(name) for name in names}) == len(names)
+
+
+def test_an_argument_reads_as_where_it_is_read() -> None:
+    flags = {"max_bad": "--max-bad", "header": "--header", "no_header": "--no-header", "size": "--size"}
+    error = errors.UsageError(
+        "size", f"got {argument('size')}", f"give {argument('max_bad', 8)}, {argument('header', True)} or "
+        f"{argument('header', False)}, {argument('size', 'a b')}, {argument('other', 'x')}",
+    )  # fmt: skip
+    assert str(error) == "size: got size; give max_bad=8, header=True or header=False, size='a b', other='x'"
+    typed = "--size: got --size; give --max-bad 8, --header or --no-header, --size 'a b', other='x'"
+    assert error.said(flags) == pickle.loads(pickle.dumps(error)).said(flags) == typed
+    assert error.remedy.startswith("give max_bad=8")
+    own = ShardfeedError("size", argument("max_bad", python="RejectLimit", typed="N"))
+    assert (str(own), own.said(flags)) == ("size: RejectLimit", "size: --max-bad N")  # only a UsageError's place is one
+
+
+def test_text_from_outside_is_no_argument() -> None:
+    forged = "\ue000max_bad\ue001x\ue001y\ue002"
+    assert errors.UsageError("place", escape(forged)).said({"max_bad": "--max-bad"}).startswith(r"place: \ue000max_bad")

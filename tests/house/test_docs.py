@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.tools.cli import COMMANDS
+from shardfeed.tools.command_list import COMMANDS
 
 from repository import ROOT
 
@@ -87,7 +87,7 @@ def test_every_option_is_in_the_reference(command: str) -> None:
     offered = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     section = CLI.read_text().split(f"\n## shardfeed {command}\n")[1].split("\n## ")[0]
     options = set(re.findall(r"^  +(?:-\w(?: \w+)?, )?(--[\w-]+)", offered, re.MULTILINE)) - {"--help"}
-    assert options
+    assert options or command == "completion"
     for option in options:
         assert re.search(rf"`[^`]*{option}\b", section), option
 

@@ -116,13 +116,23 @@ def test_structural_changes(copy: Path) -> None:
 @pytest.mark.promise(23)
 def test_missing_extra_and_swapped_files(copy: Path) -> None:
     (copy / "features.json").unlink()
-    (copy / "left.txt").write_text("x")
     a, b = copy / "validation-00000-of-00002.tfrecord", copy / "validation-00001-of-00002.tfrecord"
     first, second = a.read_bytes(), b.read_bytes()
     a.write_bytes(second)
     b.write_bytes(first)
     found = {damage.file for damage in verify(copy).damages}
-    assert found == {"features.json", "left.txt", a.name, b.name}
+    assert found == {"features.json", a.name, b.name}
+
+
+@pytest.mark.promise(23)
+def test_a_file_of_a_stranger_is_named_and_is_no_damage(copy: Path) -> None:
+    for name in ("README.md", ".DS_Store", "left.txt"):
+        (copy / name).write_text("x")
+    result = verify(copy)
+    assert (result.damages, result.strangers) == ([], [".DS_Store", "README.md", "left.txt"])
+    (copy / "other-00000-of-00001.tfrecord").write_bytes(b"")  # a glob of shards would take it for one
+    result = verify(copy)
+    assert [str(damage) for damage in result.damages] == ["other-00000-of-00001.tfrecord: not part of the dataset"]
 
 
 @pytest.mark.promise(19, 24)

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,7 +95,7 @@ def test_dry_run_writes_nothing(run: Run, folder: Callable[..., Path], tmp_path:
     root = folder(5)
     code, out, _ = run("convert", root, tmp_path / "out", "--dry-run", "--shards", "2")
     assert code == 0
-    assert "15 images" in out
+    assert "15 files" in out
     assert "nothing was written" in out
     assert os.listdir(tmp_path) == ["images"]
     plan = json.loads(run("convert", root, tmp_path / "out", "--dry-run", "--json")[1])
@@ -216,6 +217,40 @@ def test_inspect(run: Run, flowers: Dataset) -> None:
     described = json.loads(run("inspect", flowers.directory, "--json")[1])
     assert described["splits"]["train"]["records"] == len(flowers["train"])
     assert described["features"]["image/class/label"]["class_names"] == ["daisy", "rose", "tulip"]
+
+
+def test_inspect_says_which_images_are_expensive(run: Run, tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    for i in range(40):
+        (root / "a").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (60, 40), (i, 9, 9)).save(root / "a" / f"{i:02d}.jpg")
+    Image.new("RGB", (900, 700), (1, 2, 3)).save(root / "a" / "huge\n.jpg")
+    Image.new("RGB", (500, 600), (1, 2, 3)).save(root / "a" / "slow.png")
+    run("convert", root, tmp_path / "out", "--workers", "1", "--quiet")
+    out = run("inspect", tmp_path / "out")[1]
+    assert "pixels of train: median 60x40, largest 900x700, 1 of 42 images hold half of all pixels" in out
+    assert "1.0 million pixels, about 0.0 s of a core to decode whole" in out
+    assert re.search(r"500x600 +png +6 ms +a/slow.png\n +900x700 +jpeg +4 ms +a/huge\\n.jpg", out)
+    assert "1 class of image/class/label" in out
+    sizes = json.loads(run("inspect", tmp_path / "out", "--json")[1])["splits"]["train"]["sizes"]
+    assert (sizes["images"], sizes["median"], sizes["largest"]) == (42, [40, 60], [700, 900])
+    assert (sizes["pixels"], sizes["half"]) == (40 * 2400 + 630_000 + 300_000, 1)
+    slow = {"filename": "a/slow.png", "height": 600, "width": 500, "format": "png", "decode_s": 0.006}
+    assert sizes["expensive"][0] == slow
+    assert sizes["decode_s"] == pytest.approx(0.006 + (630_000 + 40 * 2400) * 6e-9)
+
+
+def test_verify_and_preview_take_a_dataset_as_it_lies(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("convert", folder(2), out, "--workers", "1", "--quiet")
+    (out / "README.md").write_text("mine")
+    code, printed, _ = run("verify", out)
+    assert code == 0
+    assert "1 file beside the dataset, not of it, and no damage: README.md" in printed
+    assert json.loads(run("verify", out, "--json")[1])["strangers"] == ["README.md"]
+    code, _, err = run("preview", out, "-o", tmp_path / "nodir" / "x.png")
+    assert code == 2
+    assert err == f"shardfeed: --output: no directory '{tmp_path}/nodir'; create it first\n"
 
 
 def test_a_closed_pipe_is_no_error(flowers: Dataset) -> None:

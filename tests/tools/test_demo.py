@@ -38,12 +38,13 @@ def test_it_converts_trains_and_says_what_to_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_it_draws_its_own_images_replaces_an_earlier_run_and_fails_below_nine_in_ten(tmp_path: Path) -> None:
+def test_it_draws_its_own_images_replaces_an_earlier_run_and_says_when_it_learned_little(tmp_path: Path) -> None:
     (tmp_path / "demo_output").mkdir()
     convert(ImageFolder(SHAPES), tmp_path / "demo_output" / "dataset", workers=1)
     done = demo(tmp_path, "--epochs", "1")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "expected at least 90%" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr  # 1 would be a bug
+    assert "at least 90% is usual after 40 epochs: train longer with --epochs" in done.stdout
+    assert "And now with your own images" in done.stdout
     assert "demo_output/dataset --split train=0.7,validation=0.1,test=0.2 --replace" in done.stdout
     assert len(shardfeed.open(tmp_path / "demo_output" / "dataset")) == 3
     assert (tmp_path / "demo_output" / "samples" / "shapes").is_dir()

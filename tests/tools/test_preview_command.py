@@ -154,7 +154,7 @@ def test_a_slice_can_be_shown(three: Path) -> None:
         (["--classes", "3"], 2, "cat, dog, 2"),
         (["--split", "test"], 2, "'train'"),
         (["--columns", "0"], 2, "columns"),
-        (["-o", "missing/sheet.png"], 5, "missing/sheet.png"),
+        (["-o", "missing/sheet.png"], 2, "no directory 'missing'; create it first"),
     ],
 )
 def test_what_cannot_be_meant_is_said(

@@ -34,7 +34,7 @@ def test_the_usual_side_is_a_little_larger_than_the_crop() -> None:
 def test_samples_come_from_all_over_the_split(folder: Callable[..., Path], tmp_path: Path) -> None:
     convert(ImageFolder(folder(60, png_every=2)), tmp_path / "out", workers=1)
     split = shardfeed.open(tmp_path / "out")["train"]
-    samples = sample_images(split)
+    samples = sample_images(split, 128)
     assert len(samples) == 128
     places = {record["image/encoded"]: place for place, record in enumerate(split)}
     found = sorted(places[sample.encoded] for sample in samples)
@@ -90,7 +90,7 @@ def test_each_is_measured_beside_the_original() -> None:
     """How much less work each is depends on the machine: docs/bench.md says it of one."""
     samples = [jpeg(160, 120, seed, progressive=seed == 0) for seed in range(4)]
     others = variants(samples, 64)
-    found = measure_variants(samples, others, 64, 2, rounds=1)
+    found = measure_variants(samples, others, 64, 2, rounds=1, windows=1000)
     assert {variant.name for variant in found} == {*others} >= {"resized", "baseline", "raw"}
     for variant in found:
         assert variant.original_bytes == pytest.approx(np.mean([len(sample.encoded) for sample in samples]))

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from shardfeed.errors import IntegrityError, escape
+from shardfeed.text import shell_quoted
 
 _PEAK, _NOW = "VmHWM:", "VmRSS:"
 
@@ -42,7 +43,7 @@ def measure_fresh(
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         problem = f"a process that reads it ended with {done.returncode}: {escape(said)}"
-        raise IntegrityError(directory, problem, f"shardfeed verify {escape(directory)} --deep")
+        raise IntegrityError(directory, problem, f"shardfeed verify {shell_quoted(directory)} --deep")
     return {**json.loads(done.stdout.splitlines()[-1]), "process_s": time.monotonic() - started}
 
 

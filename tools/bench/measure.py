@@ -4,7 +4,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from shardfeed.errors import StorageError
@@ -12,22 +12,17 @@ from shardfeed.machine.budget import cpu_budget, memory_free
 from shardfeed.machine.free_space import check_room
 from shardfeed.readers.dataset import Dataset
 from shardfeed.tools.bench.advice import Figures, advise
+from shardfeed.tools.bench.effort import Pace, plan_effort
 from shardfeed.tools.bench.fresh_process import measure_fresh
 from shardfeed.tools.bench.rounds import Contender, Cost, handed_over, measure_rounds, stage_costs, through
 from shardfeed.tools.bench.stages import STAGES, Workload, check_images
 from shardfeed.tools.bench.stored_otherwise import StoredSample, measure_variants, sample_images, variants
-from shardfeed.tools.bench.waits import measure_waits
+from shardfeed.tools.bench.waits import Waits, measure_waits
 
 _COLD_BYTES = 64 << 20  # read from the disk itself, to see how fast that is
-_PILOT_BATCHES = 8
-_LEAST_IMAGES = 256  # of a run, where that takes less than a second
-_SMALL_DATASET = 2048  # images; a smaller one is gone through several times a run
-_HEAVY = 5.3  # of the seven pipelines in terms of the whole: reading and parsing take little
+_TRIAL_SHARE = 1 / 50  # of the time, at which the trial has seen enough
+_TRIAL_IMAGES = (1, 8, 64, 512)
 _SMALL_BATCH = 32  # where a larger one is tried too
-_FRESH_SHARE = 1 / 8  # of the time for the rounds, for the epoch in a new process
-_FRESH_LEAST = 2.0  # seconds: buffers must have filled
-_WAITS_SHARE = 1 / 4
-_MOST_STEPS, _FEWEST_STEPS = 1000, 20
 _MB = 1e6
 
 Progress = Callable[[str], object]
@@ -38,41 +33,63 @@ def measure(
 ) -> dict[str, Any]:
     """Measure `work`, a whole split of `data`; what docs/bench.md explains. `progress` is told what comes next.
 
-    `seconds`: about what the rounds take together. `model_ms`: of a step to be fed.
+    `seconds`: about what all of it takes, imports aside; with images so large that a batch takes too long, smaller ones
+    are measured. `rounds`: at most. `model_ms`: of a step to be fed.
     Raises UsageError for a split without images, or with fewer than a batch.
     """
     split = work.split
     check_images(split)
     work.batches()  # refuses what cannot be meant, before anything takes time
+    progress("trial")
+    pace = _pace(work, seconds)
+    effort = plan_effort(
+        seconds,
+        pace,
+        rounds=rounds,
+        batch_size=work.batch_size,
+        samples=len(split),
+        step_s=None if model_ms is None else model_ms / 1e3,
+        parallelism=work.parallelism,
+    )
+    part = replace(work, batch_size=effort.batch_size)
     progress("disk")
-    disk = _disk(work)
+    disk = _disk(part)
     progress("fresh process")
     fresh = measure_fresh(
         data.directory,
         split.name,
-        batch_size=work.batch_size,
+        batch_size=part.batch_size,
         image_size=work.image_size,
         order=work.order,
         parallelism=work.parallelism,
-        seconds=max(_FRESH_LEAST, seconds * _FRESH_SHARE),
+        seconds=effort.fresh_s,
     )
-    progress("pilot")
-    part = _sized(work, seconds / rounds)
-    contenders = _contenders(part)
-    measure_rounds({"warm": contenders["hand_over"]}, 1)  # pages of all records, threads, caches
-    names = iter([name for _ in range(rounds) for name in contenders])
-    costs = measure_rounds(contenders, rounds, lambda: progress(next(names)))
     progress("first batch")
-    first_batch_s = statistics.median(_first_batch(work) for _ in range(rounds))
+    first_batch_s = statistics.median(_first_batch(part) for _ in range(effort.first_batches))
+    progress("warm")
+    cut = part.cut(effort.images if effort.images < len(split) - part.batch_size else len(split), effort.epochs)
+    contenders = _contenders(cut)
+    measure_rounds({"warm": contenders["hand_over"]}, 1)  # pages of all records, threads, caches
+    names = iter([name for _ in range(effort.rounds) for name in contenders])
+    costs = measure_rounds(contenders, effort.rounds, lambda: progress(next(names)))
     model = None
     if model_ms is not None:
         progress("waits")
-        model = _model(work, model_ms, seconds * _WAITS_SHARE, _rate(costs["hand_over"]))
+        model = _model(work, part, model_ms, effort.steps, _rate(costs["hand_over"]))
     progress("variants")
-    samples = sample_images(split)
-    found = measure_variants(samples, variants(samples, work.image_size), work.image_size, work.parallelism)
+    samples = sample_images(split, effort.sampled)
+    found = measure_variants(
+        samples,
+        variants(samples, work.image_size),
+        work.image_size,
+        work.parallelism,
+        rounds=effort.variant_rounds,
+        windows=effort.windows,
+    )
+    part = cut
     report = _report(work, part, costs, samples)
-    report["rounds"] = rounds
+    report["rounds"] = effort.rounds
+    report["effort"] = asdict(effort)
     report["disk"] = disk
     report["first_batch"] = {
         "iterator_s": first_batch_s,
@@ -155,16 +172,25 @@ def _disk(work: Workload) -> dict[str, Any]:
     }
 
 
-def _sized(work: Workload, seconds: float) -> Workload:
-    """As much of `work` as a round of `seconds` can take: whole epochs of the split, or an epoch of a part of it."""
-    trial, one = work.cut(min(len(work.split), _PILOT_BATCHES * work.batch_size)), work.cut(work.batch_size)
-    pilot = {"": Contender(trial.batches, trial.images, one.batches(), one.images, handed_over)}
-    measure_rounds(pilot, 1)  # warm
-    per_image = measure_rounds(pilot, 1)[""][0].wall_us / 1e6
-    images = max(2 * work.batch_size, int(seconds / _HEAVY / per_image), min(_LEAST_IMAGES, int(1 / per_image)))
-    if images < len(work.split):
-        return work.cut(images // work.batch_size * work.batch_size)
-    return work.cut(len(work.split), max(1, min(images, _SMALL_DATASET) // len(work.split)))
+def _pace(work: Workload, seconds: float) -> Pace:
+    """What a start and an image take: of one image, of 8, 64, 512, until that takes a fiftieth of the time."""
+    _through(replace(work.cut(1), batch_size=1))  # threads, caches, what is compiled once
+    start, images, least = _through(replace(work.cut(1), batch_size=1)), 1, 1e-6
+    image = start
+    for count in _TRIAL_IMAGES[1:]:
+        images = min(count, len(work.split))
+        taken = _through(replace(work.cut(images), batch_size=min(images, work.batch_size)))
+        image = max(least, (taken - start) / max(1, images - 1))
+        if taken > seconds * _TRIAL_SHARE or images == len(work.split):
+            break
+    return Pace(start, image)
+
+
+def _through(work: Workload) -> float:
+    """Seconds to build a pipeline, to start it and to go through it."""
+    started = time.perf_counter()
+    handed_over(work.batches())
+    return time.perf_counter() - started
 
 
 def _first_batch(work: Workload) -> float:
@@ -175,11 +201,11 @@ def _first_batch(work: Workload) -> float:
     return time.perf_counter() - started
 
 
-def _model(work: Workload, model_ms: float, seconds: float, rate: float) -> dict[str, Any]:
-    """The waits of steps of `model_ms`, for about `seconds`."""
-    step_s = max(model_ms / 1e3, work.batch_size / rate)
-    steps = max(_FEWEST_STEPS, min(_MOST_STEPS, round(seconds / step_s)))
-    waits = measure_waits(work.batches(endless=True), model_ms, steps)
+def _model(work: Workload, part: Workload, model_ms: float, steps: int, rate: float) -> dict[str, Any]:
+    """The waits of steps of `model_ms`. Where `part` has smaller batches, a step is in proportion shorter there."""
+    larger = work.batch_size / part.batch_size
+    measured = measure_waits(part.batches(endless=True), model_ms / larger, steps)
+    waits = Waits(measured.first_ms * larger, measured.waits_ms * larger, measured.step_ms * larger)
     return {
         "model_ms": model_ms,
         "step_ms": waits.step_ms,
@@ -228,8 +254,9 @@ def _report(
         decoder = {
             "cpu_us_per_image": statistics.median(cost.cpu_us for cost in alone),
             "images_per_s": _rate(alone),
-            "cpu_share": statistics.median(a.cpu_us / w.cpu_us for a, w in pairs),
-            "rate_share": statistics.median(a.wall_us / w.wall_us for a, w in pairs),
+            # What is part of the whole can only by noise seem to take longer than that.
+            "cpu_share": min(1.0, statistics.median(a.cpu_us / w.cpu_us for a, w in pairs)),
+            "rate_share": min(1.0, statistics.median(a.wall_us / w.wall_us for a, w in pairs)),
             "rounds_cpu_us_per_image": [round(cost.cpu_us, 2) for cost in alone],
             "rounds_images_per_s": [round(1e6 / cost.wall_us, 1) for cost in alone],
         }
@@ -243,6 +270,7 @@ def _report(
         "median_width_px": round(statistics.median(widths)),
         "progressive_share": sum(s.progressive for s in samples) / len(samples),
         "batch_size": work.batch_size,
+        "batch_size_measured": part.batch_size,
         "image_size_px": work.image_size,
         "order": work.order,
         "parallelism": work.parallelism,
@@ -273,7 +301,7 @@ def _figures(
     larger = None
     if "larger_batch" in costs:
         cpu_us = statistics.median(cost.cpu_us for cost in costs["larger_batch"])
-        larger = (work.batch_size * 4, cpu_us)
+        larger = (report["batch_size_measured"] * 4, cpu_us)
     model = report["model"]
     return Figures(
         samples=len(work.split),

@@ -3,8 +3,9 @@
 from typing import Any
 
 from shardfeed.errors import escape
-from shardfeed.text import size_text, table
+from shardfeed.text import number, shell_quoted, size_text, table
 
+_FEW = 32  # images a run, below which what a pipeline's start takes does not go off cleanly
 _OURS = 0.85  # of the cores, used by the busiest pipeline; where less, other processes took them
 
 STAGE_NAMES = {
@@ -30,19 +31,19 @@ def _head(report: dict[str, Any]) -> str:
     formats = ", ".join(f"{kind} {count:,}" for kind, count in sorted(report["formats"].items())) or "formats unknown"
     height, width, size = report["median_height_px"], report["median_width_px"], report["image_size_px"]
     epochs = report["epochs_per_round"]
-    used = _counted(epochs, "epoch") if epochs else f"{report['images_per_round']:,} images"
+    used = number(epochs, "epoch") if epochs else f"{report['images_per_round']:,} images"
+    batch = f"batches of {report['batch_size']}"
+    if report["batch_size_measured"] < report["batch_size"]:
+        batch += f" (measured: of {report['batch_size_measured']}, as --seconds are few for larger ones)"
+    rough = "; few, so figures are rough: give more --seconds" if report["images_per_round"] < _FEW else ""
     return (
         f"{escape(report['dataset'])}, split {report['split']}: {report['samples']:,} images ({formats}), "
         f"{width}x{height} pixels, {size_text(report['record_bytes_mean'])} each\n"
-        f"random crops of {size}x{size}, flipped, batches of {report['batch_size']}, order {report['order']}, "
-        f"{_counted(report['parallelism'], 'thread')} on "
-        f"{_counted(report['cores_granted'], 'granted core')}\n"
-        f"medians of {report['rounds']} alternating rounds of {used}"
+        f"random crops of {size}x{size}, flipped, {batch}, order {report['order']}, "
+        f"{number(report['parallelism'], 'thread')} on "
+        f"{number(report['cores_granted'], 'granted core')}\n"
+        f"medians of {report['rounds']} alternating rounds of {used}{rough}"
     )
-
-
-def _counted(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def _stages(report: dict[str, Any]) -> str:
@@ -73,13 +74,17 @@ def _rates(report: dict[str, Any]) -> str:
         taken = f"no pipeline got more than {pipeline['busiest_share']:.0%} of the cores: other processes run here,"
         rows += [["", taken], ["", "and on a quiet machine images/s are higher; trust CPU time"]]
     if decoder:
+        reached = f"{decoder['rate_share']:.0%} of that, with {1 / decoder['cpu_share']:.2f} times the CPU time"
+        if decoder["rate_share"] >= 1:
+            reached = "all of that, as far as these rounds can tell"
+        rate = max(decoder["images_per_s"], pipeline["images_per_s"])
         rows += [
-            ["ceiling", f"{decoder['images_per_s']:,.0f} images/s: the decoder alone, on all cores granted"],
-            ["reached", f"{decoder['rate_share']:.0%} of that, with {1 / decoder['cpu_share']:.2f} times the CPU time"],
+            ["ceiling", f"{rate:,.0f} images/s: the decoder alone, on all cores granted"],
+            ["reached", reached],
         ]
     else:
         rows.append(["ceiling", "none: the records hold pixels, nothing is decoded"])
-    part = "an epoch" if memory["whole_epoch"] else _counted(memory["batches"], "batch", "batches")
+    part = "an epoch" if memory["whole_epoch"] else number(memory["batches"], "batch", "batches")
     rows += [
         [
             "disk",
@@ -141,7 +146,7 @@ def _advice(report: dict[str, Any]) -> str:
 
 
 def _next(report: dict[str, Any]) -> str:
-    place = escape(report["dataset"])
+    place = shell_quoted(report["dataset"])
     if not report["model"]:
         step = round(report["batch_size"] / report["pipeline"]["images_per_s"] * 1e3)
         return (
@@ -151,11 +156,4 @@ def _next(report: dict[str, Any]) -> str:
     if report["advice"]:
         options = f"--batch-size {report['batch_size']} --model-ms {report['model']['model_ms']:g}"
         return f"next: change the first of these, and measure again\n  shardfeed bench {place} {options}"
-    return (
-        "next, in Python:\n"
-        "  import shardfeed\n"
-        "  from shardfeed.pipelines import train_batches\n"
-        f"  data = shardfeed.open({report['dataset']!r})\n"
-        f"  train = train_batches(data[{report['split']!r}], batch_size={report['batch_size']}, "
-        f"image_size={report['image_size_px']}, order={report['order']!r})"
-    )
+    return "\n".join(["next, in Python:", *(f"  {line}" for line in report["next"])])

@@ -27,8 +27,8 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Value, image_featur
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.bench.rounds import Contender, handed_over, measure_rounds
 
-_SAMPLED = 128  # images, fewer where they are large
-_LEAST = 8
+_WINDOWS = 128  # crops of a run, at least, in as many draws as it takes
+_LEAST = 8  # images, where there is time
 _SAMPLED_PIXELS = 40_000_000
 _FEWEST_DRAWS = 2  # windows of each image
 _SMALLER = 1.15  # the shorter side must be larger by this before a smaller copy is worth a try
@@ -64,9 +64,9 @@ class Variant:
     original_bytes: float
 
 
-def sample_images(split: Split) -> list[StoredSample]:
-    """Up to 128 images from all over the split; fewer, at least 8, where they have more than 40 million pixels."""
-    count = min(len(split), _SAMPLED)
+def sample_images(split: Split, most: int) -> list[StoredSample]:
+    """Up to `most` images from all over the split; where they have over 40 million pixels, no more than 8."""
+    count = min(len(split), most)
     places = np.unique(np.linspace(0, len(split) - 1, count).astype(np.int64))
     np.random.default_rng(0).shuffle(places)
     found: list[StoredSample] = []
@@ -151,14 +151,17 @@ def measure_variants(
     others: dict[str, list[StoredSample]],
     image_size: int,
     parallelism: int,
-    rounds: int = 3,
+    rounds: int,
+    windows: int,
 ) -> list[Variant]:
     """What each of `others` costs from reading to handing over, beside `samples`, which are the same images.
 
+    Each round goes through about `windows` crops of them, at most.
     Raises StorageError where the directory for temporary files has no room for them.
     """
     pixels = sum(sample.height * sample.width for sample in samples)
-    draws = max(_FEWEST_DRAWS, min(-(-_SAMPLED // len(samples)), _SAMPLED_PIXELS // pixels))
+    draws = max(_FEWEST_DRAWS, min(-(-_WINDOWS // len(samples)), _SAMPLED_PIXELS // pixels))
+    draws = max(1, min(draws, windows // len(samples)))
     with tempfile.TemporaryDirectory() as directory:
         contenders = {}
         for name, images in {_AS_IT_IS: samples, **others}.items():

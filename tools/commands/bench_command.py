@@ -15,8 +15,9 @@ from tqdm import tqdm
 import shardfeed
 from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.text import in_usual_order
+from shardfeed.text import in_usual_order, shell_quoted
 from shardfeed.tools.bench.report import report_text
+from shardfeed.tools.next_steps import training_lines
 from shardfeed.version import __version__
 
 _ORDERS = ("stream", "global", "blocks", "stored")
@@ -28,11 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", metavar="NAME", help="split to read (default: train, or the first there is)")
     parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="images in a batch (default 64)")
     parser.add_argument("--image-size", metavar="PX", type=int, default=224, help="side of the crops (default 224)")
-    parser.add_argument("--order", choices=_ORDERS, default="stream", help="as of train_batches (default stream)")
-    parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="measured rounds (default 5)")
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=30.0, help="about what the rounds take together (default 30)"
+        "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
+    )
+    parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="rounds at most (default 5)")
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=60.0, help="about what it takes, imports aside (default 60)"
     )
     parser.add_argument("--model-ms", metavar="X", type=float, help="would a training step of X ms wait?")
     parser.add_argument("--json", action="store_true", help="print all rounds and figures as JSON")
@@ -60,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
                 model_ms=args.model_ms,
                 progress=lambda what: (bar.set_postfix_str(what), bar.update()),
             )
-        report = {"dataset": args.dataset, **report, "made_by": _versions()}
+        sizes = {"batch_size": args.batch_size, "image_size": args.image_size}
+        lines = training_lines(args.dataset, split.schema, name, len(split), **sizes, order=args.order)
+        report = {"dataset": args.dataset, **report, "made_by": _versions(), "next": lines}
         if args.plot:
             from shardfeed.tools.bench.plot import draw
 
@@ -131,7 +136,7 @@ def _named_damage(dataset: str) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         problem = f"the pipeline stopped: {escape(error.message)[:400]}"
-        raise IntegrityError(dataset, problem, f"shardfeed verify {escape(dataset)} --deep") from None
+        raise IntegrityError(dataset, problem, f"shardfeed verify {shell_quoted(dataset)} --deep") from None
 
 
 def _versions() -> dict[str, Any]:

@@ -2,40 +2,52 @@
 
 import argparse
 import contextlib
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tqdm import tqdm
-
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
+from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.planning.plan import PlanOptions, make_plan
 from shardfeed.converters.planning.split_shares import SPLIT_BY
+from shardfeed.converters.report import RejectLimit, noted_json
+from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.signs import told_to
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.errors import TooManyRejectedError, UsageError
+from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.schema import Feature
-from shardfeed.text import size_text
-from shardfeed.tools.commands.convert_report import print_plan, print_report
+from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned
+from shardfeed.tools.progress import EventLog, SignsOfLife
+from shardfeed.version import __version__
 
+IN_PYTHON = {  # arguments that have another name here
+    "class_names": "--classes",
+    "label_columns": "--label-column",
+    "text_columns": "--text-column",
+    "number_columns": "--number-column",
+    "column": "column",
+    "path": "as SOURCE",
+    "root": "as SOURCE, and this file by --labels",
+}
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `convert`."""
-    parser.add_argument("source", help="image folder (root/class/image, or root/train/class/image), or a label file")
+    parser.add_argument("source", help="image folder (SOURCE/class/image, or SOURCE/train/class/image), label file")
     parser.add_argument("out", help="dataset directory to create")
     source = parser.add_argument_group("where labels come from")
     source.add_argument(
         "--labels",
         metavar="FILE",
-        help="label file for the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
+        help="of the images in SOURCE: CSV, TSV, JSON Lines, or 'path label' text",
     )
     source.add_argument("--path-column", metavar="NAME|N", help="column of the image path, by name or number from 1")
     source.add_argument(
@@ -60,13 +72,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--unlabelled", action="store_true", help="images without labels: of a folder, or of a list")
     source.add_argument("--split-column", metavar="NAME|N", help="column of the split (default: 'split', if there)")
     source.add_argument(
-        "--format", choices=("csv", "tsv", "jsonl", "text"), help="of the label file (default: by its name)"
+        "--format",
+        metavar="F",
+        choices=("csv", "tsv", "jsonl", "text"),
+        help="of the label file: csv, tsv, jsonl, text",
     )
     source.add_argument("--delimiter", metavar="C", help="between the columns of a CSV file")
     source.add_argument("--encoding", metavar="E", help="of the label file, e.g. latin-1 (default: UTF-8)")
-    header = source.add_mutually_exclusive_group()
-    header.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
-    header.add_argument("--no-header", dest="header", action="store_false", help="the first row is data")
+    source.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether the first row names the columns"
+    )
     source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
     source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
     files = parser.add_argument_group("which files are taken")
@@ -95,9 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
     bytes_.add_argument(
         "--check",
+        metavar="HOW",
         choices=("decode", "header", "none"),
         default="decode",
-        help="how far images are checked (default decode)",
+        help="how far images are checked: decode (default), header, none",
     )
     bytes_.add_argument("--no-hash", action="store_true", help="do not store the sha256 of every source file")
     bytes_.add_argument(
@@ -107,19 +123,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--size",
         metavar="HxW|PX",
         type=_shape,
-        help="scale every image to cover HxW pixels and cut out the middle, re-encode",
+        help="scale to cover HxW pixels, cut out the middle, re-encode",
     )
     bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
     bytes_.add_argument(
         "--encode",
         choices=("keep", "raw"),
         default="keep",
-        help="store image files (keep, default) or decoded pixels, height*width*3 bytes each (raw)",
+        help="image files (keep, default) or pixels, height*width*3 bytes (raw)",
     )
     bytes_.add_argument(
         "--baseline",
         action="store_true",
-        help="make progressive JPEGs baseline, without loss; needs shardfeed[baseline]",
+        help="progressive JPEGs to baseline, without loss; needs shardfeed[baseline]",
     )
     bytes_.add_argument(
         "--png-to-jpeg", action="store_true", help="store as JPEG what would be PNG, for readers of JPEG alone"
@@ -132,30 +148,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         metavar="N",
         type=int,
-        help="processes (default: one for each core, of the cluster with --engine ray)",
+        help="processes (default: one for each core, with ray of the cluster)",
     )
     run.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="processes of this machine (local, default) or of a Ray cluster (ray); needs shardfeed[ray]",
+        help="where they run (default local); ray needs shardfeed[ray]",
     )
     run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
     run.add_argument(
-        "--max-bad", metavar="N|P%%", default="0", help="rejected inputs that still let it commit (default 0)"
+        "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
     )
     run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
     run.add_argument("--restart", action="store_true", help="remove what an earlier, stopped run left; begin anew")
     run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
     run.add_argument("--dry-run", action="store_true", help="print the plan, write nothing")
     run.add_argument("--json", action="store_true", help="print the report as JSON")
+    run.add_argument("--log", metavar="FILE", help="add what happens to FILE, as JSON Lines")
     run.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 
 def run(args: argparse.Namespace) -> int:
     """Convert, print the outcome; the exit code is 0 or that of the error raised."""
+    _check_log(args)
+    log = EventLog(args.log)
+    signs = SignsOfLife(quiet=args.quiet or args.json, log=log)
+    log.say("started", source=args.source, out=args.out, version=__version__)
+    try:
+        with told_to(signs.preparing):
+            return _convert(args, signs, log)
+    except Exception as error:
+        code = getattr(error, "exit_code", ShardfeedError.exit_code)
+        log.say("error", error=type(error).__name__, message=str(error), exit_code=code)
+        raise
+    except BaseException:  # a signal
+        log.say("interrupted")
+        raise
+    finally:
+        signs.close()
+        log.close()
+
+
+def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int:
+    check_local(args.out)
     source = _source(args)
+    log.say("listed", files=len(source), rejected=len(source.findings.rejected))
     check_apart(args.out, source.findings.folder)
     image = ImageOptions(
         check=args.check,
@@ -172,9 +211,10 @@ def run(args: argparse.Namespace) -> int:
     shards = _shards(args.shards)
     if args.dry_run:
         options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image, args.split_by)
-        print_plan(make_plan(source, options), source, args)
+        plan = make_plan(source, options)
+        signs.close()
+        print_plan(plan, RejectLimit.of(args.max_bad), args)
         return 0
-    bar = _Bar(quiet=args.quiet or args.json)
     before = warnings.showwarning
     warnings.showwarning = _say
     try:
@@ -197,17 +237,37 @@ def run(args: argparse.Namespace) -> int:
                 start_method=args.start_method,
                 engine=args.engine,
                 address=args.address,
-                progress=bar.update,
+                progress=signs.converting,
             )
     except TooManyRejectedError as error:
-        bar.close()
-        print_report(error.report, args)
+        signs.close()
+        _log_rejected(error.rejected, log)
+        if error.report is None:
+            print_unplanned(error, args)
+        else:
+            print_report(error.report, args)
         raise
     finally:
-        bar.close()
+        signs.close()
         warnings.showwarning = before
+    _log_rejected(report.rejected, log)
+    sizes = {name: info.records for name, info in report.manifest.splits.items()}
+    log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
     print_report(report, args)
     return 0
+
+
+def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
+    for noted in rejected:
+        log.say("rejected", **noted_json(noted))
+
+
+def _check_log(args: argparse.Namespace) -> None:
+    """Raises UsageError for a log that would be listed with the images."""
+    if args.log is not None and os.path.isdir(args.source):
+        folder = os.path.realpath(args.source)
+        if os.path.realpath(args.log).startswith(os.path.join(folder, "")):
+            raise UsageError("--log", f"{escape(args.log)} lies inside the source", "name a file outside of it")
 
 
 def _say(message: Warning | str, *where: object) -> None:
@@ -312,28 +372,3 @@ def _shape(text: str) -> int | tuple[int, int]:
     if len(sides) > 2 or not all(side.isdecimal() for side in sides):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected HEIGHTxWIDTH like 224x320, or one number")
     return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
-
-
-class _Bar:
-    """A tqdm bar on stderr: images, MB/s, time left. Silent when asked or when stderr is no terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._bar: Any = None
-
-    def update(self, state: Progress) -> None:
-        if self._quiet:
-            return
-        if self._bar is None:
-            self._bar = tqdm(
-                total=state.images_planned, initial=state.images, unit=" images", disable=None, dynamic_ncols=True
-            )
-        elapsed = self._bar.format_dict["elapsed"] or 1e-9
-        rate = f"{size_text(state.source_bytes / elapsed)}/s, {state.shards}/{state.shards_planned} shards"
-        self._bar.set_postfix_str(rate, refresh=False)
-        # A shard that is tried again reads its images twice: the bar must not run past its end.
-        self._bar.update(min(state.images, state.images_planned) - self._bar.n)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

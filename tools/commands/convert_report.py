@@ -3,24 +3,28 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import Report
-from shardfeed.converters.sources.source import Source
-from shardfeed.errors import escape
+from shardfeed.converters.report import RejectLimit, Report, counts_by_code, listed_rejects, noted_json
+from shardfeed.converters.shards.task import Noted
+from shardfeed.errors import TooManyRejectedError, escape
+from shardfeed.naming import REJECTED
 from shardfeed.schema import LABEL, image_features
-from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
+from shardfeed.tools.next_steps import next_steps
 
-_SHOWN = 20  # rejected inputs printed, all of which are in rejected.jsonl; classes of a plan
+_SHOWN = 8  # rejected inputs printed, all of which are in rejected.jsonl
+_CLASSES_SHOWN = 20
 
 
-def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
-    """What a conversion with these arguments would do; nothing is written."""
+def print_plan(plan: Plan, max_bad: RejectLimit, args: argparse.Namespace) -> None:
+    """What a conversion with these arguments would do, and what planning rejected; nothing is written."""
     sizes = plan.split_sizes()
     shards = Counter(shard.split for shard in plan.shards)
     pixels, exact = plan.forecast.pixels, plan.forecast.exact
+    rejected = listed_rejects(plan)
     if args.json:
         content = {
             "splits": sizes,
@@ -30,12 +34,14 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
             "raw_bytes": pixels,
             "fingerprint": plan.fingerprint,
             "features": plan.schema.to_json(),
+            "class_names": {key: list(names) for key, names in plan.schema.class_names.items()},
+            "rejected": [noted_json(noted) for noted in rejected],
+            "notes": [*plan.findings.notes, *plan.notes],
         }
-        print(
-            json.dumps(content | {"class_names": {key: list(names) for key, names in plan.schema.class_names.items()}})
-        )
+        print(json.dumps(content))
         return
-    print(f"{len(plan):,} images, {size_text(plan.source_bytes)}, plan {plan.fingerprint[:12]}")
+    images = f"{number(len(plan), 'image')}, {size_text(plan.source_bytes)}, plan {plan.fingerprint[:12]}"
+    print(f"{images}; broken ones are found when they are converted")
     print(
         table([["split", "images", "shards"], *([name, sizes[name], shards[name]] for name in in_usual_order(sizes))])
     )
@@ -47,7 +53,32 @@ def print_plan(plan: Plan, source: Source, args: argparse.Namespace) -> None:
     print(feature_table(plan.schema, own) if own else "no labels: images alone")
     for note in [*plan.findings.notes, *plan.notes]:
         print(f"note: {note}")
+    print_rejected(rejected, "--json")
+    allowed = max_bad.allowed(len(plan) + len(rejected))
+    if len(rejected) > allowed:
+        print(f"the conversion would stop here: {allowed:,} allowed; repair them, or give --max-bad {len(rejected)}")
     print("nothing was written (--dry-run)")
+
+
+def print_rejected(rejected: Sequence[Noted], where: str) -> None:
+    """How many inputs were rejected, with which codes, and the first of them; `where`: all are listed there."""
+    if not rejected:
+        return
+    codes = listing([f"{count:,} {code}" for code, count in counts_by_code(rejected).items()])
+    print(f"{number(len(rejected), 'input')} rejected ({codes}):")
+    for noted in rejected[:_SHOWN]:
+        print(f"  {escape(noted.key)}: {noted.what}, {noted.why}")
+    if len(rejected) > _SHOWN:
+        print(f"  and {len(rejected) - _SHOWN:,} more, in {where}")
+
+
+def print_unplanned(error: TooManyRejectedError, args: argparse.Namespace) -> None:
+    """What the source rejected, where that stopped the conversion before it began."""
+    if args.json:
+        rejected = [noted_json(noted) for noted in error.rejected]
+        print(json.dumps({"out": args.out, "committed": False, "images": 0, "rejected": rejected}))
+    elif not args.quiet:
+        print_rejected(error.rejected, "the output of --dry-run --json")
 
 
 def _each(size: int, images: int, args: argparse.Namespace) -> str:
@@ -61,7 +92,7 @@ def _each(size: int, images: int, args: argparse.Namespace) -> str:
 def _print_classes(class_names: Mapping[str, tuple[str, ...]]) -> None:
     for key, names in class_names.items():
         numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
-        print(f"{len(names)} classes of {key}: {listing(numbered)}")
+        print(f"{number(len(names), 'class', 'classes')} of {key}: {listing(numbered)}")
 
 
 def _print_class_counts(plan: Plan) -> None:
@@ -94,30 +125,29 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
     _print_changes(report, args)
     for noted in report.warnings[:_SHOWN]:
         print(f"warning: {escape(noted.key)}: {noted.why}")
+    if len(report.warnings) > _SHOWN:
+        print(f"warning: and {len(report.warnings) - _SHOWN:,} more like these, in the report of --json")
     for note in report.notes:
         print(f"note: {note}")
-    if report.rejected:
-        print(f"{len(report.rejected):,} inputs rejected:")
-        for noted in report.rejected[:_SHOWN]:
-            print(f"  {escape(noted.key)}: {noted.what}, {noted.why}")
-        if len(report.rejected) > _SHOWN:
-            where = f"{escape(report.out)}/rejected.jsonl" if report.committed else "the report of --json"
-            print(f"  and {len(report.rejected) - _SHOWN:,} more, in {where}")
+    print_rejected(report.rejected, f"{escape(report.out)}/{REJECTED}" if report.committed else "the report of --json")
     if not report.committed:
         return
     total = sum(split.records for split in report.manifest.splits.values())
     rate = f"{report.images / report.seconds:,.0f} images/s, {size_text(report.source_bytes / report.seconds)}/s"
     how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of them converted by an earlier run"
-    print(f"{escape(args.out)}: {total:,} images ({how})")
-    print(_next_lines(report, args.out))
+    print(f"{escape(args.out)}: {number(total, 'image')} ({how})")
+    print(next_steps(args.out, report.manifest))
 
 
 def _print_changes(report: Report, args: argparse.Namespace) -> None:
-    for (what, asked), count in sorted(Counter((noted.what, noted.asked) for noted in report.normalised).items()):
+    found = Counter((noted.what, noted.asked) for noted in report.normalised)
+    reasons = [f"{what} {count:,}" for (what, asked), count in sorted(found.items()) if not asked]
+    if reasons:
+        changed = number(len({noted.key for noted in report.normalised if not noted.asked}), "image")
+        print(f"{changed} stored as plain RGB or gray, upright, so that every loader reads alike: {', '.join(reasons)}")
+    for (what, asked), count in sorted(found.items()):
         if asked:
             print(f"{count:,} {what}, as asked")
-        else:
-            print(f"{count:,} stored with other bytes than the source's, which not every loader reads right: {what}")
     raw = sum(split.formats.get("raw", 0) for split in report.manifest.splits.values())
     if raw:
         size = sum(split.size for split in report.manifest.splits.values())
@@ -127,15 +157,3 @@ def _print_changes(report: Report, args: argparse.Namespace) -> None:
 def _class_heads(report: Report) -> tuple[str, ...]:
     names = report.manifest.schema.class_names.get(LABEL, ())
     return tuple(escape(name) for name in names) if len(names) <= 8 else ()
-
-
-def _next_lines(report: Report, out: str) -> str:
-    split = in_usual_order(report.manifest.splits)[0]
-    return f"""
-next, in Python:
-  import shardfeed
-  from shardfeed.pipelines import train_batches
-  data = shardfeed.open({out!r})
-  train = train_batches(data[{split!r}], batch_size=32, image_size=224)
-or look at it:
-  shardfeed preview {escape(out)} -o sheet.png"""

@@ -15,7 +15,7 @@ from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.local import storage_error
-from shardfeed.text import size_text
+from shardfeed.text import number, size_text
 from shardfeed.tools.samples import SIZE, make_samples
 
 ACCURACY_WANTED = 0.9  # of the test split; a third is chance
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Convert, verify, train, evaluate; exit code 0 when the network tells nine of ten test images right."""
+    """Convert, verify, train, evaluate. A network that learned too little is said, and is no error."""
     if args.epochs < 1:
         raise UsageError("--epochs", f"got {args.epochs}, expected at least 1")
     check_extra("tensorflow", "shardfeed demo")
@@ -47,8 +47,9 @@ def run(args: argparse.Namespace) -> int:
         accuracy = _train(data, dataset, args.epochs)
     print(f"\ntest accuracy {accuracy:.1%}, {time.monotonic() - started:.0f} s in all")
     if accuracy < ACCURACY_WANTED:
-        print(f"expected at least {ACCURACY_WANTED:.0%}: see {escape(log)}, or train longer with --epochs")
-        return 1
+        print(
+            f"at least {ACCURACY_WANTED:.0%} is usual after 40 epochs: train longer with --epochs, or see {escape(log)}"
+        )
     print(_next_lines(dataset))
     return 0
 
@@ -83,7 +84,7 @@ def _convert(samples: str, dataset: str) -> None:
     _step("Convert them:", f"$ shardfeed convert {shlex.quote(samples)} {shlex.quote(dataset)} --split {split}{option}")
     report = convert(ImageFolder(samples), dataset, split=_SPLIT, replace=replace)
     counts = ", ".join(f"{info.records} {name}" for name, info in report.manifest.splits.items())
-    print(f"  {report.images} images, {size_text(report.source_bytes)}, in {report.seconds:.1f} s: {counts}")
+    print(f"  {number(report.images, 'image')}, {size_text(report.source_bytes)}, in {report.seconds:.1f} s: {counts}")
 
 
 def _verify(dataset: str) -> None:
@@ -91,7 +92,8 @@ def _verify(dataset: str) -> None:
     result = verify(dataset)
     if result.damages:
         raise IntegrityError(dataset, str(result.damages[0]), "run `shardfeed verify` for all of it")
-    print(f"  {result.files} files, {result.records} records, {size_text(result.bytes)}: all as written")
+    counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
+    print(f"  {counted}, {size_text(result.bytes)}: all as written")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
-from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
 
 _NAMES_SHOWN = 8
@@ -84,7 +84,7 @@ def _print_rebuilt(done: Rebuilt, directory: str) -> None:
     if not done.files and not done.lost:
         print(f"{escape(directory)}: indexes, label columns and TFDS's files are as written; nothing to do")
     elif done.files and not done.written:
-        print(f"\nnothing was written; next: shardfeed index {escape(directory)} --rebuild")
+        print(f"\nnothing was written; next: shardfeed index {shell_quoted(directory)} --rebuild")
 
 
 def _adopt(args: argparse.Namespace, progress: Callable[[int], object]) -> tuple[dict[str, Any], int]:
@@ -147,7 +147,8 @@ def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, w
     print(table(rows))
     print(feature_table(found.schema))
     for key, names in found.schema.class_names.items():
-        print(f"{len(names):,} classes of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
+        classes = number(len(names), "class", "classes")
+        print(f"{classes} of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
     for note in found.notes:
         print(note)
     if found.left_aside:
@@ -155,10 +156,10 @@ def _print_adopted(found: Survey, args: argparse.Namespace, seconds: float, *, w
     rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"
     print(f"{escape(args.dataset)}: {found.records:,} records, all whole ({seconds:.1f} s, {rate})")
     if written:
-        print(f"\nnext: shardfeed verify {escape(args.out or args.dataset)}")
+        print(f"\nnext: shardfeed verify {shell_quoted(args.out or args.dataset)}")
     elif found.fits_beside:
-        print(
-            f"\nnothing was written; next: shardfeed index {escape(args.dataset)} --rebuild, which makes it a dataset"
-        )
+        command = f"shardfeed index {shell_quoted(args.dataset)} --rebuild"
+        print(f"\nnothing was written; next: {command}, which makes it a dataset")
     else:
-        print(f"\nnothing was written; next: shardfeed index {escape(args.dataset)} OUT, which links to these files")
+        command = f"shardfeed index {shell_quoted(args.dataset)} OUT"
+        print(f"\nnothing was written; next: {command}, which links to these files")

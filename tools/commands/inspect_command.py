@@ -3,17 +3,19 @@
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 import shardfeed
-from shardfeed.errors import escape
+from shardfeed.errors import escape, name_text
 from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
-from shardfeed.text import in_usual_order, listing, size_text, table
+from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
+from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
 
 _BYTES_SHOWN = 40  # of a bytes feature
 
@@ -47,6 +49,7 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
             "shards": len(info.shards),
             "class_counts": {key: list(counts) for key, counts in info.class_counts.items()},
             "formats": dict(info.formats),
+            "sizes": _sizes_json(image_sizes(split, info)),
             "first": [_shown(split[i]) for i in range(min(records, len(split)))],
         }
     return {
@@ -58,6 +61,17 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
         "made_by": dict(manifest.made_by),
         "fingerprint": manifest.fingerprint,
     }
+
+
+def _sizes_json(sizes: ImageSizes | None) -> dict[str, Any] | None:
+    if sizes is None:
+        return None
+    expensive = [{**asdict(image), "filename": name_text(image.filename)} for image in sizes.expensive]
+    return {**asdict(sizes), "expensive": expensive}
+
+
+def _expensive_row(image: ImageSize) -> list[str]:
+    return [f"{image.width}x{image.height}", image.format, f"{image.decode_s * 1e3:,.0f} ms", escape(image.filename)]
 
 
 def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,10 +101,15 @@ def _print(data: Dataset, records: int) -> None:
         formats = ", ".join(f"{kind} {count:,}" for kind, count in sorted(info.formats.items()))
         rows.append([name, info.records, len(info.shards), size_text(info.size), formats])
     print(table(rows))
+    for name in names:
+        sizes = image_sizes(data[name], manifest.splits[name])
+        if sizes is not None:
+            print(f"pixels of {name}: {sizes_text(sizes)}")
+            print(table([_expensive_row(image) for image in sizes.expensive]))
     classes = data.class_names
     if classes:
         key = manifest.schema.key(LABEL) or LABEL
-        print(f"{len(classes)} classes of {escape(key)}:")
+        print(f"{number(len(classes), 'class', 'classes')} of {escape(key)}:")
         counts = [manifest.splits[name].class_counts[key] for name in names]
         rows = [["label", "class", *names]]
         rows += [[label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(classes)]

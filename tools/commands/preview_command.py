@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     kind = _FORMATS.get(os.path.splitext(args.output)[1].lower())
     if kind is None:
         raise UsageError("--output", f"got {escape(args.output)!r}, expected a name that ends in {', '.join(_FORMATS)}")
+    if not os.path.isdir(os.path.dirname(args.output) or "."):
+        raise UsageError("--output", f"no directory {escape(os.path.dirname(args.output))!r}", "create it first")
     data = shardfeed.open(args.dataset)
     split = data[args.split or ("train" if "train" in data else next(iter(data)))]
     chosen = _labels_of(split, args.classes.split(",")) if args.classes else None

@@ -10,7 +10,7 @@ from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard
 from shardfeed.converters.existing.salvage.salvage import salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
-from shardfeed.text import size_text
+from shardfeed.text import shell_quoted, size_text
 
 _SHARDS_SHOWN = 20
 
@@ -49,7 +49,7 @@ def _print(result: Salvaged, out: str) -> None:
         print(f"LOST {result.lost:,} of {result.expected:,} records; {escape(out)}/{SALVAGED} counts them by shard")
     else:
         print(f"lost 0 of {result.expected:,} records")
-    print(f"\nnext: shardfeed verify {escape(out)}")
+    print(f"\nnext: shardfeed verify {shell_quoted(out)}")
 
 
 def _shard_lines(shard: SalvagedShard) -> Iterator[str]:

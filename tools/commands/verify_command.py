@@ -14,7 +14,7 @@ from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype
-from shardfeed.text import size_text
+from shardfeed.text import listing, number, size_text
 
 _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
 
@@ -42,12 +42,16 @@ def run(args: argparse.Namespace) -> int:
         counts: dict[str, Any] = {"files": result.files, "records": result.records, "bytes": result.bytes}
         if deep is not None:
             counts["images"] = deep.to_json()
-        print(json.dumps({**counts, "damages": damages, "seconds": round(seconds, 3)}))
+        print(json.dumps({**counts, "damages": damages, "strangers": result.strangers, "seconds": round(seconds, 3)}))
     elif not args.quiet:
         for damage in result.damages:
             print(damage)
         rate = size_text(result.bytes / max(seconds, 1e-9))
-        what = f"{result.files} files, {result.records:,} records, {size_text(result.bytes)} at {rate}/s"
+        if result.strangers:
+            names = listing([escape(name) for name in result.strangers], 5)
+            print(f"{number(len(result.strangers), 'file')} beside the dataset, not of it, and no damage: {names}")
+        counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
+        what = f"{counted}, {size_text(result.bytes)} at {rate}/s"
         found = "damaged" if result.damages else "all as written"
         if deep is not None and not result.damages:
             found = f"every byte as written, {deep}" if deep.why_not else f"{found}, {deep}"

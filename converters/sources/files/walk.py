@@ -12,6 +12,7 @@ from array import array
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.signs import EVERY, tell
 from shardfeed.converters.sources.files.listing import Listing, is_hidden
 from shardfeed.converters.sources.files.patterns import Choice, Globs
 from shardfeed.converters.sources.source import Skipped
@@ -95,6 +96,7 @@ class _Walk:
             raise UsageError(self.root, "not a folder", "give the folder that holds the images")
         self.real_base = os.path.realpath(self.root).rstrip(b"/") + b"/"
         self._walk()
+        tell("listing", len(self.sizes))
         return Listing(
             root=self.root,
             blob=bytes(self.blob),
@@ -217,6 +219,8 @@ class _Walk:
         self.ends.append(len(self.blob))
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
+        if not len(self.sizes) % EVERY:
+            tell("listing", len(self.sizes))
 
     def _skip(self, key: bytes, code: RejectCode, reason: str) -> None:
         self.skipped.append(Skipped(key, code.value, reason))

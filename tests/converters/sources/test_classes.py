@@ -56,7 +56,7 @@ def test_other_integers_are_refused_loudly(values: list[str], value: str, words:
 def test_labels_from_1_offer_both_remedies() -> None:
     with pytest.raises(BadLabelError) as caught:
         number_classes(["1", "2", "3"])
-    assert UsageError("x", "y", caught.value.remedy).remedy == (
+    assert UsageError("place", "problem", caught.value.remedy).remedy == (
         "give class_names: '1' to '3' makes label 1 the class 0, "
         "4 names of which the first is 'background' keep the numbers"
     )

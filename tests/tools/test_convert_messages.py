@@ -1,0 +1,331 @@
+"""What `shardfeed convert` says before and after: early rejections, the language of messages, next steps that work."""
+
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import shardfeed
+from shardfeed.converters import ImageFolder, LabelFile, Sample, convert, open_source
+from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError
+from shardfeed.schema import LABEL, Feature, Schema, Value
+from shardfeed.text import number, shell_quoted
+from shardfeed.tools.cli import main
+from shardfeed.tools.next_steps import next_steps, training_lines
+
+
+def encoded(number: int) -> bytes:
+    """A small JPEG file."""
+    out = io.BytesIO()
+    Image.new("RGB", (40 + number, 32), (number * 30, 80, 40)).save(out, "JPEG")
+    return out.getvalue()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `convert` in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main(["convert", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def strays(folder: Callable[..., Path]) -> Path:
+    """An image folder of 9 images in classes, and 3 beside them, which have no label."""
+    root = folder(3)
+    for i in range(3):
+        (root / f"stray{i}.jpg").write_bytes(encoded(i))
+    return root
+
+
+def test_a_dry_run_says_what_planning_rejects(run: Run, strays: Path, tmp_path: Path) -> None:
+    code, out, _ = run(strays, tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert "9 files, " in out
+    assert "images," not in out.splitlines()[0]  # nothing was opened
+    assert "3 inputs rejected (3 E_NO_LABEL):\n  stray0.jpg: E_NO_LABEL, an image beside the class folders\n" in out
+    assert "the conversion would stop here: 0 allowed; repair them, or give --max-bad 3" in out
+    assert "would stop" not in run(strays, tmp_path / "out", "--dry-run", "--max-bad", "3")[1]
+    plan = json.loads(run(strays, tmp_path / "out", "--dry-run", "--json")[1])
+    assert [entry["key"] for entry in plan["rejected"]] == ["stray0.jpg", "stray1.jpg", "stray2.jpg"]
+    assert {entry["code"] for entry in plan["rejected"]} == {"E_NO_LABEL"}
+
+
+def test_what_planning_rejects_stops_before_an_image_is_read(
+    run: Run, strays: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise AssertionError("images are read")
+
+    monkeypatch.setattr("shardfeed.converters.conversion.write_missing", read)
+    before = sorted(os.listdir(tmp_path))
+    code, out, err = run(strays, tmp_path / "out")
+    assert code == 3
+    assert "stray2.jpg: E_NO_LABEL" in out
+    assert err.startswith(f"shardfeed: {tmp_path}/out: 3 inputs rejected (3 E_NO_LABEL: stray0.jpg, stray1.jpg, ")
+    assert err.endswith("nothing was written; repair or remove them, or run again with --max-bad 3\n")
+    assert [name for name in sorted(os.listdir(tmp_path)) if not name.endswith(".lock")] == before
+    report = json.loads(run(strays, tmp_path / "out", "--json", "--max-bad", "2")[1])
+    assert (report["committed"], len(report["rejected"])) == (False, 3)
+    assert run(strays, tmp_path / "out", "--quiet", "--max-bad", "20%")[1] == ""
+
+
+def test_too_many_rejected_speaks_python_in_python(strays: Path, tmp_path: Path) -> None:
+    with pytest.raises(TooManyRejectedError, match=r"stray0.jpg.* run again with max_bad=3$") as caught:
+        convert(strays, tmp_path / "out")
+    assert caught.value.report is None
+    assert [noted.key for noted in caught.value.rejected] == [b"stray0.jpg", b"stray1.jpg", b"stray2.jpg"]
+    (strays / "rose" / "broken.jpg").write_bytes(b"\xff\xd8 no more")
+    with pytest.raises(TooManyRejectedError, match=r"4 inputs.*: rose/broken.jpg.*max_bad=4 to commit") as caught:
+        convert(strays, tmp_path / "out", max_bad=3, workers=1)
+    assert len(caught.value.rejected) == len(caught.value.report.rejected) == 4
+
+
+# What is wrong -> (arguments in Python, as typed, what Python says, what the command says).
+def _table(root: Path) -> Path:
+    (root / "labels.csv").write_text("nowhere/1.jpg,cat\nnowhere/2.jpg,dog\n")
+    return root / "labels.csv"
+
+
+LANGUAGES: dict[str, tuple[Mapping[str, object], list[str], str, str]] = {
+    "header": (
+        {"labels": "short.csv"},
+        ["--labels", "short.csv"],
+        "give header=True or header=False",
+        "give --header or --no-header",
+    ),
+    "root": (
+        {"labels": _table, "header": False},
+        ["--labels", "labels.csv", "--no-header"],
+        "paths are relative to as root",
+        "paths are relative to as SOURCE, and this file by --labels",
+    ),
+    "format": ({"labels": "odd.xyz"}, ["--labels", "odd.xyz"], "give format='csv', tsv", "give --format csv, tsv"),
+    "table": ({"label_columns": ["kind"]}, ["--label-column", "kind"], "label_columns is", "--label-column is"),
+    "only": ({"path": "above"}, ["above"], "class_names=['images']", "--classes FILE with the line 'images'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LANGUAGES)
+def test_messages_speak_the_language_they_were_called_in(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    given, typed, in_python, as_typed = LANGUAGES[case]
+    root = folder(2)
+    _table(tmp_path)
+    (tmp_path / "odd.xyz").write_text("a\n")
+    (tmp_path / "short.csv").write_text("one,cat\ntwo,dog\n")
+    (tmp_path / "above").mkdir()
+    (tmp_path / "above" / "images").symlink_to(root)
+    if case == "only":
+        (tmp_path / "above" / "images").unlink()
+        root.rename(tmp_path / "above" / "images")
+    monkeypatch.chdir(tmp_path)
+    arguments = {name: value(tmp_path) if callable(value) else value for name, value in given.items()}
+    with pytest.raises(UsageError) as caught:
+        open_source(str(arguments.pop("path", "images")), **arguments)  # type: ignore[arg-type]
+    assert in_python in str(caught.value)
+    code, _, err = run(*(typed if case == "only" else ["images", *typed]), "out")
+    assert code == 2
+    assert as_typed in err
+    assert in_python not in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        (["--size", "0"], "--size"),
+        (["--pattern", "("], "--pattern: '('"),
+        (["--shards", "0"], "--shards"),
+        (["--max-bad", "many"], "--max-bad"),
+        (["--quality", "101"], "--quality"),
+        (["--resize-shorter", "8", "--size", "9"], "--size: every image gets this size, so --resize-shorter says"),
+        (["--split", "a=0.5"], "--split"),
+        (["--shard-size", "0"], "--shard-size"),
+    ],
+)
+def test_the_place_of_a_bad_argument_is_its_flag(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, typed: list[str], place: str
+) -> None:
+    code, _, err = run(folder(2), tmp_path / "out", *typed)
+    assert code == 2
+    assert err.startswith(f"shardfeed: {place}")
+
+
+def test_a_folder_that_is_called_like_an_argument_is_no_argument(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "labels").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run("labels", "out", "--label-column", "x")[2].startswith(
+        "shardfeed: labels: is a folder, and --label-column"
+    )
+
+
+def test_no_message_of_the_packages_names_a_flag_by_hand() -> None:
+    """Flags are the command line's own: below it, messages name arguments, which `said` translates."""
+    root = Path(shardfeed.__file__).parents[1]
+    found = []
+    for package in ("converters", "shardfeed"):
+        for path in sorted((root / package).rglob("*.py")):
+            for line, text in enumerate(path.read_text().splitlines(), 1):
+                code = text.partition("  #")[0]
+                if re.search(r"[\"'][^\"'`]*(?<![\w`-])--[a-z][a-z-]+", code) and "shardfeed " not in code:
+                    found.append(f"{path.relative_to(root)}:{line}: {code.strip()}")
+    allowed = ("converters/report.py",)  # a note in a report, which both read: it says both
+    assert [place for place in found if not place.startswith(allowed)] == []
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/x", "gs://bucket/x", "https://host/x.zip"])
+def test_addresses_are_named(run: Run, folder: Callable[..., Path], tmp_path: Path, address: str) -> None:
+    for typed in ([address, tmp_path / "out"], [folder(2), address]):
+        code, _, err = run(*typed)
+        assert code == 2
+        assert err.startswith(f"shardfeed: {address}: is an address, expected a path of this machine; copy it with `")
+    with pytest.raises(UsageError, match="is an address"):
+        convert(folder(2), address)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a.zip", "is an archive, expected a folder of images or a label file; unpack it into a folder"),
+        ("a.tar.gz", "tar -xf"),
+        ("a.parquet", "Source of your own"),
+        ("a.tfrecord", "shardfeed index FOLDER OUT"),
+        ("a.XLSX", "save it as CSV"),
+    ],
+)
+def test_files_of_another_kind_are_named(run: Run, tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / name).write_bytes(b"PK")
+    code, _, err = run(tmp_path / name, tmp_path / "out")
+    assert code == 2
+    assert said in err
+    assert said in run(tmp_path, tmp_path / "out", "--labels", tmp_path / name)[2]
+
+
+class Made:
+    """Six images with features of any kind."""
+
+    def __init__(
+        self, features: Mapping[str, tuple[Feature, list[Value]]], names: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        self.schema = Schema({key: feature for key, (feature, _) in features.items()}, names)
+        self.values = {key: values for key, (_, values) in features.items()}
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, i: int) -> Sample:
+        if i >= len(self):
+            raise IndexError(i)
+        features = {key: values[i % len(values)] for key, values in self.values.items()}
+        return Sample(f"{i}.jpg".encode(), encoded(i), features)
+
+
+_SIDES = {
+    f"image/object/bbox/{side}": (Feature("float32", (None,)), [[0.25], [0.1, 0.5], []]) for side in ("xmin", "xmax")
+}
+_LISTED: tuple[Feature, list[Value]] = (Feature("int64", (None,)), [[0], [0, 1], []])
+KINDS: dict[str, Made] = {
+    "classes": Made({LABEL: (Feature("int64"), [0, 1])}, {LABEL: ("a", "b")}),
+    "regression": Made({"image/class/value": (Feature("float32"), [0.5, 1.5])}, {}),
+    "multi-label": Made({LABEL: _LISTED}, {LABEL: ("a", "b")}),
+    "boxes": Made({**_SIDES, "image/object/class/label": _LISTED}, {}),
+    "boxes and a class": Made({**_SIDES, LABEL: (Feature("int64"), [0, 1])}, {LABEL: ("a", "b")}),
+    "text alone": Made({"image/caption": (Feature("bytes"), [b"a dog"])}, {}),
+    "no labels": Made({}, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_next_lines_work_as_printed_for_every_kind_of_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    out = tmp_path / "it's a \\ data\nset"
+    report = convert(KINDS[kind], out, workers=1)
+    steps = next_steps(str(out), report.manifest)
+    python, shell = steps.split("next, in Python:\n")[1].split("\nor look at it:\n")
+    names: dict[str, object] = {}
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(line[2:] for line in python.splitlines()), names)
+    (batch,) = names["train"]  # type: ignore[misc]
+    images = batch[0] if isinstance(batch, tuple) else batch
+    assert images.shape == (6, 224, 224, 3)
+    assert isinstance(batch, tuple) == (kind not in ("text alone", "no labels"))
+    # What the shell makes of the line is the very path.
+    assert len(shell.splitlines()) == 1
+    words = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {shell.strip()}"], capture_output=True, check=True
+    ).stdout.decode().split("\0")  # fmt: skip
+    assert words[:5] == ["shardfeed", "preview", str(out), "-o", "sheet.png"]
+
+
+def test_paths_are_quoted_for_the_shell() -> None:
+    for path in ("plain", "sp ace", "a'b", "$HOME", "new\nline'\\", "caf\udce9", "-o", "é"):
+        words = subprocess.run(
+            ["bash", "-c", f"printf %s {shell_quoted(path)}"], capture_output=True, check=True
+        ).stdout
+        assert os.fsdecode(words) == (f"./{path}" if path.startswith("-") else path)
+        assert shell_quoted(path).isprintable()
+    assert shlex.split(shell_quoted("a b")) == ["a b"]
+
+
+def test_one_is_singular(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    assert [number(n, "image") for n in (0, 1, 2, 8118)] == ["0 images", "1 image", "2 images", "8,118 images"]
+    assert number(1, "class", "classes") == "1 class"
+    root = folder(1, classes=("only",))
+    (root / "only" / "bad.jpg").write_bytes(b"words")
+    code, out, err = run(root, tmp_path / "out", "--workers", "1")
+    assert code == 3
+    assert not re.search(r"(?<![\d,])1 (classes|images|inputs|files|shards)\b", out + err)
+    code, out, _ = run(root, tmp_path / "out", "--max-bad", "1")
+    assert "1 class of image/class/label" in out
+    assert "out: 1 image (" in out
+
+
+def test_a_help_text_has_one_percent_sign(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["convert", "--help"])
+    assert "--max-bad N|P% " in capsys.readouterr().out
+
+
+def test_errors_of_python_name_no_flag(folder: Callable[..., Path], tmp_path: Path) -> None:
+    convert(folder(2), tmp_path / "out", workers=1)
+    with pytest.raises(ShardfeedError, match="or give replace=True"):
+        convert(folder(2), tmp_path / "out", workers=1)
+    with pytest.raises(UsageError, match=r"^max_bad: "):
+        convert(ImageFolder(folder(2)), tmp_path / "other", max_bad="many")
+    with pytest.raises(UsageError, match=r"give it as|as root|no row"):
+        LabelFile(_table(tmp_path), header=False)
+
+
+def test_training_lines_are_python() -> None:
+    for made in KINDS.values():
+        compile("\n".join(training_lines("a'b", made.schema, "train", 1)), "next", "exec")
+
+
+def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) -> None:
+    root = tmp_path / "images" / "a"
+    root.mkdir(parents=True)
+    for i in range(3):
+        Image.new("RGBA", (9, 9), (i, 0, 0, 9)).save(root / f"{i}.png")
+    Image.new("RGB", (9, 9)).save(root / "3.bmp")
+    code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
+    assert code == 0
+    assert "4 images stored as plain RGB or gray, upright, so that every loader reads alike: alpha 3, bmp 1" in out

@@ -1,0 +1,147 @@
+"""How a command line is read: nothing abbreviated, what is mistyped answered with what is near, help on a page."""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from shardfeed.errors import UsageError
+from shardfeed.tools.cli import main
+from shardfeed.tools.command_list import COMMANDS, command_parser
+from shardfeed.tools.completion import completion_script
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = main(arguments)
+        except SystemExit as exit_:  # after --help
+            code = int(exit_.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("convert --resize 256 a b", "--resize: no such option; did you mean --resize-shorter?"),
+        ("convert --shrads 3 a b", "--shrads: no such option; did you mean --shards"),
+        ("convert --max-bda=3 a b", "--max-bda: no such option; did you mean --max-bad?"),
+        ("convert a b --xyz", "--xyz: no such option; `shardfeed convert --help` lists all"),
+        ("convert a b c", "shardfeed convert: got 'c', which is one too many"),
+        ("convert a", "shardfeed convert: expected OUT too"),
+        ("convert a b --check decodee", "--check: got 'decodee', expected one of decode, header, none; did you mean"),
+        ("convert a b --seed x", "--seed: invalid int value: 'x'"),
+        ("convert a b --shards", "--shards: expected one argument"),
+        ("convert a b --size 3x4x5", "--size: got '3x4x5', expected HEIGHTxWIDTH"),
+    ],
+)
+def test_an_option_that_is_not_meant(run: Run, typed: str, said: str) -> None:
+    code, out, err = run(*typed.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"shardfeed: {said}")
+    assert err.splitlines()[1:] == ["usage: shardfeed convert SOURCE OUT [options]"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("convrt a b", "shardfeed: convrt: no such command; did you mean convert?"),
+        ("help inspct", "shardfeed: inspct: no such command; did you mean inspect?"),
+        ("--versoin", "shardfeed: --versoin: no such option; did you mean --version?"),
+        ("frobnicate", "shardfeed: frobnicate: no such command; `shardfeed --help` lists all"),
+        ("", "shardfeed: shardfeed: expected a command: convert, verify,"),
+    ],
+)
+def test_a_command_that_is_not_meant(run: Run, typed: str, said: str) -> None:
+    code, out, err = run(*typed.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(said)
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_option_can_be_abbreviated(command: str) -> None:
+    parser = command_parser(command)
+    for action in parser._actions:
+        for name in action.option_strings:
+            if name.startswith("--") and len(name) > 4 and name[:-1] not in parser._option_string_actions:
+                with pytest.raises(UsageError, match="no such option"):
+                    parser.parse_args([name[:-1], "1"])
+
+
+def test_what_stands_after_two_dashes_is_no_option() -> None:
+    args = command_parser("convert").parse_args(["--", "--a", "--b"])
+    assert (args.source, args.out) == ("--a", "--b")
+
+
+def test_help(run: Run) -> None:
+    for typed in (["help"], ["--help"], ["-h"]):
+        code, out, _ = run(*typed)
+        assert code == 0
+        assert all(f"  {command} " in out for command in COMMANDS)
+    assert run("help", "verify") == run("verify", "--help") == run("verify", "-h")
+    assert run("--version")[1].startswith("shardfeed ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_a_page(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run(command, "--help")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith(f"usage: shardfeed {command} ")
+    assert len(lines) < 60
+    assert max(map(len, lines)) <= 100
+    assert "%%" not in out
+    shown = [action for action in command_parser(command)._actions if action.help != argparse.SUPPRESS]
+    for action in shown:
+        assert all(name in out for name in action.option_strings)
+
+
+# What a user has typed before the tab key -> completions that must be among those offered.
+COMPLETED = {
+    "shardfeed ": {"convert", "inspect", "completion"},
+    "shardfeed ver": {"verify"},
+    "shardfeed help ins": {"inspect"},
+    "shardfeed convert --res": {"--resize-shorter"},
+    "shardfeed convert a b --check ": {"decode", "header", "none"},
+    "shardfeed convert a b --check h": {"header"},
+    "shardfeed bench d --order gl": {"global"},
+    "shardfeed completion ": {"bash", "zsh", "fish"},
+    "shardfeed convert pho": set(),  # file names, which the shell itself completes
+}
+
+
+def test_bash_completes() -> None:
+    asked = "".join(
+        f"COMP_WORDS=({' '.join(typed.split())}{' ' + chr(39) * 2 if typed.endswith(' ') else ''}); "
+        'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _shardfeed; echo "${COMPREPLY[*]}"\n'
+        for typed in COMPLETED
+    )
+    script = f'eval "$({sys.executable} -m shardfeed.tools.cli completion bash)"\n{asked}complete -p shardfeed\n'
+    done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True)
+    *answers, registered = done.stdout.splitlines()
+    for (typed, expected), answer in zip(COMPLETED.items(), answers, strict=True):
+        assert expected <= set(answer.split()), typed
+        assert len(answer.split()) < 30
+    assert (answers[3], answers[-1]) == ("--resize-shorter", "")
+    assert registered == "complete -o default -F _shardfeed shardfeed"
+
+
+def test_other_shells_are_told_the_same() -> None:
+    parsers = {command: command_parser(command) for command in COMMANDS}
+    zsh, fish = completion_script("zsh", parsers), completion_script("fish", parsers)
+    assert zsh.endswith(completion_script("bash", parsers))
+    assert "bashcompinit" in zsh
+    assert "complete -c shardfeed -n '__fish_seen_subcommand_from convert' -l check -xa 'decode header none'" in fish
+    assert all(f"-xa {command} -d '" in fish for command in COMMANDS)

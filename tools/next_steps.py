@@ -1,0 +1,63 @@
+"""The lines a command prints for what comes next: Python that trains on a dataset of any kind, and shell commands."""
+
+from shardfeed.manifest import Manifest
+from shardfeed.schema import LABEL, Schema, image_features
+from shardfeed.text import in_usual_order, shell_quoted
+
+_SIZE = 224  # pixels
+_BATCH = 32
+_PAD = -1  # no label
+_IMAGE = image_features(sha256=True).keys()
+
+
+def training_lines(
+    out: str,
+    schema: Schema,
+    split: str,
+    records: int,
+    *,
+    batch_size: int = _BATCH,
+    image_size: int = _SIZE,
+    order: str | None = None,
+) -> list[str]:
+    """Lines of Python that make training batches of the dataset `out`, whatever its labels are.
+
+    `split` has `records` samples: an epoch of fewer than a batch would have none.
+    """
+    batch = min(batch_size, records)
+    ordered = "" if order is None else f", order={order!r}"
+    numbers = [key for key in schema.features if key not in _IMAGE and schema.features[key].dtype != "bytes"]
+    single = [key for key in numbers if not schema.features[key].ragged]
+    opening = [f"data = shardfeed.open({out!r})"]
+    if single and not schema.of_kind("place"):
+        label = "" if LABEL in single else f", label={sorted(single)[0]!r}"
+        return [
+            "import shardfeed",
+            "from shardfeed.pipelines import train_batches",
+            *opening,
+            f"train = train_batches(data[{split!r}], batch_size={batch}, image_size={image_size}{label}{ordered})",
+        ]
+    # A crop would cut boxes off; letterbox shows the whole image, and boxes stay those of the image.
+    transform = "letterbox" if schema.of_kind("place") else "random_resized_crop"
+    keys = sorted(numbers)
+    labels = f"features[{keys[0]!r}]" if len(keys) == 1 else f"{{key: features[key] for key in {keys}}}"
+    return [
+        "import shardfeed",
+        f"from shardfeed.pipelines import {transform}, make_batches",
+        f"image = {transform}({image_size})",
+        *opening,
+        "train = make_batches(",
+        f"    data[{split!r}],",
+        f"    lambda features, seed: {f'(image(features, seed), {labels})' if keys else 'image(features, seed)'},",
+        f"    batch_size={batch}{ordered},",
+        *([f"    pad={_PAD},  # where a sample has fewer"] if len(single) < len(keys) else []),
+        ")",
+    ]
+
+
+def next_steps(out: str, manifest: Manifest) -> str:
+    """What to do with a dataset that has just been made."""
+    split = in_usual_order(manifest.splits)[0]
+    lines = training_lines(out, manifest.schema, split, manifest.splits[split].records)
+    python = "\n".join(f"  {line}" for line in lines)
+    return f"\nnext, in Python:\n{python}\nor look at it:\n  shardfeed preview {shell_quoted(out)} -o sheet.png"

@@ -1,0 +1,106 @@
+"""The parser of every command: options in full, a mistyped one answered with the nearest, help without blank lines."""
+
+import argparse
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from gettext import gettext
+from typing import Any, NoReturn
+
+from shardfeed.errors import UsageError, escape
+from shardfeed.text import listing
+
+_WIDEST = 100  # columns that help takes
+_HELP_COLUMN = 26  # where the explanation of an option begins
+_CHOICE = re.compile(r"invalid choice: (.+?) \(choose from (.+)\)", re.DOTALL)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are UsageErrors that name the nearest option, and that abbreviates nothing.
+
+    An abbreviation that is taken today would mean something else, or nothing, once an option with a like name is added.
+    """
+
+    def __init__(self, prog: str, description: str, **options: Any) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=CompactHelp,
+            add_help=False,
+            **options,
+        )
+        self.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)  # whoever reads it has found it
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # pyright: ignore
+        """As argparse's; raises UsageError where that would exit with 2."""
+        typed = list(args or ())
+        self._check_names(typed)
+        found, rest = self.parse_known_args(typed, namespace)
+        if rest:
+            raise UsageError(self.prog, f"got {escape(rest[0])!r}, which is one too many", "quote names with spaces")
+        return found
+
+    def _check_names(self, typed: Iterable[str]) -> None:
+        """Raises UsageError for the first option that there is not: before argparse takes its value for something."""
+        shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
+        known = ["--help", *(name for action in shown for name in action.option_strings)]
+        for word in typed:
+            name = word.partition("=")[0]
+            if word == "--":
+                return
+            if name.startswith("--") and " " not in name and name not in self._option_string_actions:
+                remedy = f"`{self.prog} --help` lists all"
+                raise UsageError(escape(name), "no such option", did_you_mean(name, known, remedy))
+
+    def error(self, message: str) -> NoReturn:
+        """argparse's complaint as a UsageError: the option is the place."""
+        place, problem = self.prog, message
+        if found := re.match(r"argument ([^:]+): (.*)", message, re.DOTALL):
+            place, problem = found.groups()
+            place = place.split("/")[-1]
+        if found := _CHOICE.match(problem):
+            got, choices = (part.replace("'", "") for part in found.groups())
+            remedy = did_you_mean(got, choices.split(", "), "")
+            raise UsageError(place, f"got {escape(got)!r}, expected one of {choices}", remedy)
+        if missing := re.match(gettext("the following arguments are required: %s") % "(.*)", message):
+            problem = f"expected {missing[1].upper().replace(', ', ' and ')} too"
+        raise UsageError(place, problem)
+
+    def short_usage(self) -> str:
+        """What must be given: `shardfeed convert SOURCE OUT [options]`. All options would fill a page."""
+        wanted = []
+        for action in self._actions:
+            if not action.option_strings and action.help != argparse.SUPPRESS:
+                name = str(action.metavar or action.dest).upper()
+                wanted.append(f"[{name}]" if action.nargs in ("?", "*") else name)
+        return " ".join([self.prog, *wanted, "[options]"])
+
+    def format_help(self) -> str:
+        """The short usage, then groups of options."""
+        self.usage = self.short_usage().replace("%", "%%")
+        return super().format_help()
+
+
+class CompactHelp(argparse.HelpFormatter):
+    """Help in at most 100 columns, each option on a line where it fits, no blank lines between the groups."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(_WIDEST, shutil.get_terminal_size().columns) - 2
+        super().__init__(prog, max_help_position=_HELP_COLUMN, width=width)
+
+    def format_help(self) -> str:
+        """argparse's, without blank lines: so that a page of options is one page."""
+        return super().format_help().replace("\n\n", "\n")
+
+    def _get_default_metavar_for_positional(self, action: argparse.Action) -> str:
+        return action.dest.upper()
+
+
+def did_you_mean(got: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a name that there is not: those that begin like it, else the nearest, else `otherwise`."""
+    names = list(known)
+    near = [name for name in names if len(got.strip("-")) > 1 and name.startswith(got)]
+    near = near or get_close_matches(got, names, n=2, cutoff=0.6)
+    return f"did you mean {listing(near, 3, ' or ')}?" if near else otherwise
