@@ -14,7 +14,8 @@ from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, finished_shards, write_missing
-from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Begun, Noticed, RejectLimit, Report

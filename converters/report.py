@@ -238,7 +238,7 @@ class RejectLimit:
         allowed = self.allowed(len(plan) + len(rejected))
         if len(rejected) > allowed:
             remedy = f"nothing was written; repair or remove them, or run again with {_enough(rejected)}"
-            raise _too_many(out, rejected, allowed, remedy)
+            raise _too_many(out, rejected, f"{allowed:,} allowed", remedy)
 
     def check(self, report: Report, inputs: int) -> None:
         """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be.
@@ -246,7 +246,9 @@ class RejectLimit:
         Where all were, whatever is allowed: an empty dataset is of no use to anybody, and a script would not see it.
         """
         allowed = self.allowed(inputs)
+        limit = f"{allowed:,} allowed"
         if not any(split.records for split in report.manifest.splits.values()):
+            limit = "which are all"
             remedy = "the dataset would be empty, and is not committed; "
             remedy += "repair or replace them, and run the same command again"
         elif len(report.rejected) > allowed:
@@ -254,16 +256,16 @@ class RejectLimit:
             remedy += f"or run again with {_enough(report.rejected)} to commit at once"
         else:
             return
-        error = _too_many(report.out, report.rejected, allowed, remedy)
+        error = _too_many(report.out, report.rejected, limit, remedy)
         error.report = report
         raise error
 
 
-def _too_many(out: str, rejected: Sequence[Noted], allowed: int, remedy: str) -> TooManyRejectedError:
-    """The error, which names the first of them."""
+def _too_many(out: str, rejected: Sequence[Noted], limit: str, remedy: str) -> TooManyRejectedError:
+    """The error, which names the first of them; `limit`: what they are more than."""
     codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
     first = some(noted.key for noted in rejected)
-    problem = f"{number(len(rejected), 'input')} rejected ({codes}: {first}), {allowed:,} allowed"
+    problem = f"{number(len(rejected), 'input')} rejected ({codes}: {first}), {limit}"
     error = TooManyRejectedError(out, problem, remedy)
     error.rejected = tuple(rejected)
     return error

@@ -3,7 +3,6 @@
 Nothing heavy is imported here, and a command's module only when it is called.
 """
 
-import argparse
 import os
 import signal
 import sys
@@ -15,7 +14,7 @@ from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, n
 from shardfeed.storage.local import storage_error
 from shardfeed.text import table
 from shardfeed.tools.command_list import COMMANDS, command_module, command_parser, flags_of
-from shardfeed.tools.parser import CommandParser, did_you_mean
+from shardfeed.tools.parser import did_you_mean
 from shardfeed.version import __version__
 
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -80,15 +79,6 @@ def _without_help(arguments: Sequence[str]) -> list[str]:
     return list(arguments)
 
 
-def _parsed(parser: CommandParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command; below an error about them stands how it is typed."""
-    try:
-        return parser.parse_args(arguments)
-    except UsageError as error:
-        error.add_note(f"usage: {parser.short_usage()}")
-        raise
-
-
 def _exit_code(arguments: Sequence[str]) -> int:
     """That of the command that `arguments` begin with; what went wrong has been printed on one line."""
     flags: dict[str, str] = {}
@@ -106,11 +96,15 @@ def _exit_code(arguments: Sequence[str]) -> int:
             raise UsageError(escape(command), f"no such {kind}", remedy)
         parser = command_parser(command)
         flags = flags_of(parser, command, rest)
-        args = _parsed(parser, rest)
+        try:
+            args = parser.parse_args(rest)
+        except UsageError as error:
+            print(f"shardfeed: {error.said(flags)}\nusage: {parser.short_usage()}", file=sys.stderr)
+            return error.exit_code
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        print(f"shardfeed: {error.said(flags)}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        print(f"shardfeed: {error.said(flags)}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,78 +9,23 @@ import hashlib
 import json
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.inputs import Inputs
-from shardfeed.converters.planning.shard_count import shard_counts, too_few_images
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.record_schema import schema_of
+from shardfeed.converters.planning.shard_count import shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.space import Forecast, make_forecast
-from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy, draw_splits
+from shardfeed.converters.planning.split_shares import draw_splits
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.signs import EVERY, tell
 from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
-from shardfeed.schema import LABEL, OBJECT_AREA, Schema, image_features
-from shardfeed.text import in_usual_order
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """Every choice that changes the bytes of a dataset, besides the source itself.
-
-    `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
-    `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
-    `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size; None:
-    256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
-    `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
-    `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
-    """
-
-    fractions: Mapping[str, float] | None = None
-    shards: int | Mapping[str, int] | None = None
-    shard_size: int | None = None
-    seed: int = 0
-    sha256: bool = True
-    image: ImageOptions = field(default_factory=ImageOptions)
-    split_by: SplitBy = "exact"
-
-    def __post_init__(self) -> None:
-        fractions = {"train": 1.0} if self.fractions is None else self.fractions
-        if not fractions:
-            raise UsageError("split", "no split is named", "give for example train=0.9,validation=0.1")
-        for name, share in fractions.items():
-            check_split_name(name)
-            if not 0 < share <= 1:
-                raise UsageError(f"split {name}", f"got the share {share}, expected more than 0 and at most 1")
-        if abs(sum(fractions.values()) - 1) > 1e-6:
-            total = sum(fractions.values())
-            raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
-        counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards]
-        for count in counts:
-            if count is not None and not 1 <= count <= 99_999:
-                raise UsageError("shards", f"got {count}, expected 1 to 99999")
-        if self.shard_size is not None and self.shard_size < 1:
-            raise UsageError("shard_size", f"got {self.shard_size} bytes, expected at least 1")
-        if self.split_by not in SPLIT_BY:
-            raise UsageError("split_by", f"got {self.split_by!r}, expected {' or '.join(map(repr, SPLIT_BY))}")
-
-    def to_json(self) -> dict[str, Any]:
-        """The options as a JSON value."""
-        shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
-        return {
-            "split": self.fractions and {name: self.fractions[name] for name in in_usual_order(self.fractions)},
-            "split_by": self.fractions and self.split_by,
-            "shards": shards,
-            "shard_size": self.shard_size,
-            "seed": self.seed,
-            "sha256": self.sha256,
-            **self.image.to_json(),
-        }
+from shardfeed.schema import LABEL, Schema
 
 
 @dataclass(frozen=True)
@@ -154,18 +99,6 @@ class Plan:
         return sizes
 
 
-def schema_of(source: Source, options: PlanOptions) -> Schema:
-    """The schema of the records that `source` gives with `options`."""
-    images = image_features(sha256=options.sha256)
-    own = source.schema
-    for key in own.features:
-        if key in images:
-            raise UsageError(
-                f"source.schema.features[{key!r}]", "this key is written by the conversion itself", "rename it"
-            )
-    return Schema(images | dict(own.features), own.class_names).stated()
-
-
 def make_plan(source: Source, options: PlanOptions) -> Plan:
     """Look at every sample once and decide its place.
 
@@ -178,7 +111,6 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     if not count:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
-    _check_cut(schema, options.image)
     labelled = _has_label(schema)
     features = sorted(source.schema.features)
     draws_bytes, digests, inputs = bytearray(), bytearray(), Inputs()
@@ -217,7 +149,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         members = np.flatnonzero(split_of == names[name])
         orders[name] = members[np.argsort(draws[members, 1], kind="stable")]
     images = {name: len(order) for name, order in orders.items()}
-    stored = {name: _stored_size(sizes[order], options) for name, order in orders.items()}
+    stored = {name: stored_size(sizes[order], options) for name, order in orders.items()}
     shard_count = shard_counts(images, stored, options.shards, options.shard_size)
     shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name])]
     classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
@@ -260,18 +192,6 @@ def _draw(
     return True
 
 
-def _check_cut(schema: Schema, image: ImageOptions) -> None:
-    """Raises UsageError where images are to be cut or shrunk and features mean places or pixels in them."""
-    places = schema.of_kind("place")
-    if image.shape is not None and places:
-        problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
-        remedy = f"use {argument('resize_shorter')}, which cuts nothing, or leave that label out"
-        raise UsageError("size", problem, remedy)
-    if image.resize_shorter is not None and OBJECT_AREA in schema.features:
-        problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
-        raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")
-
-
 def _size(sample: Sample) -> int:
     if isinstance(sample.image, SourceFile):
         return sample.image.size
@@ -312,14 +232,6 @@ def _check_unique(source: Source, draws: np.ndarray) -> None:
         first, second = sorted((int(order[twins[0]]), int(order[twins[0] + 1])))
         key = escape(source[first].key)
         raise UsageError(f"source[{second}]", f"has the key {key!r} of source[{first}]", "keys must be unique")
-
-
-def _stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
-    """What images of `sizes` bytes will take, in bytes, as far as that is known before they are read."""
-    shape = options.image.shape
-    if options.image.encode == "raw" and shape is not None:
-        return len(sizes) * shape[0] * shape[1] * 3
-    return int(sizes.sum())
 
 
 def _cut(split: str, order: np.ndarray, count: int) -> list[PlannedShard]:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+import numpy as np
+
+from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.split_shares import largest_remainders
 from shardfeed.errors import UsageError
 
@@ -65,3 +68,11 @@ def _least(images: Mapping[str, int], stored: Mapping[str, int]) -> dict[str, in
     worthwhile = max(sum(stored.values()) // _WORTHWHILE_BYTES, count // _WORTHWHILE_IMAGES)
     shares = [Fraction(of_split, count) for of_split in images.values()]
     return dict(zip(images, largest_remainders(min(_LEAST_SHARDS, worthwhile), shares), strict=True))
+
+
+def stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
+    """What images of `sizes` bytes will take, in bytes, as far as that is known before they are read."""
+    shape = options.image.shape
+    if options.image.encode == "raw" and shape is not None:
+        return len(sizes) * shape[0] * shape[1] * 3
+    return int(sizes.sum())

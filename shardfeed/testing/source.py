@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceFile, findings_of

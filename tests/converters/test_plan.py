@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from shardfeed.converters import ImageFolder
-from shardfeed.converters.planning.plan import Plan, PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, Feature, Schema

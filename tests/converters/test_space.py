@@ -12,7 +12,8 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
-from shardfeed.converters.planning.plan import Plan, PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.errors import SpaceWarning, StorageError
 from shardfeed.schema import ENCODED

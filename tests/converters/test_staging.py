@@ -10,7 +10,8 @@ import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.converters.commit import output
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.errors import OutputExistsError, PlanMismatchError
 
 

@@ -906,7 +906,7 @@ TABLES = [
         "path,label\na.jpg,cat\nb.jpg,dog\na.jpg,dog\n",
         ":4, column 'label': got 'dog', expected 'cat'",
     ),
-    Table("missing and conflicting", "a.jpg,cat\nno.jpg,cat\nno.jpg,dog\n", ":3, column 1: got 'dog', expected 'cat'"),
+    Table("missing and conflicting", "a.jpg,cat\nno.jpg,cat\nno.jpg,dog\n", ":3, column 2: got 'dog', expected 'cat'"),
     Table(
         "rows without file",
         "a.jpg,cat\nb.jpg,dog\nno.jpg,cat\nnot.jpg,dog\n",
@@ -928,18 +928,18 @@ TABLES = [
         "path,label\na.jpg,0\nb.jpg,1\nsub/c d.jpg,dog\n",
         ":4, column 'label': got 'dog', expected an integer",
     ),
-    Table("a fraction", "a.jpg,0\nb.jpg,1\nsub/c d.jpg,1.5\n", ":3, column 1: got '1.5', expected an integer"),
-    Table("negative", "a.jpg,0\nb.jpg,-1\n", ":2, column 1: got the label -1, expected 0 or more"),
-    Table("from 1", "a.jpg,1\nb.jpg,2\n", ":1, column 1: got 2 integer labels from 1 to 2, expected 0 to 1"),
-    Table("with a gap", "a.jpg,0\nb.jpg,2\n", ":2, column 1: got 2 integer labels from 0 to 2, expected 0 to 1"),
+    Table("a fraction", "a.jpg,0\nb.jpg,1\nsub/c d.jpg,1.5\n", ":3, column 2: got '1.5', expected an integer"),
+    Table("negative", "a.jpg,0\nb.jpg,-1\n", ":2, column 2: got the label -1, expected 0 or more"),
+    Table("from 1", "a.jpg,1\nb.jpg,2\n", ":1, column 2: got 2 integer labels from 1 to 2, expected 0 to 1"),
+    Table("with a gap", "a.jpg,0\nb.jpg,2\n", ":2, column 2: got 2 integer labels from 0 to 2, expected 0 to 1"),
     Table("empty label", "path,label\na.jpg,cat\nb.jpg,\n", ":3, column 'label': got an empty cell, expected a label"),
     Table("empty path", "path,label\na.jpg,cat\n,dog\n", ":3, column 'path': got an empty path"),
     Table(
-        "unknown class", "a.jpg,cat\nb.jpg,dig\n", ":2, column 1: got the class 'dig'", options=("--classes", "CLASSES")
+        "unknown class", "a.jpg,cat\nb.jpg,dig\n", ":2, column 2: got the class 'dig'", options=("--classes", "CLASSES")
     ),
-    Table("out of range", "a.jpg,0\nb.jpg,7\n", ":2, column 1: got the label 7", options=("--classes", "CLASSES")),
-    Table("a name that is not UTF-8", b"a.jpg,cat\nb.jpg,d\xffg\n", ":2, column 1: got the class name 'd\\udcffg'"),
-    Table("control character in a class", "a.jpg,cat\nb.jpg,d\x1bg\n", ":2, column 1: got the class name 'd\\x1bg'"),
+    Table("out of range", "a.jpg,0\nb.jpg,7\n", ":2, column 2: got the label 7", options=("--classes", "CLASSES")),
+    Table("a name that is not UTF-8", b"a.jpg,cat\nb.jpg,d\xffg\n", ":2, column 2: got the class name 'd\\udcffg'"),
+    Table("control character in a class", "a.jpg,cat\nb.jpg,d\x1bg\n", ":2, column 2: got the class name 'd\\x1bg'"),
     Table(
         "unique other form",
         "a.jpg,cat\n" + unicodedata.normalize("NFD", "é1.jpg") + ",dog\n",

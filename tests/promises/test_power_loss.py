@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from shardfeed.converters import ImageFolder
-from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError

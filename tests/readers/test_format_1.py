@@ -56,7 +56,9 @@ def test_verifies(copy: Path) -> None:
     label.write_bytes(label.read_bytes()[:-1] + b"\1")
     (copy / "index").mkdir()
     (copy / "train-00000-of-00003.tfrecord").write_bytes(b"")
-    assert {damage.file for damage in verify(copy).damages} == {label.name, "index", "train-00000-of-00003.tfrecord"}
+    done = verify(copy)
+    assert {damage.file for damage in done.damages} == {label.name, "train-00000-of-00003.tfrecord"}
+    assert done.strangers == ["index"]
     with pytest.raises(IntegrityError, match=r"train-00000-of-00003\.tfrecord is not part of it"):
         shardfeed.open(copy)
 

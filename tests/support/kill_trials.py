@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from shardfeed.converters import ImageFolder
-from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError, TooManyRejectedError

@@ -55,8 +55,8 @@ def strays(folder: Callable[..., Path]) -> Path:
 def test_a_dry_run_says_what_planning_rejects(run: Run, strays: Path, tmp_path: Path) -> None:
     code, out, _ = run(strays, tmp_path / "out", "--dry-run")
     assert code == 0
-    assert "9 files, " in out
-    assert "images," not in out.splitlines()[0]  # nothing was opened
+    assert "9 images, " in out
+    assert "broken ones are found when they are converted" in out.splitlines()[0]  # nothing was opened
     assert "3 inputs rejected (3 E_NO_LABEL):\n  stray0.jpg: E_NO_LABEL, an image beside the class folders\n" in out
     assert "the conversion would stop here: 0 allowed; repair them, or give --max-bad 3" in out
     assert "would stop" not in run(strays, tmp_path / "out", "--dry-run", "--max-bad", "3")[1]

@@ -113,7 +113,7 @@ COMPLETED = {
     "shardfeed ": {"convert", "inspect", "completion"},
     "shardfeed ver": {"verify"},
     "shardfeed help ins": {"inspect"},
-    "shardfeed convert --res": {"--resize-shorter"},
+    "shardfeed convert --resi": {"--resize-shorter"},
     "shardfeed convert a b --check ": {"decode", "header", "none"},
     "shardfeed convert a b --check h": {"header"},
     "shardfeed bench d --order gl": {"global"},

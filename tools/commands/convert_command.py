@@ -14,7 +14,8 @@ from shardfeed.converters.conversion import convert
 from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.planning.plan import PlanOptions, make_plan
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.converters.report import RejectLimit, noted_json
 from shardfeed.converters.shards.task import Noted
@@ -41,7 +42,7 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `convert`."""
-    parser.add_argument("source", help="image folder (SOURCE/class/image, or SOURCE/train/class/image), label file")
+    parser.add_argument("source", help="folder (SOURCE/class/image, SOURCE/train/class/image), or label file")
     parser.add_argument("out", help="dataset directory to create")
     source = parser.add_argument_group("where labels come from")
     source.add_argument(
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
     )
     source.add_argument(
-        "--label-separator", metavar="[COLUMN=]S", action="append", help="between several labels in one cell"
+        "--label-separator", metavar="[C=]S", action="append", help="between several labels in one cell"
     )
     source.add_argument("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each called like its class")
     source.add_argument(
@@ -62,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument(
         "--number-column",
-        metavar="NAME|N[:float]",
+        metavar="C[:float]",
         action="append",
-        help="column of numbers that are no classes; :int or :float says the dtype, :float:3 a list of three",
+        help="column of numbers that are no classes: C, C:int, C:float, lists C:float:3",
     )
     source.add_argument(
         "--missing", metavar="COLUMN=VALUE", action="append", help="what stands for an empty cell, e.g. age=nan"
@@ -101,7 +102,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--split-by",
         choices=SPLIT_BY,
         default="exact",
-        help="shares to the image, in each class too (exact, default), or by each image's path alone (hash)",
+        metavar="HOW",
+        help="shares exact in each class (exact, default), or by each image's path (hash)",
     )
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(

@@ -101,10 +101,10 @@ def _print_class_counts(plan: Plan) -> None:
     names = plan.schema.class_names.get(LABEL, ())
     if len(splits) < 2 or len(names) < 2:
         return
-    counts = [[plan.class_counts[split][label] for split in splits] for label in range(min(len(names), _SHOWN))]
+    counts = [[plan.class_counts[split][label] for split in splits] for label in range(min(len(names), _CLASSES_SHOWN))]
     print(table([["class", *splits], *([escape(name), *row] for name, row in zip(names, counts, strict=False))]))
-    if len(names) > _SHOWN:
-        print(f"  and {len(names) - _SHOWN:,} more classes, in the plan of --json")
+    if len(names) > _CLASSES_SHOWN:
+        print(f"  and {len(names) - _CLASSES_SHOWN:,} more classes, in the plan of --json")
 
 
 def print_report(report: Report, args: argparse.Namespace) -> None:

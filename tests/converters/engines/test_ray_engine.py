@@ -26,7 +26,7 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError
 from shardfeed.schema import Schema, image_features
-from shardfeed.tools import cli
+from shardfeed.tools import cli, command_list
 
 from trees import tree
 
@@ -210,7 +210,9 @@ def test_a_signal_inside_a_call_of_ray(
         ray.wait([answer], timeout=60) if call == "wait" else ray.get(answer, timeout=60)
         return 0
 
-    monkeypatch.setattr(cli, "_module", lambda command: SimpleNamespace(add_arguments=lambda parser: None, run=run))
+    command = SimpleNamespace(add_arguments=lambda parser: None, run=run)
+    for module in (cli, command_list):
+        monkeypatch.setattr(module, "command_module", lambda name: command)
     assert cli.main(["verify"]) == 128 + number
     assert capsys.readouterr().err == f"shardfeed: {said}; run the same command again to go on\n"
     ray.kill(sleeper)

@@ -1,0 +1,65 @@
+"""Every choice that changes the bytes of a dataset, besides the source itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
+from shardfeed.errors import UsageError
+from shardfeed.naming import check_split_name
+from shardfeed.text import in_usual_order
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Every choice that changes the bytes of a dataset, besides the source itself.
+
+    `fractions`: split name -> share in (0, 1], sum 1, for samples whose source names no split; None: all in "train".
+    `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
+    `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size; None:
+    256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
+    `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
+    `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
+    """
+
+    fractions: Mapping[str, float] | None = None
+    shards: int | Mapping[str, int] | None = None
+    shard_size: int | None = None
+    seed: int = 0
+    sha256: bool = True
+    image: ImageOptions = field(default_factory=ImageOptions)
+    split_by: SplitBy = "exact"
+
+    def __post_init__(self) -> None:
+        fractions = {"train": 1.0} if self.fractions is None else self.fractions
+        if not fractions:
+            raise UsageError("split", "no split is named", "give for example train=0.9,validation=0.1")
+        for name, share in fractions.items():
+            check_split_name(name)
+            if not 0 < share <= 1:
+                raise UsageError(f"split {name}", f"got the share {share}, expected more than 0 and at most 1")
+        if abs(sum(fractions.values()) - 1) > 1e-6:
+            total = sum(fractions.values())
+            raise UsageError("split", f"the shares add up to {total:g}, expected 1", "change one of them")
+        counts = self.shards.values() if isinstance(self.shards, Mapping) else [self.shards]
+        for count in counts:
+            if count is not None and not 1 <= count <= 99_999:
+                raise UsageError("shards", f"got {count}, expected 1 to 99999")
+        if self.shard_size is not None and self.shard_size < 1:
+            raise UsageError("shard_size", f"got {self.shard_size} bytes, expected at least 1")
+        if self.split_by not in SPLIT_BY:
+            raise UsageError("split_by", f"got {self.split_by!r}, expected {' or '.join(map(repr, SPLIT_BY))}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The options as a JSON value."""
+        shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
+        return {
+            "split": self.fractions and {name: self.fractions[name] for name in in_usual_order(self.fractions)},
+            "split_by": self.fractions and self.split_by,
+            "shards": shards,
+            "shard_size": self.shard_size,
+            "seed": self.seed,
+            "sha256": self.sha256,
+            **self.image.to_json(),
+        }

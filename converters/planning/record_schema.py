@@ -1,0 +1,36 @@
+"""What the records of a conversion will hold, and whether that goes with how their images are stored."""
+
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.sources.source import Source
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import OBJECT_AREA, Schema, image_features
+
+
+def schema_of(source: Source, options: PlanOptions) -> Schema:
+    """The schema of the records that `source` gives with `options`.
+
+    Raises UsageError for a key that the conversion writes itself, and for features that its images would not fit.
+    """
+    images = image_features(sha256=options.sha256)
+    own = source.schema
+    for key in own.features:
+        if key in images:
+            raise UsageError(
+                f"source.schema.features[{key!r}]", "this key is written by the conversion itself", "rename it"
+            )
+    schema = Schema(images | dict(own.features), own.class_names).stated()
+    _check_images(schema, options.image)
+    return schema
+
+
+def _check_images(schema: Schema, image: ImageOptions) -> None:
+    """Raises UsageError where images are to be cut or shrunk and features mean places or pixels in them."""
+    places = schema.of_kind("place")
+    if image.shape is not None and places:
+        problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
+        remedy = f"use {argument('resize_shorter')}, which cuts nothing, or leave that label out"
+        raise UsageError("size", problem, remedy)
+    if image.resize_shorter is not None and OBJECT_AREA in schema.features:
+        problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
+        raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")
