@@ -237,7 +237,9 @@ class RejectLimit:
         rejected = listed_rejects(plan)
         allowed = self.allowed(len(plan) + len(rejected))
         if len(rejected) > allowed:
-            remedy = f"nothing was written; repair or remove them, or run again with {_enough(rejected)}"
+            without = argument("exclude", typed="PATTERN")
+            remedy = f"nothing was written; repair or remove them, leave them out with {without}, "
+            remedy += f"or run again with {_enough(rejected)}"
             raise _too_many(out, rejected, f"{allowed:,} allowed", remedy)
 
     def check(self, report: Report, inputs: int) -> None:

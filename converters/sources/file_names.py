@@ -17,7 +17,7 @@ from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.other_layouts import refuse_other_layouts
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, split_named
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, argument
 from shardfeed.text import some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
@@ -145,7 +145,10 @@ def _usual_pattern(listing: Listing) -> re.Pattern[str]:
 def _unlike(listing: Listing, problem: str) -> UsageError:
     """An error that shows three names, those farthest apart, and the pattern to give."""
     keys = [listing.key(i) for i in sorted({0, len(listing) // 2, len(listing) - 1})]
-    remedy = f"give a pattern with a group 'label', such as {_EXAMPLE!r}, or a label file"
+    pattern = argument("pattern", typed="REGEX")
+    remedy = f"give {pattern} with a group 'label', such as {_EXAMPLE!r}, or"
+    remedy += f" {argument('labels', python='LabelFile', typed='FILE')}"
+    remedy += f", or {argument('unlabelled', python='Unlabelled')} where there are none"
     return UsageError(listing.root, f"{problem}; names are for example {some(keys)}", remedy)
 
 

@@ -86,7 +86,7 @@ def counts(quick: int, long: int) -> Any:
 
 @pytest.mark.promise(1)
 @pytest.mark.timeout(3000)
-@counts(4, 200)
+@counts(3, 200)
 def test_kill_at_a_random_time_then_resume(
     trials: int, conversion: Conversion, tmp_path: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:

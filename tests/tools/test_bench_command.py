@@ -49,6 +49,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     return json.loads(printed.getvalue()), root / "bench.png", root / "out"
 
 
+@pytest.mark.long
 def test_the_stages_add_up_to_the_whole(measured: tuple[dict[str, Any], Path, Path]) -> None:
     report, _, _ = measured
     assert [stage["name"] for stage in report["stages"]] == STAGES
@@ -60,6 +61,7 @@ def test_the_stages_add_up_to_the_whole(measured: tuple[dict[str, Any], Path, Pa
         assert stage["below_noise"] == (stage["cpu_us_per_image"] <= stage["noise_us_per_image"])
 
 
+@pytest.mark.long
 def test_figures_are_plausible(measured: tuple[dict[str, Any], Path, Path]) -> None:
     report, _, _ = measured
     assert (report["samples"], report["median_height_px"], report["median_width_px"]) == (60, 480, 640)
@@ -86,6 +88,7 @@ def test_figures_are_plausible(measured: tuple[dict[str, Any], Path, Path]) -> N
     assert set(report["made_by"]) == {"shardfeed", "tensorflow", "python", "machine"}
 
 
+@pytest.mark.long
 def test_waits_are_those_of_the_steps(measured: tuple[dict[str, Any], Path, Path]) -> None:
     model = measured[0]["model"]
     steps = measured[0]["effort"]["steps"]
@@ -97,6 +100,7 @@ def test_waits_are_those_of_the_steps(measured: tuple[dict[str, Any], Path, Path
     assert model["images_per_s_wanted"] == 200
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_larger_images_than_needed_are_noticed(run: Run, measured: tuple[dict[str, Any], Path, Path]) -> None:
     _, _, dataset = measured
@@ -117,6 +121,7 @@ def test_larger_images_than_needed_are_noticed(run: Run, measured: tuple[dict[st
     assert max(map(len, out.splitlines())) < 160
 
 
+@pytest.mark.long
 def test_the_picture_has_content(measured: tuple[dict[str, Any], Path, Path]) -> None:
     image = Image.open(measured[1])
     assert image.format == "PNG"
@@ -128,6 +133,7 @@ def test_the_picture_has_content(measured: tuple[dict[str, Any], Path, Path]) ->
     assert len(colors) > 50
 
 
+@pytest.mark.long
 def test_the_report_of_a_model_that_waits_and_of_one_that_does_not(
     measured: tuple[dict[str, Any], Path, Path],
 ) -> None:

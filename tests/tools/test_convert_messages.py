@@ -77,7 +77,7 @@ def test_what_planning_rejects_stops_before_an_image_is_read(
     assert code == 3
     assert "stray2.jpg: E_NO_LABEL" in out
     assert err.startswith(f"shardfeed: {tmp_path}/out: 3 inputs rejected (3 E_NO_LABEL: stray0.jpg, stray1.jpg, ")
-    assert err.endswith("nothing was written; repair or remove them, or run again with --max-bad 3\n")
+    assert err.endswith("repair or remove them, leave them out with --exclude PATTERN, or run again with --max-bad 3\n")
     assert [name for name in sorted(os.listdir(tmp_path)) if not name.endswith(".lock")] == before
     report = json.loads(run(strays, tmp_path / "out", "--json", "--max-bad", "2")[1])
     assert (report["committed"], len(report["rejected"])) == (False, 3)

@@ -30,6 +30,7 @@ def test_it_stops_when_its_time_is_up(flowers: Dataset) -> None:
     assert found["epoch"] is False
 
 
+@pytest.mark.long
 def test_a_process_that_fails_is_named() -> None:
     with pytest.raises(IntegrityError, match=r"ended with 1: .*not a dataset"):
         measure_fresh("/nowhere", "train", **OPTIONS, seconds=1)

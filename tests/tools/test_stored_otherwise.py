@@ -86,6 +86,7 @@ def test_pngs_become_jpegs() -> None:
     assert abs(np.asarray(image, int) - [10, 200, 30]).max() < 4
 
 
+@pytest.mark.long
 def test_each_is_measured_beside_the_original() -> None:
     """How much less work each is depends on the machine: docs/bench.md says it of one."""
     samples = [jpeg(160, 120, seed, progressive=seed == 0) for seed in range(4)]

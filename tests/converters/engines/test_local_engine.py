@@ -78,6 +78,7 @@ def test_an_image_that_kills_its_worker_is_condemned(tmp_path: Path, image: byte
     assert receipts[1].info.records == 1
 
 
+@pytest.mark.long
 @pytest.mark.promise(9)
 def test_an_endless_image_is_condemned(tmp_path: Path, image: bytes) -> None:
     """RELIABILITY 9."""
@@ -114,6 +115,7 @@ def test_a_worker_lost_once_costs_nothing(tmp_path: Path, image: bytes, monkeypa
     assert "was lost at image 1 of train-00000-of-00009 (exit code -9)" in engine.warnings[0]
 
 
+@pytest.mark.long
 @pytest.mark.promise(7)
 def test_a_shard_that_loses_too_many_workers(tmp_path: Path) -> None:
     images: list[object] = [killed(signal.SIGKILL)] * 3

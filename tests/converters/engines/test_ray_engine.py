@@ -184,6 +184,7 @@ def test_a_signal_stops_it(cluster: Any, folder: Callable[..., Path], tmp_path: 
     assert not list(tmp_path.glob(".out*"))
 
 
+@pytest.mark.long
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 @pytest.mark.parametrize("call", ["wait", pytest.param("get", marks=pytest.mark.long)])
@@ -282,6 +283,7 @@ def test_a_lost_actor_costs_nothing(connected: Any, image: Path, tmp_path: Path)
     assert not (tmp_path / "tries").exists()
 
 
+@pytest.mark.long
 @pytest.mark.promise(7)
 def test_a_shard_that_loses_every_actor(
     connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -316,6 +318,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Any], object]) -> N
     monkeypatch.setattr(ray_engine, "Probe", Spoiled)
 
 
+@pytest.mark.long
 def test_a_node_must_see_the_output_and_the_images(
     connected: Any, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +364,7 @@ def test_a_workers_error_keeps_its_class_and_trace(
     assert "write_shard" in "".join(caught.value.__notes__)
 
 
+@pytest.mark.long
 def test_no_free_cpu_is_said_and_waited_for(
     connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,8 @@ def test_both_orders_at_once_are_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{tmp_path}: some names are a class and a number, others a number and a class; "
         "names are for example 3_cat.jpg, cat_1.jpg, dog_1.jpg; "
-        "give a pattern with a group 'label', such as '(?P<label>[^_]+)_.*', or a label file"
+        "give pattern with a group 'label', such as '(?P<label>[^_]+)_.*', or LabelFile, "
+        "or Unlabelled where there are none"
     )
 
 

@@ -53,7 +53,8 @@ def prefetch(request: pytest.FixtureRequest) -> Callable[..., Prefetcher]:
 
 # Where the code is the same for all, or nearly: starting an interpreter for each worker takes half a second.
 quick = pytest.mark.parametrize("prefetch", ["threads", "forkserver"], indirect=True)
-quick_and_ray = pytest.mark.parametrize("prefetch", ["threads", "forkserver", "ray"], indirect=True)
+_RAY = pytest.param("ray", marks=pytest.mark.long)
+quick_and_ray = pytest.mark.parametrize("prefetch", ["threads", "forkserver", _RAY], indirect=True)
 
 
 def in_turn(counts: tuple[int, ...]) -> list[tuple[int, int]]:

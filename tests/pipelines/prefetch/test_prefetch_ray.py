@@ -61,6 +61,7 @@ def test_who_leaves_last_takes_the_connection_along(cluster: Any) -> None:
     assert not ray.is_initialized()
 
 
+@pytest.mark.long
 def test_a_connection_of_someone_else(cluster: Any) -> None:
     """Who shuts ours down and connects anew keeps theirs."""
     ours = ray_cluster.Cluster(cluster.address)

@@ -222,6 +222,7 @@ def test_windows_that_are_scaled_while_they_are_decoded(tmp_path: Path) -> None:
     assert np.abs(images[::-1].astype(int) - expected).mean() > 30, "other images would be found out"
 
 
+@pytest.mark.long
 def test_each_function_that_makes_batches_takes_a_cached_split(train: Split, encoded: Split) -> None:
     strategy = tf.distribute.get_strategy()
     common: dict[str, Any] = {"batch_size": 8, "image_size": 16}
@@ -619,6 +620,7 @@ def test_killed_at_any_moment(train: Split, tmp_path: Path) -> None:
     assert left in ([], [f".{name}.lock"]), "a lock that ended with its owner stays where nothing was built since"
 
 
+@pytest.mark.long
 def test_killed_while_it_decodes(train: Split, tmp_path: Path) -> None:
     arguments = [train.shards.directory, str(tmp_path), "decoded", "4"]
     run(KILLED, *arguments, code=-signal.SIGKILL)
