@@ -6,6 +6,7 @@ import numpy as np
 
 from shardfeed.converters.sources.files.listed_source import ListedSource, Splits
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.passed_over import only_images
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Findings
@@ -13,11 +14,11 @@ from shardfeed.converters.sources.split_names import folder_splits
 
 
 class Unlabelled(ListedSource):
-    """Every file under `root`, in whatever folders, without labels.
+    """Every image under `root`, in whatever folders, without labels; other files are counted in a note.
 
     Where every folder in the root is called like a split (`train`, `val`, `test` ...) and no file lies beside them,
     those are splits. No features; the path relative to `root` is in `image/filename`, as of every image.
-    `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError where there is no file.
+    `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError where there is no image.
     """
 
     def __init__(
@@ -28,10 +29,11 @@ class Unlabelled(ListedSource):
         exclude: Globs = (),
         follow_links: bool = False,
     ) -> None:
-        listing = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
-        if not len(listing):
-            raise nothing_listed(listing)
-        findings = Findings(listing.skipped, listing.notes, listing.root)
+        files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
+        if not len(files):
+            raise nothing_listed(files)
+        listing, others = only_images(files)
+        findings = Findings(listing.skipped, [*listing.notes, *others.notes], listing.root)
         super().__init__(listing, (), _splits(listing), findings)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import shardfeed
 from shardfeed.converters import FileNames, ImageFolder, LabelFile, Unlabelled, convert, open_source
@@ -79,7 +80,7 @@ def test_what_cannot_be_meant(
     ("name", "options", "kind", "keys"),
     [
         ("flat", {}, Unlabelled, [b"cat_1.jpg", b"dog_2.jpg"]),
-        ("classes", {}, Unlabelled, [b"cat/1.jpg", b"dog/2.jpg", b"labels.csv"]),
+        ("classes", {}, Unlabelled, [b"cat/1.jpg", b"dog/2.jpg"]),
         ("classes", {"labels": "labels.csv"}, LabelFile, [b"cat/1.jpg", b"dog/2.jpg"]),
         ("classes", {"labels": "labels.csv", "text_columns": ["kind"]}, LabelFile, [b"cat/1.jpg", b"dog/2.jpg"]),
     ],
@@ -228,3 +229,14 @@ def test_a_row_that_names_no_image_is_held_against_the_label_file(place: Path, t
         b"cat/1.jpg",
         b"cat/notes.txt",
     ]
+
+
+def test_unlabelled_files_that_are_no_images_are_passed_over(tmp_path: Path) -> None:
+    """As in a folder of classes: a drawing or a licence beside a test set is no broken photo."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "b.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (tmp_path / "LICENCE").write_text("yours")
+    source = open_source(tmp_path, unlabelled=True)
+    assert [sample.key for sample in source] == [b"a.png"]
+    assert not source.findings.rejected
+    assert any("2 files passed over" in note for note in source.findings.notes)
