@@ -179,8 +179,9 @@ def _kept_pngs(manifest: Manifest) -> Iterator[str]:
     """A sentence about PNGs among JPEGs, which decoders that take JPEG alone stop at."""
     pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
     if pngs and jpegs:
+        remedy = "--png-to-jpeg, in Python ImageOptions(png_to_jpeg=True), makes all the same"
         images = "1 PNG is" if pngs == 1 else f"{pngs:,} PNGs are"
-        yield f"{images} among {jpegs:,} JPEGs, where some readers take JPEG alone: --png-to-jpeg makes all the same"
+        yield f"{images} among {jpegs:,} JPEGs, where some readers take JPEG alone: {remedy}"
 
 
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:

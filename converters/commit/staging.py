@@ -21,7 +21,7 @@ from typing import Any
 from shardfeed.converters.commit.changes import other_inputs, other_manner
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import checkpoint_path
-from shardfeed.errors import PlanMismatchError, StorageError, UsageError, escape
+from shardfeed.errors import PlanMismatchError, StorageError, UsageError, argument, escape
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST
 from shardfeed.storage.building import discard, hidden_sibling
 from shardfeed.storage.file_info import FileInfo
@@ -36,7 +36,7 @@ from shardfeed.storage.local import (
     write_file,
 )
 
-_ANEW = "begin anew with --restart"
+_ANEW = f"begin anew with {argument('restart', True)}"
 _BATCH = 10_000  # lines written at once
 _PLAN = "plan.json"
 _INPUTS = "inputs.jsonl"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.naming import check_split_name, shard_file
 
 _SUFFIX = r"\.(?:tfrecords?|tfrec|tfr|records?)"
@@ -90,7 +90,11 @@ def splits_of_folders(directory: str, by_folder: Mapping[str, Iterable[str]]) ->
         problem = f"no TFRecord file in it; {escape(folder)} in it holds {len(found[0].files)}"
         raise UsageError(directory, problem, f"give {escape(os.path.join(directory, folder))}")
     if len({split.name for split in found}) < len(found):
-        raise UsageError(directory, "two of its folders would be one split", "name the files: --split NAME=PATTERN")
+        raise UsageError(
+            directory,
+            "two of its folders would be one split",
+            f"name the files: {argument('splits', typed='NAME=PATTERN')}",
+        )
     return found
 
 
@@ -102,14 +106,14 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
     taken: dict[str, str] = {}
     found: list[FoundSplit] = []
     for name, pattern in sorted(patterns.items()):
-        place = f"--split {check_split_name(name)}={pattern}"
+        place = f"{argument('splits')} {check_split_name(name)}={pattern}"
         matched = glob.glob(pattern, root_dir=directory, recursive=True)
         names = sorted((file for file in matched if os.path.isfile(os.path.join(directory, file))), key=natural)
         if not names:
             raise UsageError(place, f"matches no file in {escape(directory)}", "quote it, and give it as from there")
         for file in names:
             if file in taken:
-                raise UsageError(place, f"matches {escape(file)}, as --split {taken[file]} does", "change one of them")
+                raise UsageError(place, f"matches {escape(file)}, as that of {taken[file]} does", "change one of them")
             taken[file] = name
         found.append(FoundSplit(name, tuple(names)))
     return found

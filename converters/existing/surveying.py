@@ -18,7 +18,7 @@ from shardfeed.converters.existing.record_schema import SchemaInference
 from shardfeed.converters.existing.roles import LABEL_WORDS, image_feature, label_feature, last_word, supervised_keys
 from shardfeed.converters.existing.shard_names import FoundSplit, find_splits, splits_by_pattern, splits_of_folders
 from shardfeed.converters.existing.tally import ShardTally
-from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, escape
+from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
 from shardfeed.formats.format import Fields
 from shardfeed.formats.tfrecord.example import decode, is_sequence_example
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
@@ -171,10 +171,9 @@ def _splits(
         if split_name is None or len(found) == 1:
             return [FoundSplit(split_name or split.name, split.files) for split in found]
         return [FoundSplit(split_name, tuple(file for split in found for file in split.files))]
-    remedy = (
-        "known are .tfrecord, .tfrecords, .tfrec and -00000-of-00008; files of other names are taken by a pattern: "
-        "--split train='*.tar'"
-    )
+    known = "known are .tfrecord, .tfrecords, .tfrec and -00000-of-00008; files of other names are taken by a pattern"
+    pattern = argument("splits", {"train": "*.tar"}, typed="train='*.tar'")
+    remedy = f"{known}: {pattern}"
     raise UsageError(directory, "no TFRecord file in it, nor in its folders, by their names", remedy)
 
 
@@ -279,7 +278,7 @@ def _check_complete(directory: str, split: FoundSplit) -> None:
     if split.missing:
         missing = listing([str(number) for number in split.missing])
         problem = f"split {split.name}: of {len(split.files)} shards {len(split.missing)} are missing: {missing}"
-        raise UsageError(directory, problem, "get them, or take what is there with --partial")
+        raise UsageError(directory, problem, f"get them, or take what is there: {argument('partial', True)}")
 
 
 def _read_shard(

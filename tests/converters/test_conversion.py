@@ -390,7 +390,7 @@ def test_begun_anew(folder: Callable[..., Path], tmp_path: Path) -> None:
         (root / "daisy" / "bad.jpg").unlink()
         if damage:
             (staging / "plan.json").write_bytes(b"{")
-        with pytest.raises(PlanMismatchError, match="begin anew with --restart") as caught:
+        with pytest.raises(PlanMismatchError, match="begin anew with restart=True") as caught:
             convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1))
         assert str(staging) in str(caught.value)
         assert len(str(caught.value)) < 400

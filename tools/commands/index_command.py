@@ -21,6 +21,7 @@ from shardfeed.schema import ENCODED, LABEL
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
 
+IN_PYTHON = {"splits": "--split"}
 _NAMES_SHOWN = 8
 _FOREIGN = ("split", "split_name", "image_key", "label_key", "class_names", "partial")  # options for those files alone
 

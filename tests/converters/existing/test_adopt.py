@@ -255,7 +255,7 @@ def test_what_cannot_be_adopted(garden: Path, tmp_path: Path) -> None:
     mixed = frame(example(image__height=1.5))
     refused(mixed, IntegrityError, "00001-of-00004, record 0.*image/height is float32, and int64 in .*00000-of-00004")
     shard.unlink()
-    with pytest.raises(UsageError, match=r"split train: of 4 shards 1 are missing: 1; .*--partial"):
+    with pytest.raises(UsageError, match=r"split train: of 4 shards 1 are missing: 1; .*partial=True"):
         survey(garden)
     assert survey(garden, partial=True).records == 42
 
