@@ -41,7 +41,8 @@ def test_progressive_files_are_counted_or_made_baseline(mixed: Path, tmp_path: P
 
 
 def test_pngs_among_jpegs_are_counted_or_made_jpegs(mixed: Path, tmp_path: Path) -> None:
-    note = "1 PNG is among 17 JPEGs, where some readers take JPEG alone: --png-to-jpeg, in Python ImageOptions(png_to_jpeg=True), makes all the same"
+    remedy = "--png-to-jpeg, in Python ImageOptions(png_to_jpeg=True), makes all the same"
+    note = f"1 PNG is among 17 JPEGs, where some readers take JPEG alone: {remedy}"
     assert note in convert(ImageFolder(mixed), tmp_path / "kept", workers=1).notes
     made = convert(ImageFolder(mixed), tmp_path / "made", workers=1, image=ImageOptions(png_to_jpeg=True))
     assert made.manifest.splits["train"].formats == {"jpeg": 18}
