@@ -11,7 +11,7 @@ from itertools import islice
 
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import some
 
 _LOOKED_AT = 1000  # files of a folder that tell what is in it
@@ -42,10 +42,9 @@ def refuse_other_layouts(files: Listing) -> None:
         if found:
             name, evidence = found
             problem = f"looks like {name} ({evidence}): the names of its folders are no classes"
-            remedy = (
-                f"{_deeper(files)}read it by a source of your own (docs/your-own-source.md), "
-                "or name the folders in class_names to take them for classes all the same"
-            )
+            names = argument("class_names", typed="FILE")
+            remedy = f"{_deeper(files)}read it by a source of your own (docs/your-own-source.md), "
+            remedy += f"or name the folders in {names} to take them for classes all the same"
             raise UsageError(files.root, problem, remedy)
 
 

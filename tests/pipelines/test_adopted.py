@@ -79,7 +79,7 @@ def test_formats_that_tensorflow_does_not_read(tmp_path: Path) -> None:
     assert sum(len(labels) for _, labels in torch_loader(split, batch_size=4, image_size=24, workers=0)) == 8
 
 
-@pytest.mark.parametrize("order", ["stream", "global"])
+@pytest.mark.parametrize("order", ["stream", pytest.param("global", marks=pytest.mark.long)])
 def test_an_image_that_does_not_decode_is_named(tmp_path: Path, order: str) -> None:
     whole = [picture(n) for n in range(12)]
     broken = {

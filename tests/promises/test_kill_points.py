@@ -43,7 +43,7 @@ def python_path(*first: Path) -> str:
 
 @pytest.mark.promise(2, 47)
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("every", [18, pytest.param(1, marks=pytest.mark.torture)])
 @pytest.mark.parametrize("mode", ["convert", "replace", "checkpoints", "edited"])
 def test_killed_at_every_operation(
     mode: str, every: int, folder: Callable[..., Path], place: Path, seed: int, torture_result: Callable[..., None]

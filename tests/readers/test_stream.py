@@ -127,9 +127,10 @@ def test_a_large_shard_is_cut_for_an_early_start(flowers: Dataset) -> None:
 
 
 @pytest.mark.usefixtures("early")
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sizes",
-    [pytest.param([500] * 20, id="equal"), pytest.param([50] * 400 + [500] * 10, id="uneven", marks=pytest.mark.long)],
+    [pytest.param([500] * 20, id="equal"), pytest.param([50] * 400 + [500] * 10, id="uneven")],
 )
 def test_no_more_is_held_than_the_buffer(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted as they are read: the buffer, and what the interleaved shards have at hand."""

@@ -116,7 +116,7 @@ def test_leaving_early(prefetch: Callable[..., Prefetcher], how: str) -> None:
         del iterator  # as a `for` loop does that is left
 
 
-@pytest.mark.parametrize("at", [0, 1, 4])
+@pytest.mark.parametrize("at", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 4))])
 def test_a_killed_worker(in_processes: Callable[..., Prefetcher], at: int) -> None:
     found = []
     batches = in_processes([partial(producers.dies, at=at)] * 2)

@@ -188,7 +188,9 @@ def test_no_more_is_made_ahead_than_said() -> None:
 # --- Orders and batches
 
 
-@pytest.mark.parametrize("order", [Stream(buffer=32), "global", Blocks(buffer=32)], ids=str)
+@pytest.mark.parametrize(
+    "order", [Stream(buffer=32), "global", pytest.param(Blocks(buffer=32), marks=pytest.mark.long)], ids=str
+)
 def test_batches_bit_for_bit_with_an_encoded_cache(train: Split, encoded: Split, order: Any) -> None:
     options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": order}
     reference = taken(train_batches(train, **options))
@@ -598,6 +600,7 @@ print(left)
 )
 
 
+@pytest.mark.long
 def test_killed_at_any_moment(train: Split, tmp_path: Path) -> None:
     """At each durable step of a build: what is left is no cache, and the next run builds over it."""
     calls = 10_000 - int(run(KILLED, train.shards.directory, str(tmp_path / "whole"), "encoded", "10000").stdout)

@@ -224,7 +224,9 @@ def test_a_large_jpeg_is_scaled_down_while_it_is_decoded(ratio: int) -> None:
         assert off < np.abs(aliased - mean).mean() / 2
 
 
-@pytest.mark.parametrize("size", [(97, 61), (1, 300), (300, 1), (17, 17)])
+@pytest.mark.parametrize(
+    "size", [(97, 61), (1, 300), *(pytest.param(s, marks=pytest.mark.long) for s in ((300, 1), (17, 17)))]
+)
 def test_scaling_down_stays_inside_images_of_any_size(size: tuple[int, int]) -> None:
     """The scaled image's sides are rounded up, the window's down; a window at the very end must fit."""
     height, width = size

@@ -101,7 +101,15 @@ def test_the_same_windows_as_tensorflow(flowers: Dataset) -> None:
     assert np.abs(found(6)[0] - expected).mean() > 10
 
 
-@pytest.mark.parametrize("order", ["global", "stored", Blocks(buffer=40), Global(balance="class")], ids=str)
+@pytest.mark.parametrize(
+    "order",
+    [
+        "global",
+        Global(balance="class"),
+        *(pytest.param(order, marks=pytest.mark.long) for order in ("stored", Blocks(buffer=40))),
+    ],
+    ids=str,
+)
 def test_iterations_are_tensorflows_epochs(flowers: Dataset, order: OrderLike) -> None:
     """A dataset that ends, an endless one and a loader, side by side: the samples of three epochs, and their crops."""
     train = flowers["train"]
@@ -371,7 +379,7 @@ def test_evaluation_batches(flowers: Dataset) -> None:
         torch_eval_loader(split, batch_size=100, image_size=20, ranks=Ranks(0, 50))
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.long)])
 def test_workers_may_be_spawned(flowers: Dataset, method: str) -> None:
     options = {"batch_size": 40, "image_size": 16, "seed": 2}
     loader = torch_loader(flowers["train"], workers=Workers(1, start_method=method), **options)
@@ -567,7 +575,7 @@ print("none")
 """
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_tensorflow_is_never_imported(flowers: Dataset, workers: int) -> None:
     command = [sys.executable, "-c", CHILD, flowers.directory, str(workers)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
