@@ -68,8 +68,8 @@ def open_source(
         missing: what stands for an empty cell, by column.
         unlabelled: images without labels: all of a folder, or those that a file lists.
         include: a pattern, or some, of the files that are wanted, relative to the folder; default all. `*` stands for
-            any part of a name, `**` for any folders. Without a "/" a pattern fits names in every folder ("*.png"), with
-            one it begins at the folder ("train/**/*.png"); one that fits a folder fits all that is in it.
+            any part of a name, `**` for any folders. Without a "/" a pattern fits names in every folder (`*.png`), with
+            one it begins at the folder (`train/**/*.png`); one that fits a folder fits all that is in it.
         exclude: likewise, of files that are not wanted.
         follow_links: take what links outside the folder lead to.
 

@@ -101,13 +101,11 @@ def test_waits_are_those_of_the_steps(measured: tuple[dict[str, Any], Path, Path
 
 
 @pytest.mark.long
-@pytest.mark.long
-def test_larger_images_than_needed_are_noticed(run: Run, measured: tuple[dict[str, Any], Path, Path]) -> None:
+def test_the_report_of_a_run(run: Run, measured: tuple[dict[str, Any], Path, Path]) -> None:
+    """What it advises depends on what was measured, and so on the machine: test_bench_advice has that."""
     _, _, dataset = measured
     code, out, err = run(dataset, *QUICK, "--order", "global", "--parallelism", "1")
     assert (code, err) == (0, "")
-    assert "shardfeed convert SOURCE OUT --resize-shorter 37" in out
-    assert "images are 640x480, crops 32" in out
     assert "order global, 1 thread on" in out
     for text in (
         "read records",
