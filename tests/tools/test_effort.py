@@ -1,7 +1,7 @@
 """The plan of a measurement: all it counts together takes no longer than there is time, whatever the images are."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardfeed.tools.bench.effort import PIPELINES, Effort, Pace, plan_effort
@@ -24,6 +24,9 @@ def planned(seconds: float, pace: Pace, **options: object) -> Effort:
     step_s=st.none() | st.floats(0.001, 2),
     parallelism=st.integers(1, 64),
 )
+@example(
+    seconds=6, pace=Pace(start=0.01, image=1.0), rounds=1, batch_size=1, samples=1, step_s=None, parallelism=1
+).via("a second round of the variants, planned as if its one crop took no time")
 def test_the_work_fits_into_the_time(
     seconds: float, pace: Pace, rounds: int, batch_size: int, samples: int, step_s: float | None, parallelism: int
 ) -> None:

@@ -81,10 +81,12 @@ def plan_effort(
         step = max(step_s * batch / batch_size, batch * pace.image)
         steps = max(_FEWEST_STEPS, min(_MOST_STEPS, int(seconds * _WAITS / step)))
     budget = seconds * _VARIANTS
+    fewest = min(_FEWEST_SAMPLED, samples)
     variant_starts = VARIANTS * 2 * pace.start
-    variant_rounds = max(1, min(_VARIANT_ROUNDS, int(budget / 3 / variant_starts) - 1))
+    shortest = variant_starts + VARIANTS * fewest * pace.image  # a round of as few crops as there may be
+    variant_rounds = max(1, min(_VARIANT_ROUNDS, int(budget / 3 / shortest) - 1))
     left = max(0.0, budget - (variant_rounds + 1) * variant_starts)
-    sampled = max(min(_FEWEST_SAMPLED, samples), min(_SAMPLED, int(left / 2 / (_PREPARED * pace.image * parallelism))))
+    sampled = max(fewest, min(_SAMPLED, int(left / 2 / (_PREPARED * pace.image * parallelism))))
     windows = int(left / 2 / (VARIANTS * (variant_rounds + 1) * pace.image))
     return Effort(
         batch_size=batch,
