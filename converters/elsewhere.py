@@ -8,7 +8,7 @@ from shardfeed.errors import UsageError
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _TOOLS = {"s3": "`aws s3 sync`", "gs": "`gcloud storage rsync`", "http": "`curl -LO`", "https": "`curl -LO`"}
 _UNPACK = "unpack it into a folder, and give that: "
-_SOURCE = "read it in a Source of your own, which is a class with two methods: see docs/convert.md"
+_SOURCE = "read it in a Source of your own, which is a class with two methods: see docs/your-own-source.md"
 _KINDS = (
     (r"\.zip", "an archive", f"{_UNPACK}unzip FILE -d FOLDER"),
     (r"\.(tar|tgz|tbz2?|txz|tar\.\w+)", "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),

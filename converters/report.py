@@ -28,8 +28,8 @@ class Begun(NamedTuple):
     def notes(self, shards: int) -> Iterator[str]:
         """A sentence about that, where inputs have changed; `shards`: of the dataset."""
         if self.changed:
-            kept = f"{self.shards:,} of {shards:,} shards {'is' if self.shards == 1 else 'are'} kept"
-            others = f", and of the others {_images(self.images)}" if self.images else ""
+            kept = f"{self.shards:,} of {number(shards, 'shard')} {'is' if self.shards == 1 else 'are'} kept"
+            others = f", and of the others {number(self.images, 'image')}" if self.images else ""
             yield f"since the earlier run: {self.changed}; {kept}{others}"
 
 
@@ -170,7 +170,7 @@ def unasked(normalised: Sequence[Noted]) -> list[Noted]:
 def _kept_progressive(count: int) -> Iterator[str]:
     """A sentence about the progressive JPEGs that were kept, which may be very many."""
     if count:
-        images = "1 progressive JPEG was" if count == 1 else f"{count:,} progressive JPEGs were"
+        images = number(count, "progressive JPEG was", "progressive JPEGs were")
         remedy = "--baseline, in Python ImageOptions(baseline=True), changes that without loss"
         yield f"{images} kept, which decode 2.7 times slower than others: {remedy}"
 
@@ -180,16 +180,12 @@ def _kept_pngs(manifest: Manifest) -> Iterator[str]:
     pngs, jpegs = (sum(split.formats.get(name, 0) for split in manifest.splits.values()) for name in ("png", "jpeg"))
     if pngs and jpegs:
         remedy = "--png-to-jpeg, in Python ImageOptions(png_to_jpeg=True), makes all the same"
-        images = "1 PNG is" if pngs == 1 else f"{pngs:,} PNGs are"
+        images = number(pngs, "PNG is", "PNGs are")
         yield f"{images} among {jpegs:,} JPEGs, where some readers take JPEG alone: {remedy}"
 
 
 def _by_key(noted: Noted) -> tuple[bytes, str, str]:
     return noted.key, noted.what, noted.why
-
-
-def _images(count: int) -> str:
-    return "1 image" if count == 1 else f"{count:,} images"
 
 
 def _absent_images(manifest: Manifest) -> Iterator[str]:

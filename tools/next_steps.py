@@ -27,7 +27,8 @@ def training_lines(
     batch = min(batch_size, records)
     ordered = "" if order is None else f", order={order!r}"
     numbers = [key for key in schema.features if key not in _IMAGE and schema.features[key].dtype != "bytes"]
-    single = [key for key in numbers if not schema.features[key].ragged]
+    single = [key for key in numbers if schema.features[key].scalar]
+    ragged = [key for key in numbers if schema.features[key].ragged]
     opening = [f"data = shardfeed.open({out!r})"]
     if single and not schema.of_kind("place"):
         label = "" if LABEL in single else f", label={sorted(single)[0]!r}"
@@ -50,7 +51,7 @@ def training_lines(
         f"    data[{split!r}],",
         f"    lambda features, seed: {f'(image(features, seed), {labels})' if keys else 'image(features, seed)'},",
         f"    batch_size={batch}{ordered},",
-        *([f"    pad={_PAD},  # where a sample has fewer"] if len(single) < len(keys) else []),
+        *([f"    pad={_PAD},  # where a sample has fewer"] if ragged else []),
         ")",
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shardfeed.errors import escape
-from shardfeed.text import listing
+from shardfeed.text import listing, number
 
 _NAMED = 3  # images of each kind
 _LISTED = 6  # options
@@ -42,9 +42,9 @@ def other_inputs(before: Iterable[str], now: Iterable[str]) -> str:
         "new": new.keys() - old.keys(),
         "changed": {key for key in new.keys() & old.keys() if new[key] != old[key]},
     }
-    found = [(kind, sorted(keys)) for kind, keys in kinds.items() if keys]
-    said = [f"{len(keys):,} {kind} ({listing(list(map(escape, keys)), _NAMED)})" for kind, keys in found]
-    if said:
-        count, rest = said[0].split(" ", 1)
-        said[0] = f"{count} image{'' if count == '1' else 's'} {rest}"
+    said: list[str] = []
+    for kind, keys in kinds.items():
+        if keys:
+            count = f"{len(keys):,}" if said else number(len(keys), "image")
+            said.append(f"{count} {kind} ({listing(list(map(escape, sorted(keys))), _NAMED)})")
     return ", ".join(said)

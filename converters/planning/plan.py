@@ -73,21 +73,19 @@ class Plan:
 
     def identity(self) -> dict[str, object]:
         """A JSON value of what must agree for the same bytes."""
-        return {**self._manner, "inputs": self.inputs.digest}
+        manner = {"options": self.options.to_json(), "schema": self.schema.to_json(), "made_by": dict(self.made_by)}
+        return {**manner, "inputs": self.inputs.digest}
 
     @cached_property
-    def _manner(self) -> dict[str, object]:
-        """What decides bytes besides the inputs, as a JSON value."""
-        return {
-            "options": self.options.to_json(),
-            "schema": self.schema.to_json(),
-            "made_by": dict(self.made_by),
-        }
+    def _manner_digest(self) -> str:
+        """32 hex digits of all that but the inputs, made once: thousands of class names are long."""
+        manner = {**self.identity(), "inputs": None}
+        return hashlib.blake2b(json.dumps(manner, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def shard_digest(self, shard: PlannedShard) -> str:
         """32 hex digits that differ when anything does that decides the bytes of one shard, or its name."""
-        place = [shard.split, shard.number, shard.count, shard.first]
-        digest = hashlib.blake2b(json.dumps([self._manner, place], sort_keys=True).encode(), digest_size=16)
+        place = [self._manner_digest, shard.split, shard.number, shard.count, shard.first]
+        digest = hashlib.blake2b(json.dumps(place).encode(), digest_size=16)
         digest.update(self.inputs.states(shard.samples))
         return digest.hexdigest()
 

@@ -15,12 +15,12 @@ from PIL import Image
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.jpeg_markers import SIGNATURE, is_whole
 from shardfeed.pipelines.samples import Samples, named, where_found
+from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
 
 _VOUCHED = frozenset({"jpeg", "png", "raw"})
 _PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 _OTHERS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # of Pillow's, none that starts another program
-_REMEDY = "`shardfeed verify DIR --deep` names all such records"
 
 
 def vouched_for(formats: Mapping[str, int]) -> bool:
@@ -69,9 +69,5 @@ def as_jpeg_or_png(encoded: bytes) -> bytes:
             stored = io.BytesIO()
             image.convert("RGB").save(stored, "PNG", compress_level=1)
             return stored.getvalue()
-    except Image.UnidentifiedImageError:
-        raise IntegrityError(
-            "image", f"it does not decode: no image that is known begins with {encoded[:8]!r}", _REMEDY
-        ) from None
-    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
-        raise IntegrityError("image", f"it does not decode: {error}", _REMEDY) from None
+    except PILLOW_ERRORS as error:
+        raise undecodable(encoded, error) from None

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 import simplejpeg
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.errors import UsageError
 from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.arguments import Size, image_size
+from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.windows import (
     AREA,
     ASPECT_RATIO,
@@ -42,7 +43,6 @@ ChooseWindow = Callable[[int, int], Window]  # from an image's height and width
 _RATIOS = (8, 4, 2)
 _SEQUENTIAL = (0xC0, 0xC1)
 _END = b"\xff\xd9"
-_REMEDY = "`shardfeed verify DIR --deep` names all such records"
 
 
 def random_resized_crop(
@@ -165,12 +165,8 @@ def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, 
             pixels = np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
         elif image.mode != "RGB":
             pixels = np.asarray(image.convert("RGB"))
-    except UnidentifiedImageError:
-        raise IntegrityError(
-            "image", f"it does not decode: no image that is known begins with {encoded[:8]!r}", _REMEDY
-        ) from None
-    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of these
-        raise IntegrityError("image", f"it does not decode: {error}", _REMEDY) from None
+    except PILLOW_ERRORS as error:
+        raise undecodable(encoded, error) from None
     return _cut(pixels, choose(*pixels.shape[:2]))
 
 

@@ -252,6 +252,7 @@ KINDS: dict[str, Made] = {
     "multi-label": Made({LABEL: _LISTED}, {LABEL: ("a", "b")}),
     "boxes": Made({**_SIDES, "image/object/class/label": _LISTED}, {}),
     "boxes and a class": Made({**_SIDES, LABEL: (Feature("int64"), [0, 1])}, {LABEL: ("a", "b")}),
+    "landmarks": Made({"image/landmarks": (Feature("float32", (3,)), [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])}, {}),
     "text alone": Made({"image/caption": (Feature("bytes"), [b"a dog"])}, {}),
     "no labels": Made({}, {}),
 }
