@@ -7,9 +7,11 @@ other shards now, of the same images; what took the time, to read and decode tho
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import crc32
 
 from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
@@ -26,29 +28,29 @@ from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import OpenFile, whole
 
 User = tuple[str, int]  # split and number of a shard that takes images over
-_BYTES = 16  # of what stands for an image
+_FILE = struct.Struct("<IIq")  # CRC-32 of the key, size, time of modification
+_BYTES = _FILE.size  # of what stands for an image
 _RECEIPT, _DATA, _INDEX = ".json", ".data", ".index"
 
 
 def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> bytes:
-    """16 bytes for each sample: of what decides how its image is stored, whatever its labels, its split and its place.
+    """16 bytes for what decides how an image is stored besides its file, and 16 for each sample's file.
 
-    Zeros where nothing tells whether the image is the same: a callable may give another one.
+    Its labels, its split and its place do not matter. Zeros where nothing tells whether the image is the same: a
+    callable may give another one. These are no hashes of a path, which would cost as much as reading a header does:
+    whoever takes an image over compares its key.
     """
-    manner = hashlib.blake2b(repr((image.to_json(), SHA256 in schema.features, schema.of_kind("place"))).encode())
-    return b"".join([_one(sample, manner.copy()) for sample in samples])
+    manner = repr((image.to_json(), SHA256 in schema.features, schema.of_kind("place"))).encode()
+    return hashlib.blake2b(manner, digest_size=_BYTES).digest() + b"".join(map(_state, samples))
 
 
-def _one(sample: Sample, digest: "hashlib.blake2b") -> bytes:
+def _state(sample: Sample) -> bytes:
     image = sample.image
     if isinstance(image, SourceFile):
-        content = image.size, image.mtime_ns
-    elif isinstance(image, bytes):
-        content = hashlib.blake2b(image).digest()
-    else:
-        return bytes(_BYTES)
-    digest.update(repr((sample.key, content)).encode())
-    return digest.digest()[:_BYTES]
+        return _FILE.pack(crc32(sample.key), image.size & 0xFFFFFFFF, image.mtime_ns)
+    if isinstance(image, bytes):
+        return hashlib.blake2b(image, digest_size=_BYTES, key=sample.key[-64:]).digest()
+    return bytes(_BYTES)
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,13 @@ class _Shard:
     users: set[User]
 
 
+def _states(stored: bytes) -> Iterator[bytes]:
+    """Of each record what `made_of` says, with the first 16 bytes, which are of all of them."""
+    return (stored[:_BYTES] + stored[start : start + _BYTES] for start in range(_BYTES, len(stored), _BYTES))
+
+
 class EarlierShards:
-    """Those in `directory`, which is made when there is one. Takes about 150 bytes for each of their images."""
+    """Those in `directory`, which is made when there is one. Takes about 170 bytes for each of their images."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -85,9 +92,9 @@ class EarlierShards:
         shard = _Shard(path, receipt.info, _by_key(receipt.normalised), _by_key(receipt.warnings), set())
         self._shards.append(shard)
         stored = receipt.columns.get(MADE_OF, b"")
-        for row, start in enumerate(range(0, len(stored), _BYTES)):
-            self._found[stored[start : start + _BYTES]] = shard, row
-        self._found.pop(bytes(_BYTES), None)
+        for row, state in enumerate(_states(stored)):
+            self._found[state] = shard, row
+        self._found.pop(stored[:_BYTES] + bytes(_BYTES), None)
 
     def set_aside(self, receipt: Receipt, path: str, data: str, index: str) -> None:
         """Take a finished shard and its receipt, which lies at `path`, from their places."""
@@ -103,9 +110,9 @@ class EarlierShards:
         found: dict[int, Kept] = {}
         if not self._found:
             return found
-        stored = made_of(samples, schema, image)
-        for place, sample in enumerate(samples):
-            shard, row = self._found.get(stored[place * _BYTES : (place + 1) * _BYTES], (None, 0))
+        states = _states(made_of(samples, schema, image))
+        for place, (sample, state) in enumerate(zip(samples, states, strict=True)):
+            shard, row = self._found.get(state, (None, 0))
             if shard is not None:
                 shard.users.add(user)
                 notes = shard.normalised.get(sample.key, ()), shard.warnings.get(sample.key, ())

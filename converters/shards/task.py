@@ -94,10 +94,10 @@ class Receipt:
     """What was written for one shard, and what was not.
 
     `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the records that were
-    written (see column.py), which may be read from a file when it is asked for; under MADE_OF 16 bytes a record, by
-    which a later run sees whether it may take over the image. `rejected`: left out. `normalised`:
-    stored with other bytes than the source's because not every loader reads those. `warnings`: stored, with something
-    odd. `progressive`: records of JPEGs that decode slowly and were kept. `digest`: that of the task.
+    written (see column.py), which may be read from a file when it is asked for; under MADE_OF what `made_of` says, by
+    which a later run sees whether it may take over an image. `rejected`: left out. `normalised`: stored with other
+    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd. `progressive`:
+    records of JPEGs that decode slowly and were kept. `digest`: that of the task.
     """
 
     split: str
