@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
     from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.report import Report as Report
+    from shardfeed.converters.sources.annotations.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.file_names import FileNames as FileNames
     from shardfeed.converters.sources.image_folder import ImageFolder as ImageFolder
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
@@ -44,6 +45,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.images.options": ("ImageOptions",),
         "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.report": ("Report",),
+        "shardfeed.converters.sources.annotations.from_dicts": ("from_dicts",),
         "shardfeed.converters.sources.file_names": ("FileNames",),
         "shardfeed.converters.sources.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),

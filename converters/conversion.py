@@ -8,6 +8,7 @@ from typing import Literal
 
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart
+from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.engines.choose_engine import choose_engine
@@ -18,7 +19,7 @@ from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import SplitBy
-from shardfeed.converters.report import Begun, Noticed, RejectLimit, Report
+from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
@@ -36,6 +37,7 @@ def convert(
     sha256: bool = True,
     image: ImageOptions | None = None,
     max_bad: int | str = 0,
+    max_bad_objects: int | str = 0,
     replace: bool = False,
     restart: bool = False,
     verify: bool = False,
@@ -52,8 +54,8 @@ def convert(
     needs no `__main__` guard: workers do not import it.
 
     Args:
-        source: the samples: a path as `open_source` takes it, an image folder or a label file; a source that is one;
-            or your own, see `shardfeed.converters.sources.source`.
+        source: the samples: a path as `open_source` takes it, an image folder, a label file or annotations; a source
+            that is one; or your own, see `shardfeed.converters.sources.source`.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
         split_by: "exact", where each split gets its share to the image, in each class of the first label too; images
@@ -66,6 +68,7 @@ def convert(
         sha256: store the hash of every source file.
         image: how images are checked and re-encoded.
         max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed.
+        max_bad_objects: likewise, annotations that are left out for a fault of their own.
         replace: swap `out` for the new dataset when it exists.
         restart: remove what an earlier, stopped run left, and begin anew.
         verify: read every byte again before the commit.
@@ -96,7 +99,7 @@ def convert(
     check_local(out)
     out = os.path.abspath(os.fspath(out))
     options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions(), split_by)
-    limit = RejectLimit.of(max_bad)
+    limits = RejectLimits.of(max_bad, max_bad_objects)
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)
     writers = choose_engine(engine, address, workers, start_method, staging.tries)
@@ -105,7 +108,7 @@ def convert(
         if not output.committed:
             writers.start(len(source))  # they take a while to come up: the plan is made meanwhile
         plan = make_plan(source, options)
-        limit.check_plan(out, plan)
+        limits.check_plan(out, plan)
         if manifest := output.finished(plan):
             return Report.of_earlier_run(out, manifest, time.monotonic() - started)
         check_space(plan.forecast, out, staging.dataset)
@@ -117,7 +120,7 @@ def convert(
         check_shards(receipts, plan, staging.dataset, every_byte=verify)
         begun = Begun(len(finished.receipts), finished.others.taken, changed)
         report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
-        limit.check(report, inputs=len(plan) + len(plan.findings.rejected))
+        limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
         return report.committed_with(output.commit())
 
 

@@ -22,6 +22,11 @@ class RejectCode(StrEnum):
     NO_LABEL = "E_NO_LABEL"  # there, not named by the label file, or the name carries no label
     PATH_ESCAPE = "E_PATH_ESCAPE"  # leaves the source's root
     SOURCE_CHANGED = "E_SOURCE_CHANGED"  # not the file that was listed: size or mtime differ
+    FRAME = "E_FRAME"  # nothing tells what its annotations mean: the image in the file, or the one that EXIF turns
+    PAIR = "E_PAIR"  # an image without a mask, or a mask without an image
+    MASK_SIZE = "E_MASK_SIZE"  # the mask has neither the image's size as its file has it nor the upright one
+    MASK_VALUE = "E_MASK_VALUE"  # the mask has a value that is no class and not void
+    MASK_LOSSY = "E_MASK_LOSSY"  # the mask is of a lossy format, or has a color that no class has
     SOURCE_ERROR = "E_SOURCE_ERROR"  # the source's own callable raised
     DECODER_CRASH = "E_DECODER_CRASH"  # killed its worker each time
     DECODE_TIMEOUT = "E_DECODE_TIMEOUT"  # took longer than the limit

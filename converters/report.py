@@ -10,9 +10,10 @@ from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.errors import TooManyRejectedError, UsageError, argument, escape, name_text
+from shardfeed.converters.sources.account import Account, LeftOut
+from shardfeed.errors import escape, name_text
 from shardfeed.manifest import Manifest
-from shardfeed.text import listing, number, some
+from shardfeed.text import listing, number
 
 
 class Begun(NamedTuple):
@@ -38,7 +39,8 @@ class Noticed(NamedTuple):
 
     `rejected`: left out, while listing or while converting. `normalised`: stored with other bytes than the source's.
     `warnings`: stored, with something odd. `progressive`: how many JPEGs were kept that decode slowly. `same`: what is
-    in two splits, or in two classes.
+    in two splits, or in two classes. `account`: of the annotations, those that the source left out among them; None
+    where there are none to account for.
     """
 
     rejected: Sequence[Noted]
@@ -46,6 +48,7 @@ class Noticed(NamedTuple):
     warnings: Sequence[Noted]
     progressive: int
     same: SamePictures
+    account: Account | None
 
     @classmethod
     def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
@@ -57,6 +60,7 @@ class Noticed(NamedTuple):
             warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
             progressive=sum(receipt.progressive for receipt in receipts),
             same=same_pictures(plan.schema, receipts),
+            account=_account(plan, receipts),
         )
 
 
@@ -68,7 +72,7 @@ class Report:
     committed. `rejected`: inputs left out, `normalised`: stored with other bytes, `warnings`: stored but odd, each
     sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`: read in this run,
     `seconds`: of this run. `kept`: shards that an earlier run had finished. `same_pictures`: what is in two splits, or
-    in two classes, byte for byte.
+    in two classes, byte for byte. `account`: of the annotations; None where there are none.
     """
 
     out: str
@@ -83,6 +87,7 @@ class Report:
     seconds: float
     kept: int = 0
     same_pictures: SamePictures = field(default_factory=SamePictures)
+    account: Account | None = None
 
     @classmethod
     def of(
@@ -106,6 +111,7 @@ class Report:
             seconds=seconds,
             kept=begun.shards,
             same_pictures=noticed.same,
+            account=noticed.account,
         )
 
     @classmethod
@@ -141,6 +147,7 @@ class Report:
             "rejected": [noted_json(noted) for noted in self.rejected],
             "normalised": dict(Counter(noted.what for noted in self.normalised)),
             "warnings": [noted_json(noted) for noted in self.warnings],
+            "annotations": None if self.account is None else self.account.to_json(),
             "notes": list(self.notes),
             "dataset_images": sum(split.records for split in self.manifest.splits.values()),
             "dataset_bytes": sum(split.size for split in self.manifest.splits.values()),
@@ -162,9 +169,24 @@ def noted_lines(entries: Sequence[Noted]) -> bytes:
     return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in entries)
 
 
+def left_out_lines(entries: Sequence[LeftOut]) -> bytes:
+    """The content of `left_out.jsonl`: an annotation a line, in the order given."""
+    return noted_lines([Noted(one.key, one.code, one.reason) for one in entries])
+
+
 def unasked(normalised: Sequence[Noted]) -> list[Noted]:
     """Those that were changed for another reason than the options asking for it: only they are worth a list."""
     return [noted for noted in normalised if not noted.asked]
+
+
+def _account(plan: Plan, receipts: Sequence[Receipt]) -> Account | None:
+    """Of all annotations. Raises IntegrityError where one is neither written nor listed."""
+    found = plan.findings.account
+    if found is None and not plan.schema.object_keys:
+        return None
+    account = Account.total([found or Account(), *(receipt.account for receipt in receipts)])
+    account.check("annotations")
+    return account
 
 
 def _kept_progressive(count: int) -> Iterator[str]:
@@ -204,75 +226,6 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
             if absent:
                 classes = number(len(absent), "class", "classes")
                 yield f"split {name} has no image of {classes}: {listing(absent, 5)}"
-
-
-@dataclass(frozen=True)
-class RejectLimit:
-    """How many inputs may be rejected: a number of them, or a share of all, which is rounded down."""
-
-    count: int = 0
-    share: float | None = None
-
-    @classmethod
-    def of(cls, max_bad: int | str) -> "RejectLimit":
-        """From a count, or text like "12" or "0.5%". Raises UsageError for anything else."""
-        text = str(max_bad).strip()
-        try:
-            found = cls(share=float(text[:-1]) / 100) if text.endswith("%") else cls(int(text))
-        except ValueError:
-            raise UsageError("max_bad", f"got {text!r}, expected a count or a percentage like 0.5%") from None
-        if found.count < 0 or (found.share is not None and not 0 <= found.share <= 1):
-            raise UsageError("max_bad", f"got {text!r}, expected 0 or more, at most 100%")
-        return found
-
-    def allowed(self, inputs: int) -> int:
-        """How many of `inputs` may be rejected."""
-        return self.count if self.share is None else int(self.share * inputs)
-
-    def check_plan(self, out: str, plan: Plan) -> None:
-        """Raises TooManyRejectedError where the source itself rejected more than may be: nothing is read then."""
-        rejected = listed_rejects(plan)
-        allowed = self.allowed(len(plan) + len(rejected))
-        if len(rejected) > allowed:
-            without = argument("exclude", typed="PATTERN")
-            remedy = f"nothing was written; repair or remove them, leave them out with {without}, "
-            remedy += f"or run again with {_enough(rejected)}"
-            raise _too_many(out, rejected, f"{allowed:,} allowed", remedy)
-
-    def check(self, report: Report, inputs: int) -> None:
-        """Raises TooManyRejectedError, which has the report, where more of `inputs` were rejected than may be.
-
-        Where all were, whatever is allowed: an empty dataset is of no use to anybody, and a script would not see it.
-        """
-        allowed = self.allowed(inputs)
-        limit = f"{allowed:,} allowed"
-        if not any(split.records for split in report.manifest.splits.values()):
-            limit = "which are all"
-            remedy = "the dataset would be empty, and is not committed; "
-            remedy += "repair or replace them, and run the same command again"
-        elif len(report.rejected) > allowed:
-            remedy = "all else is converted, not committed; repair or remove them and run the same command again, "
-            remedy += f"or run again with {_enough(report.rejected)} to commit at once"
-        else:
-            return
-        error = _too_many(report.out, report.rejected, limit, remedy)
-        error.report = report
-        raise error
-
-
-def _too_many(out: str, rejected: Sequence[Noted], limit: str, remedy: str) -> TooManyRejectedError:
-    """The error, which names the first of them; `limit`: what they are more than."""
-    codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
-    first = some(noted.key for noted in rejected)
-    problem = f"{number(len(rejected), 'input')} rejected ({codes}: {first}), {limit}"
-    error = TooManyRejectedError(out, problem, remedy)
-    error.rejected = tuple(rejected)
-    return error
-
-
-def _enough(rejected: Sequence[Noted]) -> str:
-    """The argument that lets these pass."""
-    return argument("max_bad", len(rejected))
 
 
 def listed_rejects(plan: Plan) -> list[Noted]:

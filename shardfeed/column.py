@@ -46,9 +46,9 @@ def column_keys(split: str, schema: Schema) -> list[str]:
 
 
 def _is_picture(schema: Schema, key: str) -> bool:
-    """Whether a feature holds an encoded image or mask, which would be stored twice."""
+    """Whether a feature holds an encoded image, raster or mask, which would be stored twice."""
     kind = schema.kind(key)
-    return kind == "image" or (kind == "place" and schema.features[key].dtype == "bytes")
+    return kind in ("image", "raster") or (kind == "place" and schema.features[key].dtype == "bytes")
 
 
 def column_dtype(schema: Schema, key: str) -> np.dtype:

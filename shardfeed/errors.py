@@ -22,6 +22,8 @@ _EXTRA_OF = {  # a module that the core does without -> its project, and the ext
     "torch": ("PyTorch", "torch"),
     "ray": ("Ray", "ray"),
     "matplotlib": ("Matplotlib", "bench"),
+    "pycocotools": ("pycocotools", "objects"),
+    "yaml": ("PyYAML", "objects"),
 }
 
 

@@ -21,6 +21,7 @@ INDEX_DIRECTORY = "index"
 MANIFEST = "manifest.json"
 REJECTED = "rejected.jsonl"
 NORMALISED = "normalised.jsonl"
+LEFT_OUT = "left_out.jsonl"  # annotations
 SALVAGED = "salvaged.json"
 TFDS_FILES = frozenset({"dataset_info.json", "features.json"})
 LABEL_NAMES_SUFFIX = ".labels.txt"
@@ -61,7 +62,7 @@ def is_dataset_file(name: str) -> bool:
     directory, _, file = name.rpartition("/")
     if directory:
         return directory == INDEX_DIRECTORY and file.endswith(made_of_shards)
-    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, SALVAGED}:
+    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, LEFT_OUT, SALVAGED}:
         return True
     return name.endswith((NATIVE.data_suffix, LABEL_NAMES_SUFFIX, *made_of_shards))
 

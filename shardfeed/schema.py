@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from shardfeed.annotations import BOX, KEYPOINT_X, OBJECT_MASK, OBJECTS, RASTER, Keypoints, Raster
 from shardfeed.errors import UsageError, escape
 
 # Control characters, line separators (a name is one line of the labels file), halves of surrogate pairs (bytes that
@@ -23,23 +24,29 @@ FILENAME = "image/filename"  # bytes: path relative to the source's root, the sa
 SOURCE_ID = "image/source_id"  # bytes: a number as decimal digits, unique in the split (google/automl#22)
 SHA256 = "image/key/sha256"  # bytes: lower-case hex of the source file's sha256; absent with --no-hash
 LABEL = "image/class/label"  # int64, 0-based index into the class names
-OBJECT_AREA = "image/object/area"  # float32 or int64, pixels squared of each object: the only key that counts pixels
 TEXT = "image/class/text"  # bytes: the class name, UTF-8
 
 Dtype = Literal["bytes", "int64", "float32"]
-# What values mean: an encoded image or its pixels; the number of a class; UTF-8 text; a number that is no class; bytes
-# of which no more is known; places in the image (boxes, keypoints, masks), which move when it is turned or cut.
-Kind = Literal["image", "label", "text", "number", "bytes", "place"]
+# What values mean: an encoded image or its pixels; the number of a class; the numbers of a set of classes, none of them
+# twice; UTF-8 text; a number that is no class; bytes of which no more is known; places in the image of which no more is
+# known, which move when it is turned or cut. And of objects (see annotations.py): a side of their boxes, a mask, a
+# coordinate of key points; and a class for each pixel.
+Kind = Literal["image", "label", "tags", "text", "number", "bytes", "place", "box", "mask", "keypoint", "raster"]
 Value = bytes | int | float | list[bytes] | list[int] | list[float] | list[list[int]] | list[list[float]]
 
 _KEY = re.compile(r"[^\x00-\x1f\ud800-\udfff]+\Z")  # lone surrogates are no UTF-8
 _DTYPES: dict[Kind, tuple[Dtype, ...]] = {
     "image": ("bytes",),
     "label": ("int64",),
+    "tags": ("int64",),
     "text": ("bytes",),
     "number": ("int64", "float32"),
     "bytes": ("bytes",),
     "place": ("bytes", "int64", "float32"),
+    "box": ("float32",),
+    "mask": ("bytes",),
+    "keypoint": ("float32",),
+    "raster": ("bytes",),
 }
 # The kinds of TensorFlow's own keys, for features of which none is stated. A file name need not be text.
 _USUAL_KINDS: dict[str, Kind] = {
@@ -48,9 +55,7 @@ _USUAL_KINDS: dict[str, Kind] = {
     FILENAME: "bytes",
     SOURCE_ID: "text",
     SHA256: "text",
-    **dict.fromkeys((f"image/object/bbox/{side}" for side in ("xmin", "xmax", "ymin", "ymax")), "place"),
-    "image/object/mask": "place",
-    "image/segmentation/class/encoded": "place",
+    **dict.fromkeys((*BOX, OBJECT_MASK, RASTER), "place"),
 }
 
 
@@ -60,8 +65,9 @@ class Feature:
 
     `dtype`: "bytes", "int64" or "float32". `shape`: `()` for exactly one value, `(None,)` for any number of them,
     `(3,)` or `(17, 2)` for so many in each record: a list, or a list of lists. Bytes have one dimension at most.
-    `kind`: what the values mean: "image", "label" (int64, a class), "text" (UTF-8), "number", "bytes", or "place" (a
-    place in the image, which turning or cutting it would move). None: not stated; `Schema.kind` then says.
+    `kind`: what the values mean: "image", "label" (int64, a class), "tags" (int64, a set of classes: any number of
+    them, none twice), "text" (UTF-8), "number", "bytes", "place" (a place in the image, which turning or cutting it
+    would move), or one of `Kind` that objects and rasters have. None: not stated; `Schema.kind` then says.
     `alias`: the key that readers know it by, beside its own: records that others wrote may call "image" what is
     "image/encoded" here.
 
@@ -85,6 +91,8 @@ class Feature:
         if self.kind is not None and self.dtype not in _DTYPES[self.kind]:
             expected = " or ".join(_DTYPES[self.kind])
             raise UsageError("Feature.kind", f"got {self.kind!r} for {self.dtype}, expected {expected}")
+        if self.kind == "tags" and self.shape != (None,):
+            raise UsageError("Feature.kind", f"got 'tags' for the shape {self.shape}, expected (None,): any number")
 
     @property
     def ragged(self) -> bool:
@@ -106,7 +114,9 @@ class Feature:
 class Schema:
     """What every record of a dataset holds: features by key, and names of the classes of those that are labels.
 
-    `class_names[key][v]` is the name of value `v` of feature `key`, an int64 feature whose kind is "label".
+    `class_names[key][v]` is the name of value `v` of feature `key`, whose kind is "label" or "tags", and
+    `class_ids[key][v]`, where it is known, the number that its source has for it. `keypoints`, `raster`: what those of
+    a record mean, where it has them.
 
         Schema({LABEL: Feature("int64")}, {LABEL: ("cat", "dog")})
 
@@ -116,6 +126,9 @@ class Schema:
 
     features: Mapping[str, Feature]
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    class_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    keypoints: Keypoints | None = None
+    raster: Raster | None = None
 
     def __post_init__(self) -> None:
         for key in self.features:
@@ -124,13 +137,20 @@ class Schema:
         aliases = [feature.alias for feature in self.features.values() if feature.alias is not None]
         if len({*aliases, *self.features}) < len(aliases) + len(self.features):
             raise UsageError("Schema.features", f"got the aliases {aliases}", "give each name to one feature")
+        for key, ids in self.class_ids.items():
+            if len(ids) != len(self.class_names.get(key, ())):
+                raise UsageError(f"Schema.class_ids[{key!r}]", f"got {len(ids)} ids, expected one for each class name")
+        if (self.keypoints is not None) > (KEYPOINT_X in self.features) or (self.raster is not None) > (
+            RASTER in self.features
+        ):
+            raise UsageError("Schema", f"got key points or a raster, and no feature {KEYPOINT_X} or {RASTER}")
         for key, names in self.class_names.items():
             feature = self.features.get(key)
             if feature is None or feature.dtype != "int64":
                 raise UsageError(f"Schema.class_names[{key!r}]", "class names belong to an int64 feature")
-            if feature.kind not in (None, "label"):
+            if feature.kind not in (None, "label", "tags"):
                 problem = f"class names belong to a label, and this feature is of the kind {feature.kind!r}"
-                raise UsageError(f"Schema.class_names[{key!r}]", problem, "give it the kind 'label'")
+                raise UsageError(f"Schema.class_names[{key!r}]", problem, "give it the kind 'label' or 'tags'")
             if len(set(names)) != len(names):
                 raise UsageError(f"Schema.class_names[{key!r}]", "a class is named twice")
 
@@ -163,6 +183,12 @@ class Schema:
         """Alias -> key."""
         return {feature.alias: key for key, feature in self.features.items() if feature.alias is not None}
 
+    @property
+    def object_keys(self) -> list[str]:
+        """Keys of the columns of objects, sorted; none where a record has no boxes of the kind "box"."""
+        keys = sorted(key for key in self.features if key.startswith(OBJECTS))
+        return keys if any(self.kind(key) == "box" for key in keys) else []
+
     def of_kind(self, kind: Kind) -> list[str]:
         """Keys of the features of a kind, sorted."""
         return sorted(key for key in self.features if self.kind(key) == kind)
@@ -170,7 +196,7 @@ class Schema:
     def stated(self) -> "Schema":
         """The same schema, in which every feature states its kind."""
         features = {key: replace(feature, kind=self.kind(key)) for key, feature in self.features.items()}
-        return Schema(features, self.class_names)
+        return replace(self, features=features)
 
     def mismatch(self, found: Mapping[str, tuple[str, Any]]) -> str:
         """What keeps `found`, a record as `example.decode` gives it, from being of this schema; "" where nothing does.
@@ -201,6 +227,12 @@ class Schema:
                 features[key]["alias"] = feature.alias
             if key in self.class_names:
                 features[key]["class_names"] = list(self.class_names[key])
+            if key in self.class_ids:
+                features[key]["class_ids"] = list(self.class_ids[key])
+        if self.keypoints is not None:
+            features[KEYPOINT_X]["keypoints"] = self.keypoints.to_json()
+        if self.raster is not None:
+            features[RASTER]["raster"] = self.raster.to_json()
         return features
 
     @classmethod
@@ -212,7 +244,10 @@ class Schema:
         names = {key: tuple(f["class_names"]) for key, f in value.items() if "class_names" in f}
         if not all(isinstance(name, str) for of_key in names.values() for name in of_key):
             raise TypeError("a class name is not text")
-        return cls(features, names)
+        ids = {key: tuple(f["class_ids"]) for key, f in value.items() if "class_ids" in f}
+        points, raster = (value.get(key, {}).get(what) for key, what in ((KEYPOINT_X, "keypoints"), (RASTER, "raster")))
+        keypoints = None if points is None else Keypoints.from_json(points)
+        return cls(features, names, ids, keypoints, None if raster is None else Raster.from_json(raster))
 
 
 def image_features(*, sha256: bool) -> dict[str, Feature]:

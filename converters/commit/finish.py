@@ -8,10 +8,10 @@ from typing import Any
 from shardfeed.column import column_dtype, column_keys, join_columns
 from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import Noticed, counts_by_code, noted_lines, unasked
+from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unasked
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.manifest import Manifest, SplitInfo
-from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
+from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
 from shardfeed.schema import Schema
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, remove_file, write_file
@@ -30,6 +30,8 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         sidecars[REJECTED] = noted_lines(noticed.rejected)
     if changed := unasked(noticed.normalised):
         sidecars[NORMALISED] = noted_lines(changed)
+    if noticed.account and noticed.account.left_out:
+        sidecars[LEFT_OUT] = left_out_lines(noticed.account.left_out)
     return stage_manifest(
         directory,
         name=name,

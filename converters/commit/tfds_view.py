@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from shardfeed.annotations import RASTER
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.manifest import SplitInfo
 from shardfeed.naming import label_names_file
@@ -86,6 +87,10 @@ def _feature(key: str, schema: Schema, image: ImageOptions) -> dict[str, Any]:
         # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
         of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
         return {"pythonClassName": _FEATURES + "image_feature.Image", "image": of_file}
+    if schema.raster is not None and key == RASTER:
+        # One channel: asked for three, a decoder would make them.
+        of_mask = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": f"uint{schema.raster.bits}"}
+        return {"pythonClassName": _FEATURES + "image_feature.Image", "image": {**of_mask, "encodingFormat": "png"}}
     inner = _scalar(feature)
     if key in schema.class_names:
         label = {"numClasses": str(len(schema.class_names[key]))}

@@ -1,6 +1,8 @@
-"""Which part of an image is kept, and at what size: the arithmetic of `resize_shorter` and `size`."""
+"""Which part of an image is kept, at what size, and where its pixels are then: arithmetic alone."""
 
 from typing import NamedTuple
+
+import numpy as np
 
 from shardfeed.converters.images.options import ImageOptions
 
@@ -53,3 +55,58 @@ def _cover(height: int, width: int, goal_height: int, goal_width: int) -> Fit:
     if (box_height, box_width) == (goal_height, goal_width):
         left, top = left // 1, top // 1
     return Fit((goal_width, goal_height), (left, top, left + box_width, top + box_height))
+
+
+class Placement(NamedTuple):
+    """Where the pixels of an image file went when it was stored.
+
+    `height`, `width`: of the file, pixels. `orientation`: EXIF's, 1 to 8, by which it was turned upright. `fit`: what
+    was cut out of the file's pixels and scaled, before it was turned; None where all of it was kept.
+    """
+
+    height: int
+    width: int
+    orientation: int = 1
+    fit: Fit | None = None
+
+    @property
+    def lying(self) -> bool:
+        """Whether height and width are exchanged."""
+        return self.orientation >= 5
+
+    def size(self, *, upright: bool) -> tuple[int, int]:
+        """(width, height) of the whole image, as its file has it or turned upright."""
+        return (self.height, self.width) if upright and self.lying else (self.width, self.height)
+
+    @property
+    def scale(self) -> float:
+        """Square pixels of the stored image for a square pixel of the file."""
+        if self.fit is None:
+            return 1.0
+        left, top, right, bottom = self.fit.box
+        return self.fit.size[0] * self.fit.size[1] / ((right - left) * (bottom - top))
+
+    def moved(self, points: np.ndarray, *, upright: bool) -> np.ndarray:
+        """Fractions of the stored image's sides, [..., 2] (x, y), from those of the whole one, upright or as its file.
+
+        Nothing is clipped: what was cut off is below 0 or above 1.
+        """
+        cut = self.fit is not None and self.fit.box != (0, 0, self.width, self.height)
+        if not cut and (upright or self.orientation == 1):
+            return points
+        if upright:
+            points = _turned(points, {6: 8, 8: 6}.get(self.orientation, self.orientation))
+        if cut and self.fit is not None:
+            left, top, right, bottom = self.fit.box
+            points = (points * (self.width, self.height) - (left, top)) / (right - left, bottom - top)
+        return _turned(points, self.orientation)
+
+
+def _turned(points: np.ndarray, orientation: int) -> np.ndarray:
+    """Fractions [..., 2] (x, y) of the image that EXIF orientation `orientation` makes of another."""
+    x, y = points[..., 0], points[..., 1]
+    turns = {
+        1: (x, y), 2: (1 - x, y), 3: (1 - x, 1 - y), 4: (x, 1 - y), 5: (y, x), 6: (1 - y, x), 7: (1 - y, 1 - x),
+        8: (y, 1 - x),
+    }  # fmt: skip
+    return np.stack(turns[orientation], axis=-1)

@@ -14,7 +14,7 @@ from PIL import Image
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
 from shardfeed.converters.images.change import Change
-from shardfeed.converters.images.fit import fit_image
+from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.jpeg import JpegHeader, check_end_marker, check_scans, read_jpeg_header
 from shardfeed.converters.images.options import Check, ImageOptions
 from shardfeed.converters.images.other_formats.load_image import load_other
@@ -37,6 +37,7 @@ class StoredImage:
     encoded: the file, or the pixels. format: b"jpeg", b"png" or b"raw". height, width: pixels.
     changes: none when `encoded` is the source byte for byte; else why not.
     warnings: sentences about oddities that changed nothing.
+    placement: where the pixels of the source's file are in it.
     progressive: whether it is a JPEG that was kept and decodes slowly; there may be very many.
     """
 
@@ -46,6 +47,7 @@ class StoredImage:
     width: int
     changes: tuple[Change, ...]
     warnings: tuple[str, ...]
+    placement: Placement
     progressive: bool = False
 
 
@@ -115,13 +117,14 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
         warnings += px.check_pixels(data, header)  # stricter than the decoder below, which fills in what is missing
     if not changes and options.encode == "keep":
         return _kept_jpeg(data, header, warnings, options)
+    placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("jpeg"):
         pixels = px.upright(px.load_jpeg(data, header, fit), header.orientation)
         if options.encode == "raw":
-            return _stored_raw(pixels, changes, warnings)
+            return _stored_raw(pixels, changes, warnings, placement)
         if exact and not fit and options.quality is None:
-            return _stored_png(pixels, changes, warnings, options)
-        return _stored_jpeg(pixels, changes, warnings, options, half_chroma=header.half_chroma)
+            return _stored_png(pixels, changes, warnings, placement, options)
+        return _stored_jpeg(pixels, changes, warnings, placement, options, half_chroma=header.half_chroma)
 
 
 def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:
@@ -133,7 +136,8 @@ def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], optio
             data, changes = to_baseline(data, header), (Change.BASELINE,)
         except NotTranscodableError as problem:
             warnings = (*warnings, f"progressive, and not made baseline: {problem}")
-    return StoredImage(data, b"jpeg", header.height, header.width, changes, warnings, progressive)
+    placement = Placement(header.height, header.width)
+    return StoredImage(data, b"jpeg", header.height, header.width, changes, warnings, placement, progressive)
 
 
 def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
@@ -157,7 +161,9 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
     if not changes and options.encode == "keep" and not options.png_to_jpeg:
         if options.check == "decode":
             px.check_pixels(data, header)
-        return StoredImage(data, b"png", header.height, header.width, (), warnings)
+        placement = Placement(header.height, header.width)
+        return StoredImage(data, b"png", header.height, header.width, (), warnings, placement)
+    placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("png"):
         header = read_png_header(data, options.max_pixels, "header")  # with check="none" it stops before the pixels
         pixels = px.load_png(data, header, options.background_rgb)
@@ -165,8 +171,8 @@ def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, header.orientation)
         if options.encode == "raw":
-            return _stored_raw(pixels, changes, warnings)
-        return _stored_png(pixels, changes, warnings, options)
+            return _stored_raw(pixels, changes, warnings, placement)
+        return _stored_png(pixels, changes, warnings, placement, options)
 
 
 def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
@@ -176,40 +182,53 @@ def _store_other(kind: Kind, data: bytes, options: ImageOptions) -> StoredImage:
     pixels = loaded.pixels
     with px.strict_decoding(kind):
         fit = fit_image(pixels.height, pixels.width, options, lying=loaded.orientation >= 5)
+        placement = Placement(pixels.height, pixels.width, loaded.orientation, fit)
         if fit:
             changes.append(Change.RESIZED)
             pixels = px.fitted(pixels, fit)
         pixels = px.upright(pixels, loaded.orientation)
         if options.encode == "raw":
-            return _stored_raw(pixels, changes, warnings)
+            return _stored_raw(pixels, changes, warnings, placement)
         if loaded.lossy:
-            return _stored_jpeg(pixels, changes, warnings, options, half_chroma=kind == "webp")
-        return _stored_png(pixels, changes, warnings, options)
+            return _stored_jpeg(pixels, changes, warnings, placement, options, half_chroma=kind == "webp")
+        return _stored_png(pixels, changes, warnings, placement, options)
 
 
-def _stored_raw(pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...]) -> StoredImage:
+def _stored_raw(
+    pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...], placement: Placement
+) -> StoredImage:
     size = pixels.height, pixels.width
-    return StoredImage(px.raw_bytes(pixels), b"raw", *size, (*changes, Change.RAW), warnings)
+    return StoredImage(px.raw_bytes(pixels), b"raw", *size, (*changes, Change.RAW), warnings, placement)
 
 
 def _stored_png(
-    pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...], options: ImageOptions
+    pixels: Image.Image,
+    changes: list[Change],
+    warnings: tuple[str, ...],
+    placement: Placement,
+    options: ImageOptions,
 ) -> StoredImage:
     """A PNG, or where those are not wanted a JPEG with the colors at full size: the source has them."""
     if options.png_to_jpeg:
         if max(pixels.size) > _JPEG_SIDE:
             problem = f"{pixels.height} x {pixels.width} pixels, a JPEG has at most {_JPEG_SIDE} along a side"
             raise RejectedError(RejectCode.TOO_LARGE, problem)
-        return _stored_jpeg(pixels, [*changes, Change.JPEG], warnings, options, half_chroma=False)
-    return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, tuple(changes), warnings)
+        return _stored_jpeg(pixels, [*changes, Change.JPEG], warnings, placement, options, half_chroma=False)
+    return StoredImage(px.encode_png(pixels), b"png", pixels.height, pixels.width, tuple(changes), warnings, placement)
 
 
 def _stored_jpeg(
-    pixels: Image.Image, changes: list[Change], warnings: tuple[str, ...], options: ImageOptions, *, half_chroma: bool
+    pixels: Image.Image,
+    changes: list[Change],
+    warnings: tuple[str, ...],
+    placement: Placement,
+    options: ImageOptions,
+    *,
+    half_chroma: bool,
 ) -> StoredImage:
     # Chroma as in the source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
     encoded = px.encode_jpeg(pixels, options.quality or DEFAULT_QUALITY, half_chroma=half_chroma)
-    return StoredImage(encoded, b"jpeg", pixels.height, pixels.width, tuple(changes), warnings)
+    return StoredImage(encoded, b"jpeg", pixels.height, pixels.width, tuple(changes), warnings, placement)
 
 
 def _check_jpeg_variant(header: JpegHeader) -> None:

@@ -22,7 +22,7 @@ from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.split_shares import draw_splits
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.signs import EVERY, tell
-from shardfeed.converters.sources.source import Findings, Sample, Source, SourceFile, findings_of
+from shardfeed.converters.sources.source import Content, Findings, Sample, Source, SourceFile, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
@@ -52,7 +52,7 @@ class Plan:
     `class_counts[split][v]`: samples whose first label is `v`; empty where the source has no such label.
     `notes`: sentences about what was planned otherwise than asked. `forecast`: what the dataset will take on disk.
     `inputs`: what tells whether the samples are still those that were planned.
-    `made_by`: versions of what will decide the bytes of its records.
+    `made_by`: versions of what will decide the bytes of its records. `annotations`: objects of all samples.
     """
 
     schema: Schema
@@ -67,6 +67,7 @@ class Plan:
     forecast: Forecast
     inputs: Inputs
     made_by: Mapping[str, str]
+    annotations: int
 
     def __len__(self) -> int:
         return sum(len(shard.samples) for shard in self.shards)
@@ -116,6 +117,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     split_of = np.full(count, -1, np.int16)  # -1: to be drawn
     labels = np.zeros(count, np.int32)
     names: dict[str, int] = {}
+    annotations = 0
     secret = str(options.seed).encode()
     for i in range(count):
         if not i % EVERY:
@@ -127,9 +129,9 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         digest = _digest(sample, size, features)
         digests += digest
         # Not part of the fingerprint, which a copy of the folder shares.
-        mtime = sample.image.mtime_ns if isinstance(sample.image, SourceFile) else 0
-        inputs.add(sample.key, digest + mtime.to_bytes(8, "little", signed=True))
+        inputs.add(sample.key, digest + _mtimes(sample))
         sizes[i] = size
+        annotations += len(sample.objects or ())
         if sample.split is not None:
             split_of[i] = names.setdefault(sample.split, len(names))
         if labelled:
@@ -169,6 +171,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         forecast=forecast,
         inputs=inputs,
         made_by=versions,
+        annotations=annotations,
     )
 
 
@@ -191,9 +194,23 @@ def _draw(
 
 
 def _size(sample: Sample) -> int:
-    if isinstance(sample.image, SourceFile):
-        return sample.image.size
-    return len(sample.image) if isinstance(sample.image, bytes) else 0
+    """Bytes of the image, and of its mask, which a record holds in about as many."""
+    return _bytes(sample.image) + (_bytes(sample.raster.mask) if sample.raster is not None else 0)
+
+
+def _bytes(content: Content) -> int:
+    if isinstance(content, SourceFile):
+        return content.size
+    return len(content) if isinstance(content, bytes) else 0
+
+
+def _mtimes(sample: Sample) -> bytes:
+    """8 bytes that differ when the modification time of the image or of its mask does."""
+    mtime = sample.image.mtime_ns if isinstance(sample.image, SourceFile) else 0
+    found = mtime.to_bytes(8, "little", signed=True)
+    if sample.raster is not None and isinstance(sample.raster.mask, SourceFile):
+        found = hashlib.blake2b(found + repr(sample.raster.mask.mtime_ns).encode(), digest_size=8).digest()
+    return found
 
 
 def _has_label(schema: Schema) -> bool:
@@ -220,6 +237,12 @@ def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
     """16 bytes that differ when anything about the sample differs that shows in the output; `features`: its keys."""
     content = hashlib.blake2b(sample.image).digest() if isinstance(sample.image, bytes) else size
     labels = [sample.features.get(key) for key in features]
+    if sample.objects is not None or sample.number is not None:
+        labels += [sample.number, sample.objects and sample.objects.digest()]
+    if sample.raster is not None:
+        mask, upright = sample.raster.mask, sample.raster.upright
+        labels += [hashlib.blake2b(mask).digest() if isinstance(mask, bytes) else _bytes(mask), upright]
+        labels += [sample.raster.table.digest]
     return hashlib.blake2b(repr((sample.key, sample.split, content, labels)).encode(), digest_size=16).digest()
 
 

@@ -1,10 +1,13 @@
 """What the records of a conversion will hold, and whether that goes with how their images are stored."""
 
+from dataclasses import replace
+
+from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError, argument, escape
-from shardfeed.schema import OBJECT_AREA, Schema, image_features
+from shardfeed.schema import Schema, image_features
 
 
 def schema_of(source: Source, options: PlanOptions) -> Schema:
@@ -19,7 +22,7 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
             raise UsageError(
                 f"source.schema.features[{key!r}]", "this key is written by the conversion itself", "rename it"
             )
-    schema = Schema(images | dict(own.features), own.class_names).stated()
+    schema = replace(own, features=images | dict(own.features)).stated()
     _check_images(schema, options.image)
     return schema
 
@@ -31,6 +34,6 @@ def _check_images(schema: Schema, image: ImageOptions) -> None:
         problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"
         remedy = f"use {argument('resize_shorter')}, which cuts nothing, or leave that label out"
         raise UsageError("size", problem, remedy)
-    if image.resize_shorter is not None and OBJECT_AREA in schema.features:
+    if image.resize_shorter is not None and OBJECT_AREA in schema.features and not schema.object_keys:
         problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
         raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")

@@ -4,6 +4,7 @@ import os
 import warnings
 from typing import NamedTuple
 
+from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.column import column_keys
 from shardfeed.converters.images.fit import fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
@@ -89,7 +90,9 @@ def _beside(sample: Sample, schema: Schema) -> int:
     Those are there twice in the end: with the receipts of shards, which go when all is done, and in their files.
     """
     known: dict[str, Value] = {ENCODED: b"", FORMAT: b"jpeg", HEIGHT: 1, WIDTH: 1, FILENAME: sample.key}
-    values = {**known, SOURCE_ID: b"0", SHA256: bytes(64), **checked_values(sample, own_features(schema))}
+    known |= {SOURCE_ID: b"0", SHA256: bytes(64), RASTER: b"", RASTER_FORMAT: b"png"}  # masks are with the images
+    objects: dict[str, Value] = {key: [] for key in schema.object_keys}  # too few bytes to look for
+    values = {**known, **objects, **checked_values(sample, own_features(schema))}
     record = NATIVE.encoder(schema.features)({key: values[key] for key in schema.features})
     columns = [values[key] for key in column_keys("train", schema)]
     in_columns = sum(_NUMBER_BYTES + (len(value) if isinstance(value, bytes) else 0) for value in columns)

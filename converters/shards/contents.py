@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.shards.earlier import made_of
 from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask
+from shardfeed.converters.sources.account import Account
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.formats.format import Checkpoint, ShardInfo
@@ -28,11 +29,13 @@ class ShardContents:
         self.normalised: list[Noted] = []
         self.warnings: list[Noted] = []
         self.progressive = 0
+        self.account = Account()
         if earlier is not None:
             self._counts = {key: list(counts) for key, counts in earlier.class_counts.items()}
             self._formats = dict(earlier.formats)
             self.rejected, self.normalised = list(earlier.rejected), list(earlier.normalised)
             self.warnings, self.progressive = list(earlier.warnings), earlier.progressive
+            self.account = earlier.account
         fields = (NATIVE.decode(payload, self._keys) for payload in payloads)
         self._rows = [tuple([values[key][1][0] for key in self._keys]) for values in fields]  # for each record
 
@@ -75,6 +78,7 @@ class ShardContents:
             normalised=tuple(self.normalised),
             warnings=tuple(self.warnings),
             progressive=self.progressive,
+            account=self.account,
             digest=self._task.digest,
         )
 

@@ -36,12 +36,15 @@ _RECEIPT, _DATA, _INDEX = ".json", ".data", ".index"
 def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> bytes:
     """16 bytes for what decides how an image is stored besides its file, and 16 for each sample's file.
 
-    Its labels, its split and its place do not matter. Zeros where nothing tells whether the image is the same: a
-    callable may give another one. These are no hashes of a path, which would cost as much as reading a header does:
-    whoever takes an image over compares its key.
+    Its labels, its split and its place do not matter. Zeros where nothing tells whether the image is the same, a
+    callable may give another one; and where a record has objects or a mask, whose places need the file's own size.
+    These are no hashes of a path, which would cost as much as reading a header does: whoever takes an image over
+    compares its key.
     """
     manner = repr((image.to_json(), SHA256 in schema.features, schema.of_kind("place"))).encode()
-    return hashlib.blake2b(manner, digest_size=_BYTES).digest() + b"".join(map(_state, samples))
+    placed = schema.object_keys or schema.raster
+    states = (bytes(_BYTES) if placed else _state(sample) for sample in samples)
+    return hashlib.blake2b(manner, digest_size=_BYTES).digest() + b"".join(states)
 
 
 def _state(sample: Sample) -> bytes:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardfeed.converters.shards.task import Noted, Receipt
+from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.errors import IntegrityError, StorageError, name_bytes, name_text
 from shardfeed.formats.format import ShardInfo
 from shardfeed.naming import shard_stem
@@ -75,6 +76,17 @@ def _from_noted(entries: list[list[Any]]) -> tuple[Noted, ...]:
     return tuple(Noted(name_bytes(key), what, why, asked) for key, what, why, asked in entries)
 
 
+def _account(account: Account) -> list[Any]:
+    listed = [[name_text(one.key), one.code, one.reason] for one in account.left_out]
+    return [account.read, account.written, account.clipped, account.farthest, listed]
+
+
+def _from_account(value: list[Any]) -> Account:
+    read, written, clipped, farthest, listed = value
+    left_out = tuple(LeftOut(name_bytes(key), code, reason) for key, code, reason in listed)
+    return Account(read, written, clipped, farthest, left_out)
+
+
 def to_json(receipt: Receipt) -> dict[str, Any]:
     """A JSON value that `from_json` gives back; names that are not UTF-8 as lone surrogates."""
     info = receipt.info
@@ -90,6 +102,7 @@ def to_json(receipt: Receipt) -> dict[str, Any]:
         "normalised": _noted(receipt.normalised),
         "warnings": _noted(receipt.warnings),
         "progressive": receipt.progressive,
+        "account": _account(receipt.account),
         "digest": receipt.digest,
     }
 
@@ -108,6 +121,7 @@ def from_json(value: dict[str, Any]) -> Receipt:
         normalised=_from_noted(value["normalised"]),
         warnings=_from_noted(value["warnings"]),
         progressive=value["progressive"],
+        account=_from_account(value["account"]),
         digest=value["digest"],
     )
 

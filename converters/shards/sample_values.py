@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Dtype, Feature, Schema, Value, image_features
@@ -23,8 +24,9 @@ _INT64 = range(-(2**63), 2**63)
 
 def own_features(schema: Schema) -> dict[str, Feature]:
     """The features of a dataset that its source gives, not the conversion."""
-    images = image_features(sha256=True)
-    return {key: feature for key, feature in schema.features.items() if key not in images}
+    made = image_features(sha256=True).keys() | set(schema.object_keys)
+    made |= {RASTER, RASTER_FORMAT} if schema.raster is not None else set()
+    return {key: feature for key, feature in schema.features.items() if key not in made}
 
 
 def checked_values(sample: Sample, features: Mapping[str, Feature]) -> dict[str, Value]:
@@ -78,6 +80,9 @@ def _problem(feature: Feature, value: Any, flat: Any) -> str:
             return f"got {int(item)}, expected a number that fits int64"
     if feature.count is not None and not feature.scalar and _shape(value) != feature.shape:
         return f"got {_shape(value)} values, expected {feature.shape}"
+    if feature.kind == "tags" and len(set(flat)) < len(flat):
+        twice = next(item for i, item in enumerate(flat) if item in flat[:i])
+        return f"got the class {int(twice)} twice, expected each class once at most"
     return ""
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.account import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
 from shardfeed.formats.format import ShardInfo
 from shardfeed.naming import index_file, shard_file, shard_stem
@@ -97,7 +98,7 @@ class Receipt:
     written (see column.py), which may be read from a file when it is asked for; under MADE_OF what `made_of` says, by
     which a later run sees whether it may take over an image. `rejected`: left out. `normalised`: stored with other
     bytes than the source's because not every loader reads those. `warnings`: stored, with something odd. `progressive`:
-    records of JPEGs that decode slowly and were kept. `digest`: that of the task.
+    records of JPEGs that decode slowly and were kept. `account`: of the objects. `digest`: that of the task.
     """
 
     split: str
@@ -110,6 +111,7 @@ class Receipt:
     normalised: tuple[Noted, ...]
     warnings: tuple[Noted, ...]
     progressive: int = 0
+    account: Account = NOTHING
     digest: str = ""
 
     @property

@@ -12,6 +12,8 @@ from contextlib import suppress
 from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
 from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.shards.annotations.place_objects import left_out_with_image, place_objects
+from shardfeed.converters.shards.annotations.rasters import raster_values
 from shardfeed.converters.shards.contents import ShardContents
 from shardfeed.converters.shards.earlier import ImagesOfEarlier
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
@@ -52,6 +54,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     hashed = SHA256 in task.schema.features
     own = own_features(task.schema)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
+    placed = bool(task.schema.object_keys)
     ahead, earlier = ReadAhead(task.samples), ImagesOfEarlier()
     sink, contents = _begun(task)
     with sink as shard:
@@ -80,8 +83,11 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 data = read_image(sample, task.image.max_bytes)
                 read = len(data)
                 image = store_image(data, task.image)
+                objects = place_objects(sample.key, sample.objects, image, task.schema) if placed else None
+                mask = raster_values(sample, image, task.schema.raster, task.image) if task.schema.raster else {}
             except RejectedError as error:
                 contents.rejected.append(Noted(sample.key, error.code.value, error.reason))
+                contents.account += left_out_with_image(sample.key, sample.objects)
                 continue
             if image.changes:
                 why = f"stored as {image.format.decode()}"
@@ -93,7 +99,10 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 # Whether who drew them saw the image upright or as its file has it, no file says.
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
                 contents.warnings.append(Noted(sample.key, "warning", why))
-            values = {**_image_values(image, data, hashed=hashed), **_own_values(sample, own, number)}
+            values = {**_image_values(image, data, hashed=hashed), **_own_values(sample, own, number), **mask}
+            if objects:
+                values.update(objects.values)
+                contents.account += objects.account
             shard.write(values)
             contents.add(values, sample)
         progress(len(task.samples), read)
@@ -129,4 +138,5 @@ def _image_values(image: StoredImage, data: bytes, *, hashed: bool) -> dict[str,
 
 def _own_values(sample: Sample, own: Mapping[str, Feature], number: int) -> dict[str, Value]:
     """What a record says of a sample besides its image; `own`: the features that its source gives."""
+    number = number if sample.number is None else sample.number
     return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **checked_values(sample, own)}

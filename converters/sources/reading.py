@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from shardfeed.converters.limits import MAX_FILE_BYTES
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.source import Sample, SourceFile
+from shardfeed.converters.sources.source import Content, Sample, SourceFile
 from shardfeed.storage.local import storage_error
 
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
@@ -27,14 +27,19 @@ def read_image(sample: Sample, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     A file of more than `max_bytes` is refused before any of it is read. Raises StorageError where the machine has no
     memory or no file descriptor left.
     """
-    if isinstance(sample.image, SourceFile):
-        if sample.image.size > max_bytes:
-            raise RejectedError(RejectCode.TOO_LARGE, f"{sample.image.size} bytes, more than {max_bytes}")
-        return _read_file(sample.image)
-    if isinstance(sample.image, bytes):
-        return sample.image
+    return read_content(sample.image, max_bytes)
+
+
+def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of an image or of a mask; raises what `read_image` does."""
+    if isinstance(content, SourceFile):
+        if content.size > max_bytes:
+            raise RejectedError(RejectCode.TOO_LARGE, f"{content.size} bytes, more than {max_bytes}")
+        return _read_file(content)
+    if isinstance(content, bytes):
+        return content
     try:
-        data = sample.image()
+        data = content()
     except Exception as error:  # whatever a user's callable raises costs one image, not the run
         raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
     if not isinstance(data, bytes):
@@ -93,8 +98,9 @@ class ReadAhead:
             return
         end = min(place + 1 + _AHEAD, len(self._samples))
         for sample in self._samples[max(place + 1, self._hinted) : end]:
-            if isinstance(sample.image, SourceFile):
-                _announce(sample.image.path)
+            for content in (sample.image, sample.raster and sample.raster.mask):
+                if isinstance(content, SourceFile):
+                    _announce(content.path)
         self._hinted = end
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from shardfeed.converters.sources.account import Account
+from shardfeed.converters.sources.objects import MaskTable, Objects
 from shardfeed.schema import Schema, Value
 
 
@@ -24,6 +26,23 @@ class SourceFile:
     mtime_ns: int
 
 
+Content = SourceFile | bytes | Callable[[], bytes]  # an encoded file: where it is, its bytes, or what returns them
+
+
+@dataclass(frozen=True)
+class RasterImage:
+    """A mask: an image file in which each pixel says the class of the image's pixel there; `table` says how.
+
+    `name`: what the report calls it. `upright`: whether it is of the image as its EXIF turns it, or as its file has it,
+    where its size does not tell.
+    """
+
+    mask: Content
+    table: MaskTable
+    name: str = "its mask"
+    upright: bool | None = None
+
+
 @dataclass(frozen=True)
 class Sample:
     """One image and what is known about it.
@@ -33,12 +52,19 @@ class Sample:
     `image` is the encoded file: where to read it, its bytes, or a picklable callable that returns them.
     `features` holds the sample's labels by feature key: exactly the keys of `source.schema.features`.
     `split` names the split, or is None where the plan's fractions decide.
+    `objects`: what is in the image, where the schema has boxes of the kind "box"; the worker that writes them makes
+    the values of `schema.object_keys`, which are not among `features`.
+    `raster`: a mask that says a class for each pixel, where the schema has a `raster`; likewise made by the worker.
+    `number`: 0 or more, the source's own for the image, by which evaluation knows it: stored as `image/source_id`.
     """
 
     key: bytes
-    image: SourceFile | bytes | Callable[[], bytes]
+    image: Content
     features: Mapping[str, Value] = field(default_factory=dict)
     split: str | None = None
+    objects: Objects | None = None
+    number: int | None = None
+    raster: RasterImage | None = None
 
 
 @dataclass(frozen=True)
@@ -56,12 +82,14 @@ class Findings:
 
     `rejected`: inputs that it could not offer. `notes`: sentences (hidden files passed over, rows that say a thing
     twice). `folder`: the absolute path of a folder of which it takes whatever lies in it; a dataset must not be made
-    there, or the next conversion would take it for images.
+    there, or the next conversion would take it for images. `account`: of annotations that belong to no sample, or that
+    were read and left out already.
     """
 
     rejected: Sequence[Skipped] = ()
     notes: Sequence[str] = ()
     folder: bytes | None = None
+    account: Account | None = None
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ import pytest
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.shards.sample_values import own_features
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceFile, findings_of
 from shardfeed.naming import check_split_name
@@ -89,13 +90,14 @@ class SourceContract:
             assert keys == sorted(keys)
 
     def test_samples_are_as_the_schema_says(self, build: Callable[[], Source]) -> None:
-        """Exactly its features, each of its dtype and shape, and labels that have a class name."""
+        """Exactly its features but those of objects, each of its dtype and shape, and labels that have a class name."""
         source = build()
         schema = source.schema
+        own = own_features(schema)  # without those that a worker makes of objects and masks
         for i in range(len(source)):
             sample = source[i]
-            assert sample.features.keys() == schema.features.keys()
-            for key, feature in schema.features.items():
+            assert sample.features.keys() == own.keys()
+            for key, feature in own.items():
                 value = sample.features[key]
                 assert isinstance(value, list) != feature.scalar, f"{key}: one value for the shape (), else a list"
                 items: list[Any] = value if isinstance(value, list) else [value]
@@ -107,6 +109,8 @@ class SourceContract:
                     assert type(item) is _TYPES[feature.dtype], f"{key}: {item!r} is no {feature.dtype}"
                     if key in schema.class_names:
                         assert 0 <= int(item) < len(schema.class_names[key]), f"{key}: no class {item!r}"
+                if feature.kind == "tags":
+                    assert len(set(items)) == len(items), f"{key}: a class twice"
 
     def test_splits_have_names(self, build: Callable[[], Source]) -> None:
         """A split names files, or is None where the options of a conversion decide."""

@@ -95,6 +95,8 @@ def test_a_manifest_from_before_there_were_kinds() -> None:
         (("int64", (), "box"), "Feature.kind"),
         (("int64", (), "image"), "Feature.kind"),
         (("float32", (), "label"), "Feature.kind"),
+        (("int64", (), "tags"), "Feature.kind"),
+        (("int64", (3,), "tags"), "Feature.kind"),
         (("bytes", (), "number"), "Feature.kind"),
     ],
 )

@@ -37,6 +37,7 @@ def leaking(folder: Callable[..., Path], tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.promise(48)
 def test_what_is_in_two_splits_or_classes_is_said(leaking: Path, tmp_path: Path) -> None:
     report = convert(ImageFolder(leaking), tmp_path / "out", shards=2, workers=1)
     assert [note for note in report.notes if "byte" in note] == [

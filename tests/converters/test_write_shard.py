@@ -82,8 +82,15 @@ SAID = {
     "three": Feature("int64", (3,)),
     "grid": Feature("float32", (2, 2)),
     "name": Feature("bytes"),
+    "tags": Feature("int64", (None,), "tags"),
 }
-RIGHT: dict[str, object] = {"one": 1, "many": [0.5], "three": [1, 2, 3], "grid": [[1.0, 2.0], [3.0, 4.0]], "name": b"x"}
+RIGHT: dict[str, object] = {
+    "one": 1,
+    "many": [0.5],
+    "three": [1, 2, 3],
+    "grid": [[1.0, 2.0], [3.0, 4.0]],
+    "name": b"x",
+} | {"tags": [2, 0]}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +109,7 @@ RIGHT: dict[str, object] = {"one": 1, "many": [0.5], "three": [1, 2, 3], "grid":
         ("one", [1], "got list, expected one int"),
         ("name", "x", "got the text 'x', expected one bytes; encode it: .encode()"),
         ("name", None, "got NoneType, expected one bytes"),
+        ("tags", [3, 1, 3], "got the class 3 twice, expected each class once at most; correct the source"),
     ],
 )
 def test_values_unlike_the_schema_name_sample_and_key(tmp_path: Path, key: str, value: object, problem: str) -> None:

@@ -143,6 +143,7 @@ def gone_after(mark: str) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.long
 @pytest.mark.promise(5)
 @pytest.mark.timeout(3000)
 @counts(4, 100)

@@ -218,6 +218,7 @@ def compare_files(tensorflow: TensorFlow, path: Path, rng: random.Random, count:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.promise(28)
 def test_damaged_files_get_the_same_verdict(tensorflow: TensorFlow, tmp_path: Path, seed: int) -> None:
     compare_files(tensorflow, tmp_path / "mutant", random.Random(seed), 100)

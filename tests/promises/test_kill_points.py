@@ -20,7 +20,7 @@ from shardfeed.converters.sources.source import Sample
 
 import in_process
 from in_process import convert_here
-from repository import SUPPORT
+from repository import ROOT, SUPPORT
 from trees import tree
 
 
@@ -44,16 +44,25 @@ def python_path(*first: Path) -> str:
 @pytest.mark.promise(2, 47)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("every", [18, pytest.param(1, marks=pytest.mark.torture)])
-@pytest.mark.parametrize("mode", ["convert", "replace", "checkpoints", "edited"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "convert",
+        "checkpoints",
+        "edited",
+        *(pytest.param(mode, marks=pytest.mark.long) for mode in ("replace", "objects")),
+    ],
+)
 def test_killed_at_every_operation(
     mode: str, every: int, folder: Callable[..., Path], place: Path, seed: int, torture_result: Callable[..., None]
 ) -> None:
     """Absent or complete, old or new; running again makes no finished shard again, and gives the same bytes.
 
-    In mode "checkpoints" every shard goes on from where it was killed, image by image. In mode "edited" an earlier run
-    had finished its shards, of images that have changed since.
+    In mode "checkpoints" every shard goes on from where it was killed, image by image; in mode "objects" too, with
+    boxes and masks. In mode "edited" an earlier run had finished its shards, of images that have changed since.
     """
-    command = [sys.executable, str(SUPPORT / "kill_trials.py"), str(folder(4)), str(place), mode, str(every), str(seed)]
+    images = ROOT / "data_samples" / "scenes" / "coco" / "instances.json" if mode == "objects" else folder(4)
+    command = [sys.executable, str(SUPPORT / "kill_trials.py"), str(images), str(place), mode, str(every), str(seed)]
     done = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": python_path()}, capture_output=True, text=True, check=False
     )
@@ -66,7 +75,7 @@ def test_killed_at_every_operation(
     for kind in ("rename dataset/train-*.tfrecord", "write receipts/train-*", "fsync .out.staging", "unlink", "mkdir"):
         assert kind in kinds
     assert mode != "edited" or "rename receipts/train-*.json" in kinds
-    assert mode != "checkpoints" or "rename dataset/train-*.tfrecord.checkpoint.partial" in kinds
+    assert mode not in ("checkpoints", "objects") or "rename dataset/train-*.tfrecord.checkpoint.partial" in kinds
     assert ("exchange" if mode == "replace" else "rename .out.staging/dataset") in kinds
     torture_result(f"killed at an operation: {mode}", trials=result["trials"], failures=0, seed=seed)
 

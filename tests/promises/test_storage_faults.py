@@ -197,6 +197,7 @@ def fail_calls_of_the_command(small: Path, base: Path, choices: Sequence[tuple[s
     return failures
 
 
+@pytest.mark.long
 @pytest.mark.promise(16)
 def test_failing_calls_of_the_command(small: Path, tmp_path: Path) -> None:
     assert fail_calls_of_the_command(small, tmp_path, [("EIO", 0.5), ("fsync", 0.4)]) == 2

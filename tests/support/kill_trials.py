@@ -1,6 +1,6 @@
 """Kills a conversion at chosen operations on storage, each time in a process of its own, and resumes it.
 
-    python kill_trials.py IMAGES PLACE convert|replace EVERY SEED
+    python kill_trials.py IMAGES PLACE convert|replace|checkpoints|edited|objects EVERY SEED
 
 A script, as it forks: the process that runs pytest may have threads. Every point before an operation, and the middle of
 every write, is a trial; with EVERY > 1 one of so many, but at least one of each kind. Prints one line of JSON.
@@ -18,14 +18,13 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from shardfeed.converters import ImageFolder
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError, TooManyRejectedError
 
-from in_process import convert_here
+from in_process import convert_here, source_of
 from storage_ops import Operation, watched
 from trees import tree
 
@@ -124,13 +123,13 @@ def wrong(root: Path, place: Path, old: dict[str, bytes] | None, new: dict[str, 
 def main(root: Path, place: Path, mode: str, every: int, seed: int) -> None:
     place.mkdir()
     replace = mode == "replace"
-    if mode == "checkpoints":
+    if mode in ("checkpoints", "objects"):
         write_shard.CHECKPOINT_SECONDS = -1  # before every image
     old = place / "old" if replace else None
     if old is not None:
         convert_here(root, old, shards=2)
     left = leave_other_inputs(root, place) if mode == "edited" else place / "nothing"
-    plan = make_plan(ImageFolder(root), PlanOptions(shards=3))
+    plan = make_plan(source_of(root), PlanOptions(shards=3))
     digests = {plan.shard_digest(shard) for shard in plan.shards}
     whole = place / "whole"
     prepare(whole, old, left)

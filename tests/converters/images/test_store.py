@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from shardfeed.converters.images.fit import Placement
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage, check_stored, store_image
@@ -90,7 +91,7 @@ def test_what_every_loader_reads_is_kept(name: str, check: str) -> None:
     stored = store_image(data, ImageOptions(check=check))  # type: ignore[arg-type]
     kind = b"png" if "png" in name else b"jpeg"
     size = (1, 1) if name == "one pixel" else (45, 70)
-    assert stored == StoredImage(data, kind, *size, (), (), name == "progressive")
+    assert stored == StoredImage(data, kind, *size, (), (), Placement(*size), name == "progressive")
     check_stored(data, kind, *size)
 
 

@@ -1,0 +1,100 @@
+"""How much may be left out: images, and annotations. More, and nothing is committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.report import Report, counts_by_code, listed_rejects
+from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.sources.account import NOTHING, Account
+from shardfeed.errors import TooManyRejectedError, UsageError, argument, name_text
+from shardfeed.text import number, some
+
+
+@dataclass(frozen=True)
+class RejectLimit:
+    """How many of something may be left out: a number of them, or a share of all, which is rounded down."""
+
+    count: int = 0
+    share: float | None = None
+
+    @classmethod
+    def of(cls, most: int | str, name: str = "max_bad") -> "RejectLimit":
+        """From a count, or text like "12" or "0.5%". Raises UsageError for anything else; `name`: of the argument."""
+        text = str(most).strip()
+        try:
+            found = cls(share=float(text[:-1]) / 100) if text.endswith("%") else cls(int(text))
+        except ValueError:
+            raise UsageError(name, f"got {text!r}, expected a count or a percentage like 0.5%") from None
+        if found.count < 0 or (found.share is not None and not 0 <= found.share <= 1):
+            raise UsageError(name, f"got {text!r}, expected 0 or more, at most 100%")
+        return found
+
+    def allowed(self, total: int) -> int:
+        """How many of `total` may be left out."""
+        return self.count if self.share is None else int(self.share * total)
+
+
+class RejectLimits(NamedTuple):
+    """Of images, and of their annotations."""
+
+    images: RejectLimit
+    annotations: RejectLimit
+
+    @classmethod
+    def of(cls, max_bad: int | str, max_bad_objects: int | str) -> "RejectLimits":
+        """As `RejectLimit.of` takes them."""
+        return cls(RejectLimit.of(max_bad), RejectLimit.of(max_bad_objects, "max_bad_objects"))
+
+    def check_plan(self, out: str, plan: Plan) -> None:
+        """Raises TooManyRejectedError where the source itself left out more than may be: nothing is read then."""
+        without = argument("exclude", typed="PATTERN")
+        remedy = f"nothing was written; repair or remove them, leave them out with {without}, or run again with "
+        rejected = listed_rejects(plan)
+        if (allowed := self.images.allowed(len(plan) + len(rejected))) < len(rejected):
+            enough = argument("max_bad", len(rejected))
+            raise _too_many(out, rejected, "input", f"{allowed:,} allowed", remedy + enough)
+        remedy = "nothing was written; repair them, or run again with "
+        account = plan.findings.account or NOTHING
+        bad, allowed = _bad(account), self.annotations.allowed(account.read + plan.annotations)
+        if len(bad) > allowed:
+            enough = argument("max_bad_objects", len(bad))
+            raise _too_many(out, bad, "annotation", f"{allowed:,} allowed", remedy + enough)
+
+    def check(self, report: Report, inputs: int) -> None:
+        """Raises TooManyRejectedError, which has the report, where more was left out than may be.
+
+        `inputs`: images, those left out among them. Where all were, whatever is allowed: an empty dataset is of no use
+        to anybody, and a script would not see it.
+        """
+        rejected, allowed, account = report.rejected, self.images.allowed(inputs), report.account or NOTHING
+        kept = "all else is converted, not committed; repair or remove them and run the same command again, "
+        if not any(split.records for split in report.manifest.splits.values()):
+            remedy = "the dataset would be empty, and is not committed; "
+            remedy += "repair or replace them, and run the same command again"
+            error = _too_many(report.out, rejected, "input", "which are all", remedy)
+        elif len(rejected) > allowed:
+            remedy = f"{kept}or run again with {argument('max_bad', len(rejected))} to commit at once"
+            error = _too_many(report.out, rejected, "input", f"{allowed:,} allowed", remedy)
+        elif len(bad := _bad(account)) > (allowed := self.annotations.allowed(account.read)):
+            remedy = f"{kept}or run again with {argument('max_bad_objects', len(bad))} to commit at once"
+            error = _too_many(report.out, bad, "annotation", f"{allowed:,} allowed", remedy)
+        else:
+            return
+        error.report = report
+        raise error
+
+
+def _bad(account: Account) -> list[Noted]:
+    return [Noted(one.key, one.code, one.reason) for one in account.bad]
+
+
+def _too_many(out: str, rejected: Sequence[Noted], what: str, limit: str, remedy: str) -> TooManyRejectedError:
+    """The error, which names the first of them; `limit`: what they are more than."""
+    codes = ", ".join(f"{count:,} {code}" for code, count in counts_by_code(rejected).items())
+    first = some(f"{name_text(noted.key)}, {noted.why}" if what == "annotation" else noted.key for noted in rejected)
+    done = "rejected" if what == "input" else "left out"
+    error = TooManyRejectedError(out, f"{number(len(rejected), what)} {done} ({codes}: {first}), {limit}", remedy)
+    error.rejected = tuple(rejected)
+    return error

@@ -1,0 +1,117 @@
+"""The region of an object as a mask, by pycocotools: another rule for what is inside would give other areas and AP."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.converters.images.fit import Placement
+from shardfeed.converters.images.store import StoredImage
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.objects import Objects, Outline
+from shardfeed.errors import needing_extra
+
+
+def _bad(reason: str) -> BadAnnotationError:
+    return BadAnnotationError(AnnotationCode.OUTLINE, reason)
+
+
+def _mask_api() -> Any:
+    """The module of pycocotools; its type hints leave out what it takes."""
+    with needing_extra("masks"):
+        from pycocotools import mask
+    return mask
+
+
+def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.ndarray:
+    """A region's pixels: uint8 [height, width] of the image that was annotated, 1 inside. All 0 for None.
+
+    `size`: (height, width). Raises BadAnnotationError; MissingExtraError without pycocotools.
+    """
+    if outline is None:
+        return np.zeros(size, np.uint8)
+    coco = _mask_api()
+    if isinstance(outline, Mapping):
+        code = _checked_code(outline, size)
+        if isinstance(code["counts"], list):
+            return coco.decode(coco.frPyObjects(code, *size))
+        try:
+            mask = coco.decode(code)
+        except ValueError as error:
+            raise _bad(f"a run-length code that is none: {error}") from None
+        # Where runs end too early, decoding leaves what the memory held: the mask's own code is another one then.
+        if mask.max(initial=0) > 1 or coco.encode(mask)["counts"] != coco.merge([code, code])["counts"]:
+            raise _bad("a run-length code whose counts do not add up to the pixels of the image")
+        return mask
+    polygons = _checked_polygons(outline)
+    if objects.fractions:
+        polygons = [(np.reshape(part, (-1, 2)) * (size[1], size[0])).ravel().tolist() for part in polygons]
+    return coco.decode(coco.merge(coco.frPyObjects(polygons, *size)))
+
+
+def _checked_code(outline: Mapping[str, Any], size: tuple[int, int]) -> dict[str, Any]:
+    found = list(outline.get("size", ()))
+    if found != list(size):
+        raise _bad(f"a run-length code of the size {found}, expected {list(size)} (height, width)")
+    counts = outline.get("counts")
+    if isinstance(counts, str | bytes):
+        counts = counts.encode() if isinstance(counts, str) else counts
+        # Each character has 6 bits, one of which says that more follow: pycocotools would read on behind the text.
+        if not counts or not all(48 <= char < 112 for char in counts) or (counts[-1] - 48) & 32:
+            raise _bad("a run-length code that is none, or is cut off")
+        return {"size": found, "counts": counts}
+    whole = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
+    if not whole or sum(counts) != size[0] * size[1]:  # type: ignore[arg-type]  # a list of ints: see above
+        raise _bad("a run-length code whose counts do not add up to the pixels of the image")
+    return {"size": found, "counts": counts}
+
+
+def _checked_polygons(outline: Sequence[Sequence[float]]) -> list[list[float]]:
+    polygons = [list(part) for part in outline]
+    if not polygons:
+        raise _bad("no polygon")
+    for part in polygons:
+        if len(part) < 6 or len(part) % 2:
+            raise _bad(f"a polygon of {len(part)} numbers, expected x and y of three points or more")
+        if not np.isfinite(np.array(part, np.float64)).all():
+            raise _bad("a polygon with a number that is none")
+    return polygons
+
+
+def encode_mask(mask: np.ndarray, image: StoredImage, *, upright: bool) -> bytes:
+    """A mask of the annotated image as a PNG of the stored one: cut, scaled to the nearest pixel, and turned along."""
+    out = io.BytesIO()
+    Image.fromarray(moved_pixels(mask, image.placement, upright=upright)).save(out, "PNG")
+    return out.getvalue()
+
+
+def moved_pixels(pixels: np.ndarray, placement: Placement, *, upright: bool) -> np.ndarray:
+    """Values [height, width] for the pixels of a source image, upright or as its file has it, for those of the stored.
+
+    Each pixel has the value of one before, the one that its middle lies in; on the border of two, the one behind it.
+    """
+    if placement.fit is None:
+        return pixels if upright else _turned(pixels, placement.orientation)
+    if upright:
+        pixels = _turned(pixels, {6: 8, 8: 6}.get(placement.orientation, placement.orientation))
+    left, top, right, bottom = placement.fit.box
+    width, height = placement.fit.size
+    pixels = pixels[_nearest(top, bottom, height)][:, _nearest(left, right, width)]
+    return _turned(pixels, placement.orientation)
+
+
+def _nearest(start: float, stop: float, count: int) -> np.ndarray:
+    """Int64 [count]: the pixels in which the middles of `count` equal parts from `start` to `stop` lie."""
+    # A single division and no running sum, so that a border is met exactly, whatever the size.
+    found = np.floor(start + (2 * np.arange(count) + 1) * (stop - start) / (2 * count)).astype(np.int64)
+    return np.minimum(found, int(np.ceil(stop)) - 1)
+
+
+def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """The array, [height, width], that EXIF orientation `orientation` makes of another."""
+    pixels = pixels.T if orientation >= 5 else pixels
+    rows = -1 if orientation in (3, 4, 7, 8) else 1
+    columns = -1 if orientation in (2, 3, 6, 7) else 1
+    return np.ascontiguousarray(pixels[::rows, ::columns])

@@ -1,0 +1,159 @@
+"""The mask of an image as its record has it: class numbers, one for each pixel of the stored image."""
+
+import io
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
+from shardfeed.converters.images.fit import Placement
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.store import StoredImage
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.shards.annotations.masks import moved_pixels
+from shardfeed.converters.sources.annotations.masks.mask_file import MaskFile, place_text, read_mask
+from shardfeed.converters.sources.objects import MaskTable
+from shardfeed.converters.sources.reading import read_content
+from shardfeed.converters.sources.source import RasterImage, Sample
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import Value
+
+_NONE = -1  # of a value that means nothing
+
+
+def raster_values(sample: Sample, image: StoredImage, raster: Raster, options: ImageOptions) -> dict[str, Value]:
+    """What a record says of the mask of `sample`, by key; `image`: as it is stored.
+
+    Raises RejectedError where there is no mask, where it cannot be read, where its size or a value in it is not as it
+    must be, and where nothing tells whether it is of the upright image. Raises UsageError for a table that gives values
+    which are no class and not void.
+    """
+    found = sample.raster
+    if found is None:
+        raise RejectedError(RejectCode.PAIR, "an image without a mask")
+    _check_table(found.table, raster)
+    try:
+        mask = read_mask(read_content(found.mask, options.max_bytes), options.max_pixels)
+        upright = _is_upright(mask.size, found, image.placement)
+        numbers = class_numbers(mask, found.table)
+    except RejectedError as error:
+        raise RejectedError(error.code, f"{escape(found.name)}: {error.reason}") from error
+    return {RASTER: _encoded(numbers, image.placement, raster, upright=upright), RASTER_FORMAT: b"png"}
+
+
+@lru_cache(maxsize=4)
+def _check_table(table: MaskTable, raster: Raster) -> None:
+    meant = [row[-1] for row in (*table.values, *table.colours)]
+    bad = [number for number in meant if not 0 <= number < len(raster.class_names) and number != raster.void]
+    if bad or not meant:
+        expected = f"0 to {len(raster.class_names) - 1}{'' if raster.void is None else f' or {raster.void}'}"
+        problem = f"got the value {bad[0]}, expected {expected}" if bad else "it has no row"
+        raise UsageError("the table of masks", problem, "correct the source, or its schema")
+    if any(row[0] < 0 for row in table.values):
+        raise UsageError("the table of masks", "got a value in files below 0", "correct the source")
+
+
+def _encoded(numbers: np.ndarray, placement: Placement, raster: Raster, *, upright: bool) -> bytes:
+    """A gray PNG as large as the stored image, of the numbers int32 [height, width] of the image that has the mask."""
+    numbers = numbers.astype(np.uint16 if raster.bits == 16 else np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(moved_pixels(numbers, placement, upright=upright)).save(out, "PNG")
+    return out.getvalue()
+
+
+def _is_upright(size: tuple[int, int], raster: RasterImage, placement: Placement) -> bool:
+    """Whether a mask of `size` (width, height) is of the upright image. Raises RejectedError."""
+    stored, turned = placement.size(upright=False), placement.size(upright=True)
+    if size not in (stored, turned):
+        either = "" if stored == turned else f", or turned upright {turned[0]} x {turned[1]}"
+        problem = f"{size[0]} x {size[1]} pixels (width x height), the image has {stored[0]} x {stored[1]}{either}"
+        raise RejectedError(RejectCode.MASK_SIZE, problem)
+    if placement.orientation == 1:
+        return True
+    if stored != turned:
+        return size == turned
+    if raster.upright is not None:
+        return raster.upright
+    problem = "the image's EXIF turns it, and nothing tells whether the mask is of the upright image"
+    raise RejectedError(RejectCode.FRAME, f"{problem}: say {argument('boxes_on', typed='upright|stored')}")
+
+
+def class_numbers(mask: MaskFile, table: MaskTable) -> np.ndarray:
+    """Int32 [height, width]: what a record has for the values or colours of a mask. Raises RejectedError."""
+    if table.colours:
+        codes = mask.colours()
+        if codes is None:
+            raise RejectedError(RejectCode.MASK_LOSSY, "numbers above 255, expected the colours of classes")
+        known, meant = _colours(table)
+        places = np.searchsorted(known, codes).clip(max=len(known) - 1)
+        numbers = np.where(known[places] == codes, meant[places], _NONE).astype(np.int32)
+        if numbers.size and numbers.min() < 0:
+            at, count = _first(numbers == _NONE)
+            where = place_text(at, mask.size[0])
+            problem = f"the colour {colour_text(int(codes.flat[at]))} at {where}, of no class ({count:,} such pixels)"
+            raise RejectedError(RejectCode.MASK_LOSSY, problem)
+        return numbers
+    values = mask.values()
+    if values is None:
+        codes = mask.colours()
+        assert codes is not None, "what has no values has colours"
+        gray = (codes >> 16 == codes & 0xFF) & (codes >> 8 & 0xFF == codes & 0xFF)
+        at, count = _first(~gray)
+        where = f"{colour_text(int(codes.flat[at]))} at {place_text(at, mask.size[0])}"
+        problem = f"the colour {where}, where numbers of classes were expected ({count:,} such pixels)"
+        raise RejectedError(RejectCode.MASK_LOSSY, f"{problem}: {argument('colours', typed='FILE')} names colours")
+    numbers = _values(table)
+    bad = (values < 0) | (values >= len(numbers)) if values.dtype.itemsize > 1 else values >= len(numbers)
+    found = numbers[np.where(bad, len(numbers) - 1, values)] if bad.any() else numbers[values]
+    bad |= found == _NONE
+    if bad.any():
+        at, count = _first(bad)
+        where = f"{values.flat[at]} at {place_text(at, mask.size[0])} ({count:,} such pixels)"
+        expected = _ranges([value for value, _ in table.values])
+        raise RejectedError(RejectCode.MASK_VALUE, f"the value {where}, expected {expected}")
+    return found
+
+
+def _first(bad: np.ndarray) -> tuple[int, int]:
+    """The first of the pixels that are, counted row by row, and how many."""
+    places = np.flatnonzero(bad)
+    return int(places[0]), len(places)
+
+
+@lru_cache(maxsize=4)
+def _values(table: MaskTable) -> np.ndarray:
+    """Int32: by value in the file what a record has for it, or _NONE."""
+    numbers = np.full(max(value for value, _ in table.values) + 1, _NONE, np.int32)
+    for value, number in table.values:
+        numbers[value] = number
+    return numbers
+
+
+@lru_cache(maxsize=4)
+def _colours(table: MaskTable) -> tuple[np.ndarray, np.ndarray]:
+    """Colours, sorted, as red * 65536 + green * 256 + blue, and what a record has for each: int32."""
+    rows = sorted((red << 16 | green << 8 | blue, number) for red, green, blue, number in table.colours)
+    codes, numbers = np.array(rows, np.int32).T
+    return codes, numbers
+
+
+def colour_text(code: int) -> str:
+    """`(64, 128, 0)`."""
+    return f"({code >> 16}, {code >> 8 & 255}, {code & 255})"
+
+
+def _ranges(values: Sequence[int]) -> str:
+    """`0 to 20, or 255`."""
+    texts: list[str] = []
+    start = last = -2
+    for value in [*sorted(values), None]:
+        if value is not None and value == last + 1:
+            last = value
+            continue
+        if start >= 0:
+            texts.append(str(start) if start == last else f"{start} to {last}")
+        start = last = value if value is not None else -2
+    more = f" and {len(texts) - 6} more" if len(texts) > 6 else ""
+    return ", ".join(texts[:6]) + more if len(texts) != 2 else " or ".join(texts)

@@ -1,0 +1,1 @@
+"""Sources of images with annotations beside them: files of COCO, YOLO, VOC, tables, masks, captions."""

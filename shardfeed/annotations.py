@@ -1,0 +1,118 @@
+"""Objects and rasters in a record: their keys, what belongs to them, and what keeps a record's from being right.
+
+The keys are those of TensorFlow's Object Detection API and Model Garden. All columns of the objects of a record have
+one value an object; key points have as many as there are names, object by object.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.errors import UsageError
+
+OBJECTS = "image/object/"
+XMIN, YMIN, XMAX, YMAX = (f"{OBJECTS}bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax"))
+BOX = (XMIN, YMIN, XMAX, YMAX)  # float32, fractions of the stored image's width and height, from its top left corner
+OBJECT_LABEL = f"{OBJECTS}class/label"  # int64, 0-based index into the class names
+OBJECT_TEXT = f"{OBJECTS}class/text"  # bytes: the class name, UTF-8
+IS_CROWD = f"{OBJECTS}is_crowd"  # int64: 1 for a group of objects that one region stands for, else 0
+OBJECT_AREA = f"{OBJECTS}area"  # float32, pixels squared of the stored image: of the region, not of its box
+OBJECT_MASK = f"{OBJECTS}mask"  # bytes: a PNG as large as the stored image, one channel, 8 bits, 0 or 1
+KEYPOINT_X, KEYPOINT_Y = f"{OBJECTS}keypoint/x", f"{OBJECTS}keypoint/y"  # float32, fractions as of boxes
+KEYPOINT_VISIBILITY = f"{OBJECTS}keypoint/visibility"  # int64: 0 not there (its x and y are 0), 1 occluded, 2 visible
+KEYPOINTS = (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
+RASTER = "image/segmentation/class/encoded"  # bytes: a PNG as large as the stored image, one channel, a class a pixel
+RASTER_FORMAT = "image/segmentation/class/format"  # bytes: b"png"
+CAPTION = "image/caption"  # bytes: all captions of the image, UTF-8
+
+
+@dataclass(frozen=True)
+class Keypoints:
+    """The key points that each object has, in their order.
+
+    `flip[k]`: which one `k` is in the mirrored image (a left eye becomes a right one); empty where that is not known,
+    and then nothing can be mirrored. `skeleton`: pairs of key points, from 0, that a line joins.
+    """
+
+    names: tuple[str, ...]
+    flip: tuple[int, ...] = ()
+    skeleton: tuple[tuple[int, int], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `from_json` gives back."""
+        return {"names": list(self.names), "flip": list(self.flip), "skeleton": [list(pair) for pair in self.skeleton]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Keypoints":
+        """The inverse of `to_json`."""
+        pairs = tuple((int(a), int(b)) for a, b in value["skeleton"])
+        return cls(tuple(value["names"]), tuple(value["flip"]), pairs)
+
+
+@dataclass(frozen=True)
+class Raster:
+    """What the values of a raster mean: `class_names[v]` is that of value `v`.
+
+    `void`: the value of pixels of no class, or of which nobody knows it; None where there are none. `class_ids[v]`:
+    the number that the source has for it; empty where that is `v`.
+
+    Raises UsageError where void is a class, or a number that 16 bits do not hold, and where names or ids are not one
+    for each class.
+    """
+
+    class_names: tuple[str, ...]
+    void: int | None = None
+    class_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.class_names)
+        if not 0 < count == len(set(self.class_names)) <= 1 << 16 or (self.class_ids and len(self.class_ids) != count):
+            problem = f"got {count} class names and {len(self.class_ids)} ids"
+            raise UsageError("Raster", problem, "give each of 1 to 65,536 classes a name of its own")
+        if self.void is not None and not count <= self.void < 1 << 16:
+            raise UsageError("Raster.void", f"got {self.void}, expected {count} to 65535", "void is no class")
+
+    @property
+    def bits(self) -> int:
+        """Of a pixel in the PNG: 8, or 16 where 8 do not hold every value."""
+        return 8 if max(len(self.class_names) - 1, self.void or 0) < 256 else 16
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `from_json` gives back."""
+        return {"class_names": list(self.class_names), "void": self.void, "class_ids": list(self.class_ids)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Raster":
+        """The inverse of `to_json`."""
+        return cls(tuple(value["class_names"]), value["void"], tuple(value["class_ids"]))
+
+
+def objects_problem(values: Mapping[str, Sequence[Any]], keys: Sequence[str], keypoints: int) -> str:
+    """What keeps the objects of a record from being right; "" where nothing does.
+
+    `values`: by key; a key that is not there has none. `keys`: of the columns of objects. `keypoints`: of an object.
+    """
+    count = len(values.get(XMIN, ()))
+    for key in keys:
+        expected = count * keypoints if key in KEYPOINTS else count
+        if (found := len(values.get(key, ()))) != expected:
+            return f"{key} has {found} values, expected {expected} for {count} objects"
+    for low, high in ((XMIN, XMAX), (YMIN, YMAX)):
+        pairs = zip(values.get(low, ()), values.get(high, ()), strict=True)
+        for i, (least, most) in enumerate(pairs):
+            if not 0 <= least < most <= 1:  # NaN is none of it
+                return f"object {i} has {low} {least:g} and {high} {most:g}, expected 0 <= min < max <= 1"
+    for key in (KEYPOINT_X, KEYPOINT_Y) if keypoints else ():
+        for i, side in enumerate(values.get(key, ())):
+            if not 0 <= side <= 1:
+                return f"{key} of object {i // keypoints} is {side:g}, expected 0 to 1"
+    for i, seen in enumerate(values.get(KEYPOINT_VISIBILITY, ())):
+        if seen not in (0, 1, 2):
+            return f"{KEYPOINT_VISIBILITY} of object {i // keypoints} is {seen}, expected 0, 1 or 2"
+    for i, area in enumerate(values.get(OBJECT_AREA, ())):
+        if not area >= 0:
+            return f"{OBJECT_AREA} of object {i} is {area:g}, expected 0 or more"
+    for i, crowd in enumerate(values.get(IS_CROWD, ())):
+        if crowd not in (0, 1):
+            return f"{IS_CROWD} of object {i} is {crowd}, expected 0 or 1"
+    return ""
