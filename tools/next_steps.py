@@ -1,5 +1,6 @@
 """The lines a command prints for what comes next: Python that trains on a dataset of any kind, and shell commands."""
 
+from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECT_MASK
 from shardfeed.manifest import Manifest
 from shardfeed.schema import LABEL, Schema, image_features
 from shardfeed.text import in_usual_order, shell_quoted
@@ -28,8 +29,18 @@ def training_lines(
     ordered = "" if order is None else f", order={order!r}"
     numbers = [key for key in schema.features if key not in _IMAGE and schema.features[key].dtype != "bytes"]
     single = [key for key in numbers if schema.features[key].scalar]
+    single += schema.of_kind("tags")  # a vector of each set
     ragged = [key for key in numbers if schema.features[key].ragged]
     opening = [f"data = shardfeed.open({out!r})"]
+    if wrapper := _wrapper(schema):
+        name, options = wrapper
+        return [
+            "import shardfeed",
+            f"from shardfeed.pipelines import {name}, make_batches, random_resized_crop",
+            *opening,
+            f"transform = {name}(random_resized_crop({image_size}, area=(0.3, 1.0)){options})",
+            f"train = make_batches(data[{split!r}], transform, batch_size={batch}{ordered})",
+        ]
     if single and not schema.of_kind("place"):
         label = "" if LABEL in single else f", label={sorted(single)[0]!r}"
         return [
@@ -42,18 +53,31 @@ def training_lines(
     transform = "letterbox" if schema.of_kind("place") else "random_resized_crop"
     keys = sorted(numbers)
     labels = f"features[{keys[0]!r}]" if len(keys) == 1 else f"{{key: features[key] for key in {keys}}}"
+    caption = not keys and CAPTION in schema.features
+    if caption:
+        labels = "draw_caption(features, seed)"
+    made = f"(image(features, seed), {labels})" if keys or caption else "image(features, seed)"
     return [
         "import shardfeed",
-        f"from shardfeed.pipelines import {transform}, make_batches",
+        f"from shardfeed.pipelines import {'draw_caption, ' * caption}{transform}, make_batches",
         f"image = {transform}({image_size})",
         *opening,
         "train = make_batches(",
         f"    data[{split!r}],",
-        f"    lambda features, seed: {f'(image(features, seed), {labels})' if keys else 'image(features, seed)'},",
+        f"    lambda features, seed: {made},",
         f"    batch_size={batch}{ordered},",
         *([f"    pad={_PAD},  # where a sample has fewer"] if ragged else []),
         ")",
     ]
+
+
+def _wrapper(schema: Schema) -> tuple[str, str] | None:
+    """The function that takes along what is in an image, and its options; None where only the image is to be seen."""
+    if OBJECT_LABEL in schema.object_keys:
+        flips = schema.keypoints is not None and bool(schema.keypoints.flip)
+        options = {"masks": OBJECT_MASK in schema.features, "keypoints": flips}
+        return "detection", "".join(f", {name}=True" for name, there in options.items() if there)
+    return ("segmentation", "") if schema.raster is not None else None
 
 
 def next_steps(out: str, manifest: Manifest) -> str:

@@ -1,10 +1,24 @@
-"""From a path to the source it means: class folders, named files, a label file, or images without labels."""
+"""From a path to the source it means: class folders, named files, a label file, images without labels, annotations."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 from shardfeed.converters.elsewhere import check_kind
+from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
+from shardfeed.converters.sources.annotations.masks.pairs import may_have_masks
+from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
+from shardfeed.converters.sources.annotations.recognise import (
+    Evidence,
+    almost,
+    may_be_annotated,
+    only_one,
+    recognise,
+)
+from shardfeed.converters.sources.annotations.recognise import (
+    reader as reader_of,
+)
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
@@ -13,8 +27,9 @@ from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.unlabelled import Unlabelled
-from shardfeed.errors import UsageError, argument
-from shardfeed.schema import Feature
+from shardfeed.errors import ShardfeedError, UsageError, argument
+from shardfeed.schema import LABEL, Feature
+from shardfeed.text import some
 
 
 def open_source(
@@ -39,15 +54,25 @@ def open_source(
     include: Globs = (),
     exclude: Globs = (),
     follow_links: bool = False,
+    images: str | os.PathLike[str] | None = None,
+    reader: str | None = None,
+    tasks: Collection[Task] = (),
+    boxes_on: Literal["upright", "stored"] | None = None,
+    voc_origin: Literal[0, 1] = 0,
+    colours: str | os.PathLike[str] | None = None,
+    void: int | Literal["none"] | None = None,
 ) -> ListedSource:
     """The source that a path means.
 
-    A file is a label file, a `LabelFile`. A folder with `labels` is the root of that file's paths. Without, a folder
-    with a `pattern`, or with files and no folder, is a `FileNames`, any other an `ImageFolder`.
+    What has annotations (COCO's files for example, or a folder with some) is recognised by its content, and is an
+    `AnnotatedSource`; its `described` says by what. Any other file is a label file, a `LabelFile`. A folder with
+    `labels` is the root of that file's paths. Without, a folder with a `pattern`, or with files and no folder, is a
+    `FileNames`, any other an `ImageFolder`.
 
         open_source("photos")                       # photos/cat/1.jpg, or photos/train/cat/1.jpg
         open_source("photos", labels="labels.csv")  # a table of paths in photos and labels
         open_source("photos", unlabelled=True)      # every image in it, without a label
+        open_source("instances.json", images="photos", tasks=["masks"])  # COCO: boxes and masks
 
     Args:
         path: the folder of the images, or a label file beside them.
@@ -72,15 +97,26 @@ def open_source(
             one it begins at the folder (`train/**/*.png`); one that fits a folder fits all that is in it.
         exclude: likewise, of files that are not wanted.
         follow_links: take what links outside the folder lead to.
+        images: the folder that the image names in annotations, or in a label file, are relative to; default where the
+            annotations say, or lie.
+        reader: of what `path` is, where two would do: "coco", or "folder" or "labels" for what has no annotations.
+        tasks: what is taken of annotations: "boxes", "masks", "keypoints", "captions", "classes", "rasters"; default
+            what they are for, without masks.
+        boxes_on: the image that annotations are of where its EXIF turns it, and nothing tells: "upright" or "stored".
+        voc_origin: the number of the first pixel in Pascal VOC's files.
+        colours: of masks, a file with `name,r,g,b` a line.
+        void: the value in masks of pixels of no class; default what the format says, else 255; "none": there is none.
 
     Raises:
-        UsageError: arguments that do not go together, a path that is not there, or files that tell no classes.
+        UsageError: arguments that do not go together, a path that is not there, files that tell no classes, or that
+            two readers would read.
         LabelFileError: a label file that is not clear.
         StorageError: the folder cannot be read.
     """
     check_kind(path)
-    if labels is not None:
-        check_kind(labels)
+    for other in (labels, images):
+        if other is not None:
+            check_kind(other)
     of_table = {
         "format": format,
         "path_column": path_column,
@@ -95,56 +131,81 @@ def open_source(
         "label_separator": label_separator,
         "missing": missing,
     }
+    options = _annotation_options(
+        images=images,
+        tasks=tasks,
+        boxes_on=boxes_on,
+        voc_origin=voc_origin,
+        colours=None if colours is None else os.fsdecode(colours),
+        void=void,
+        delimiter=delimiter,
+        encoding=encoding,
+        class_names=class_names,
+        include=include,
+        exclude=exclude,
+        follow_links=follow_links,
+    )
     if unlabelled:
         of_labels = {"pattern": pattern, "class_names": class_names, "label_columns": label_columns}
         for name, value in [*of_labels.items(), ("one_hot", one_hot or None)]:
             if value is not None:
                 raise UsageError("unlabelled", f"{argument(name)} is about labels", "leave one of the two out")
         label_columns = ()
-    is_file = os.path.isfile(path)
-    if labels is not None or is_file:
-        if pattern is not None:
-            raise UsageError("pattern", "labels come either from a file or from file names", "leave one out")
-        if labels is not None and is_file:
-            raise UsageError(path, "is a file, and so is the one with the labels", "give the folder of the images")
-        return LabelFile(
-            path if labels is None else labels,
-            None if labels is None else path,
-            format=format,
-            path_column=path_column,
-            label_columns=label_columns,
-            text_columns=text_columns,
-            number_columns=number_columns,
-            one_hot=one_hot,
-            split_column=split_column,
-            header=header,
-            delimiter=delimiter,
-            encoding=encoding,
-            label_separator=label_separator,
-            missing=missing,
-            class_names=class_names,
-            include=include,
-            exclude=exclude,
-            follow_links=follow_links,
-        )
-    named = [name for name, value in of_table.items() if value is not None]
-    if named:
-        problem = f"is a folder, and {argument(named[0])} is about a label file"
-        raise UsageError(path, problem, f"give that file as {argument('labels')}")
-    if unlabelled:
-        return Unlabelled(path, include=include, exclude=exclude, follow_links=follow_links)
-    if isinstance(class_names, Mapping):
-        raise UsageError("class_names", "got a mapping, which is about the columns of a label file", "give the names")
-    if pattern is not None or _is_flat(path):
-        return FileNames(
-            path,
-            pattern=pattern,
-            class_names=class_names,
-            include=include,
-            exclude=exclude,
-            follow_links=follow_links,
-        )
-    return ImageFolder(path, class_names=class_names, include=include, exclude=exclude, follow_links=follow_links)
+
+    def plain() -> ListedSource:
+        """What has no annotations."""
+        is_file = os.path.isfile(path)
+        if labels is not None or is_file:
+            if pattern is not None:
+                raise UsageError("pattern", "labels come either from a file or from file names", "leave one out")
+            if labels is not None and is_file:
+                raise UsageError(path, "is a file, and so is the one with the labels", "give the folder of the images")
+            return LabelFile(
+                path if labels is None else labels,
+                images if labels is None else path,
+                format=format,
+                path_column=path_column,
+                label_columns=label_columns,
+                text_columns=text_columns,
+                number_columns=number_columns,
+                one_hot=one_hot,
+                split_column=split_column,
+                header=header,
+                delimiter=delimiter,
+                encoding=encoding,
+                label_separator=label_separator,
+                missing=missing,
+                class_names=class_names,
+                include=include,
+                exclude=exclude,
+                follow_links=follow_links,
+            )
+        named = [name for name, value in of_table.items() if value is not None]
+        if named:
+            problem = f"is a folder, and {argument(named[0])} is about a label file"
+            raise UsageError(path, problem, f"give that file as {argument('labels')}")
+        if images is not None:
+            raise UsageError(path, f"is a folder of images, and {argument('images')} is one, too", "leave one out")
+        if unlabelled:
+            return Unlabelled(path, include=include, exclude=exclude, follow_links=follow_links)
+        if isinstance(class_names, Mapping):
+            problem = "got a mapping, which is about the columns of a label file"
+            raise UsageError("class_names", problem, "give the names")
+        if pattern is not None or _is_flat(path):
+            return FileNames(
+                path,
+                pattern=pattern,
+                class_names=class_names,
+                include=include,
+                exclude=exclude,
+                follow_links=follow_links,
+            )
+        return ImageFolder(path, class_names=class_names, include=include, exclude=exclude, follow_links=follow_links)
+
+    of_plain = {"labels": labels, "pattern": pattern, "unlabelled": unlabelled or None, **of_table}
+    of_both = ("delimiter", "encoding")
+    named = [name for name, value in of_plain.items() if value is not None and name not in of_both]
+    return _open(os.fsdecode(path), options, reader, plain, named)
 
 
 def _is_flat(root: str | os.PathLike[str]) -> bool:
@@ -155,3 +216,93 @@ def _is_flat(root: str | os.PathLike[str]) -> bool:
             return bool(visible) and not any(entry.is_dir() for entry in visible)
     except OSError:
         return False  # the source says what is wrong
+
+
+def _annotation_options(
+    tasks: Collection[Task], images: str | os.PathLike[str] | None, class_names: Any, **others: Any
+) -> AnnotationOptions:
+    """Raises UsageError for tasks that there are not."""
+    wanted: Collection[Any] = (tasks,) if isinstance(tasks, str) else tasks
+    unknown = [task for task in wanted if task not in get_args(Task)]
+    if unknown:
+        raise UsageError("tasks", f"got {unknown[0]!r}, expected some of {', '.join(get_args(Task))}")
+    for name, values in (("boxes_on", ("upright", "stored")), ("voc_origin", (0, 1))):
+        if others[name] not in (*values, None):
+            raise UsageError(name, f"got {others[name]!r}, expected {values[0]!r} or {values[1]!r}")
+    return AnnotationOptions(
+        images=None if images is None else os.fsdecode(images),
+        tasks=frozenset(wanted),
+        class_names=None if isinstance(class_names, Mapping) else class_names,
+        **others,
+    )
+
+
+def _open(
+    path: str, options: AnnotationOptions, name: str | None, plain: Callable[[], ListedSource], of_plain: Sequence[str]
+) -> ListedSource:
+    """What has annotations, where `path` has any; else what `plain` opens.
+
+    `name`: of the reader, where it was said. `of_plain`: arguments that were given and are not about annotations.
+    """
+    if name in ("folder", "labels") or (name is None and of_plain):
+        return _without_annotations(path, options, plain)
+    if name is not None:
+        module = reader_of(name)
+        if of_plain:
+            problem = f"{name} reads annotations, and {argument(of_plain[0])} is not about them"
+            raise UsageError("reader", problem, "leave one of the two out")
+        if not os.path.exists(path):
+            raise UsageError(path, "no such file or folder", "check the path")
+        return _told(module.read(path, options), f"read as {name}, as asked")
+    is_file = os.path.isfile(path)
+    # Names of classes may be those of folders that are called like another layout's.
+    looked = is_file or (options.class_names is None and may_be_annotated(path)) or may_have_masks(path)
+    found = recognise(path, options) if looked else []
+    if fit := only_one(path, found):
+        if not is_file and (folder := _of_classes(plain)):
+            only_one(path, [Evidence("folder", f"class folders ({some(folder)})"), fit])
+        return _read(path, options, fit)
+    try:
+        return _without_annotations(path, options, plain)
+    except UsageError:
+        if not looked and os.path.isdir(path):
+            found = recognise(path, options)
+            if fit := only_one(path, found):
+                return _read(path, options, fit)
+        if near := almost(path, found):
+            raise near from None
+        raise
+
+
+def _read(path: str, options: AnnotationOptions, fit: Evidence) -> AnnotatedSource:
+    return _told(reader_of(fit.name).read(path, options), f"recognised as {fit.name}: {fit.found}")
+
+
+def _told(source: AnnotatedSource, by: str) -> AnnotatedSource:
+    """The same source, whose notes say what it was recognised by."""
+    described = f"{by}; {source.described}" if source.described else by
+    # Frozen, so that samples cannot change under a running conversion: nobody else has it yet.
+    object.__setattr__(source, "described", described)
+    object.__setattr__(source, "findings", replace(source.findings, notes=[described, *source.findings.notes]))
+    return source
+
+
+def _without_annotations(path: str, options: AnnotationOptions, plain: Callable[[], ListedSource]) -> ListedSource:
+    """What `plain` opens. Raises UsageError for arguments that are about annotations."""
+    source = plain()
+    for name in ("tasks", "boxes_on", "voc_origin"):
+        if getattr(options, name):
+            problem = f"{argument(name)} is about annotations, and this is a source without"
+            raise UsageError(path, problem, f"leave it out, or say what it is by {argument('reader', typed='NAME')}")
+    return source
+
+
+def _of_classes(plain: Callable[[], ListedSource]) -> Sequence[str]:
+    """The names of the classes, where the folder has a folder for each of several; else nothing."""
+    try:
+        source = plain()
+    except ShardfeedError:
+        return ()
+    names = source.schema.class_names.get(LABEL, ()) if isinstance(source, ImageFolder) else ()
+    # The PNGs of panoptic files lie in a folder beside those, in annotations: no class is called so.
+    return names if len(names) > 1 and "annotations" not in names else ()

@@ -1,6 +1,7 @@
-"""Folders whose names are no classes: layouts of detection and segmentation datasets, recognised to be refused.
+"""Folders whose names are no classes: layouts of detection and segmentation datasets, refused as class folders.
 
-Taken for classes, `images` and `masks` would convert without a word. The rules are narrow: names alone decide
+Taken for classes, `images` and `masks` would convert without a word. `open_source` then asks the readers of
+annotations, and reads what one of them recognises. The rules are narrow: names alone decide
 nothing, what lies in the folders must fit, and no other folder of images may be beside them.
 """
 
@@ -43,7 +44,8 @@ def refuse_other_layouts(files: Listing) -> None:
             name, evidence = found
             problem = f"looks like {name} ({evidence}): the names of its folders are no classes"
             names = argument("class_names", typed="FILE")
-            remedy = f"{_deeper(files)}read it by a source of your own (docs/your-own-source.md), "
+            remedy = f"{_deeper(files)}say what it is by {argument('reader', typed='NAME')}, "
+            remedy += "read it by a source of your own (docs/your-own-source.md), "
             remedy += f"or name the folders in {names} to take them for classes all the same"
             raise UsageError(files.root, problem, remedy)
 

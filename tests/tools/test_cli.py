@@ -204,9 +204,10 @@ def test_which_files_are_taken_and_how_they_are_stored(run: Run, folder: Callabl
     for name in ("images", "masks"):
         icon.save(tmp_path / "seg" / name / "1.png")
     code, _, error = run("convert", tmp_path / "seg", tmp_path / "never")
-    assert (code, "looks like images and their masks" in error) == (2, True)
+    assert (code, "a pixel that is transparent" in error) == (2, True)  # images and their masks, not classes
     (tmp_path / "names").write_text("images\nmasks\n")
-    assert run("convert", tmp_path / "seg", tmp_path / "insisted", "--classes", tmp_path / "names", "--dry-run")[0] == 0
+    insisted = ("--from", "folder", "--classes", tmp_path / "names", "--dry-run")
+    assert run("convert", tmp_path / "seg", tmp_path / "insisted", *insisted)[0] == 0
 
 
 def test_inspect(run: Run, flowers: Dataset) -> None:

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -246,10 +247,14 @@ _SIDES = {
     f"image/object/bbox/{side}": (Feature("float32", (None,)), [[0.25], [0.1, 0.5], []]) for side in ("xmin", "xmax")
 }
 _LISTED: tuple[Feature, list[Value]] = (Feature("int64", (None,)), [[0], [0, 1], []])
+_TAGS = (Feature("int64", (None,), "tags"), _LISTED[1])
 KINDS: dict[str, Made] = {
     "classes": Made({LABEL: (Feature("int64"), [0, 1])}, {LABEL: ("a", "b")}),
     "regression": Made({"image/class/value": (Feature("float32"), [0.5, 1.5])}, {}),
     "multi-label": Made({LABEL: _LISTED}, {LABEL: ("a", "b")}),
+    "tags": Made({LABEL: _TAGS}, {LABEL: ("a", "b")}),
+    "tags elsewhere": Made({"image/parts/label": _TAGS}, {"image/parts/label": ("a", "b")}),
+    "captions": Made({"image/caption": (Feature("bytes", (None,), "text"), [[b"a dog", b"a cat"], []])}, {}),
     "boxes": Made({**_SIDES, "image/object/class/label": _LISTED}, {}),
     "boxes and a class": Made({**_SIDES, LABEL: (Feature("int64"), [0, 1])}, {LABEL: ("a", "b")}),
     "landmarks": Made({"image/landmarks": (Feature("float32", (3,)), [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])}, {}),
@@ -272,7 +277,11 @@ def test_the_next_lines_work_as_printed_for_every_kind_of_dataset(
     (batch,) = names["train"]  # type: ignore[misc]
     images = batch[0] if isinstance(batch, tuple) else batch
     assert images.shape == (6, 224, 224, 3)
-    assert isinstance(batch, tuple) == (kind not in ("text alone", "no labels"))
+    assert isinstance(batch, tuple) == (kind != "no labels")
+    if kind.startswith("tags"):
+        assert sorted(batch[1].numpy().tolist()) == [[0, 0]] * 2 + [[1, 0]] * 2 + [[1, 1]] * 2
+    if kind == "captions":
+        assert sorted(set(batch[1].numpy().tolist())) in ([b"", b"a cat", b"a dog"], [b"", b"a cat"], [b"", b"a dog"])
     # What the shell makes of the line is the very path.
     assert len(shell.splitlines()) == 1
     words = subprocess.run(
@@ -334,3 +343,24 @@ def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) 
     code, out, _ = run(root.parent, tmp_path / "out", "--workers", "1")
     assert code == 0
     assert "4 images stored as plain RGB or gray, upright, so that every loader reads alike: alpha 3, bmp 1" in out
+
+
+@pytest.mark.parametrize("kind", ["masks", "keypoints", "rasters"])
+def test_the_next_lines_take_along_what_is_in_an_image(tmp_path: Path, kind: str) -> None:
+    scenes = ROOT / "data_samples" / "scenes"
+    if kind != "rasters":
+        name = "keypoints.json" if kind == "keypoints" else "instances.json"
+        source = open_source(scenes / "coco" / name, images=scenes / "images", tasks=["boxes", kind])  # type: ignore[list-item]
+    else:
+        source = open_source(scenes / "masks", images=scenes / "images", class_names=str(scenes / "masks.txt"))
+    out = tmp_path / "out"
+    steps = next_steps(str(out), convert(source, out, workers=1).manifest)
+    python = steps.split("next, in Python:\n")[1].split("\nor look at it:\n")[0]
+    names: dict[str, Any] = {}
+    exec("\n".join(line[2:] for line in python.splitlines()), names)
+    batch = next(iter(names["train"]))
+    if kind != "rasters":
+        assert {"images", "bounding_boxes", kind} <= batch.keys()
+        assert batch["images"].shape[1:] == (224, 224, 3)
+    else:
+        assert [part.shape[1:] for part in batch] == [(224, 224, 3), (224, 224, 1)]

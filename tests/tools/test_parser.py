@@ -35,7 +35,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     [
         ("convert --resize 256 a b", "--resize: no such option; did you mean --resize-shorter?"),
         ("convert --shrads 3 a b", "--shrads: no such option; did you mean --shards"),
-        ("convert --max-bda=3 a b", "--max-bda: no such option; did you mean --max-bad?"),
+        ("convert --max-bda=3 a b", "--max-bda: no such option; did you mean --max-bad or --max-bad-objects?"),
         ("convert a b --xyz", "--xyz: no such option; `shardfeed convert --help` lists all"),
         ("convert a b c", "shardfeed convert: got 'c', which is one too many"),
         ("convert a", "shardfeed convert: expected OUT too"),

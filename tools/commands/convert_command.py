@@ -7,9 +7,10 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from shardfeed.converters.commit.output import check_apart
+from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.images.options import ImageOptions
@@ -17,9 +18,11 @@ from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.split_shares import SPLIT_BY
-from shardfeed.converters.report import RejectLimit, noted_json
+from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.signs import told_to
+from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
+from shardfeed.converters.sources.annotations.options import Task
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
@@ -34,6 +37,8 @@ IN_PYTHON = {  # arguments that have another name here
     "text_columns": "--text-column",
     "number_columns": "--number-column",
     "column": "column",
+    "reader": "--from",
+    "tasks": "--task",
     "path": "as SOURCE",
     "root": "as SOURCE, and this file by --labels",
 }
@@ -42,9 +47,9 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `convert`."""
-    parser.add_argument("source", help="folder (SOURCE/class/image, SOURCE/train/class/image), or label file")
+    parser.add_argument("source", help="folder (SOURCE/[train/]class/image), label file, or annotations")
     parser.add_argument("out", help="dataset directory to create")
-    source = parser.add_argument_group("where labels come from")
+    source = parser.add_argument_group("where labels and annotations come from")
     source.add_argument(
         "--labels",
         metavar="FILE",
@@ -55,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--label-column", metavar="NAME|N", action="append", help="column of a label; again for more labels"
     )
     source.add_argument(
-        "--label-separator", metavar="[C=]S", action="append", help="between several labels in one cell"
+        "--label-separator", metavar="S", action="append", help="between labels in one cell; C=S: of the column C"
     )
     source.add_argument("--one-hot", metavar="A,B,C", help="columns of 0 and 1, each called like its class")
     source.add_argument(
@@ -63,9 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument(
         "--number-column",
-        metavar="C[:float]",
+        metavar="C",
         action="append",
-        help="column of numbers that are no classes: C, C:int, C:float, lists C:float:3",
+        help="column of numbers that are no classes: C, C:int, C:float, C:float:3",
     )
     source.add_argument(
         "--missing", metavar="COLUMN=VALUE", action="append", help="what stands for an empty cell, e.g. age=nan"
@@ -85,6 +90,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
     source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
+    source.add_argument("--images", metavar="DIR", help="of annotations, boxes for example: where their images are")
+    source.add_argument("--task", metavar="A,B", help="what of them: boxes, masks, keypoints, captions, ...")
+    source.add_argument(
+        "--from", metavar="NAME", dest="reader", help="what SOURCE is, where two would do: coco, folder, labels, ..."
+    )
+    source.add_argument("--colours", metavar="FILE", help="of masks: name,r,g,b of each class, a line each")
+    # For few: messages and notes say when they are needed.
+    source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
+    source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
+    source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
     files = parser.add_argument_group("which files are taken")
     files.add_argument(
         "--include", metavar="PATTERN", action="append", default=[], help="only these: '*.png', 'train/**/*.jpg'; again"
@@ -103,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=SPLIT_BY,
         default="exact",
         metavar="HOW",
-        help="shares exact in each class (exact, default), or by each image's path (hash)",
+        help="shares exact in each class (exact, default), or by path (hash)",
     )
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(
@@ -163,6 +178,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
     )
+    run.add_argument(
+        "--max-bad-objects", metavar="N|P%", default="0", help="likewise annotations, boxes for example (default 0)"
+    )
     run.add_argument("--replace", action="store_true", help="swap OUT for the new dataset when it is finished")
     run.add_argument("--restart", action="store_true", help="remove what an earlier, stopped run left; begin anew")
     run.add_argument("--verify", action="store_true", help="read every byte again before the commit")
@@ -196,6 +214,9 @@ def run(args: argparse.Namespace) -> int:
 def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int:
     check_local(args.out)
     source = _source(args)
+    told = source.described if isinstance(source, AnnotatedSource) else ""
+    if told and not (args.json or args.quiet):
+        print(told, flush=True)  # before the work starts: it may be the wrong thing
     log.say("listed", files=len(source), rejected=len(source.findings.rejected))
     check_apart(args.out, source.findings.folder)
     image = ImageOptions(
@@ -215,7 +236,8 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image, args.split_by)
         plan = make_plan(source, options)
         signs.close()
-        print_plan(plan, RejectLimit.of(args.max_bad), args)
+        objects = source.objects if isinstance(source, AnnotatedSource) else None
+        print_plan(plan, RejectLimits.of(args.max_bad, args.max_bad_objects), objects, args, told)
         return 0
     before = warnings.showwarning
     warnings.showwarning = _say
@@ -232,6 +254,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
                 sha256=not args.no_hash,
                 image=image,
                 max_bad=args.max_bad,
+                max_bad_objects=args.max_bad_objects,
                 replace=args.replace,
                 restart=args.restart,
                 verify=args.verify,
@@ -247,7 +270,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         if error.report is None:
             print_unplanned(error, args)
         else:
-            print_report(error.report, args)
+            print_report(error.report, args, told)
         raise
     finally:
         signs.close()
@@ -255,7 +278,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     _log_rejected(report.rejected, log)
     sizes = {name: info.records for name, info in report.manifest.splits.items()}
     log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
-    print_report(report, args)
+    print_report(report, args, told)
     return 0
 
 
@@ -299,7 +322,21 @@ def _source(args: argparse.Namespace) -> ListedSource:
         include=args.include,
         exclude=args.exclude,
         follow_links=args.follow_links,
+        images=args.images,
+        reader=args.reader,
+        tasks=[cast("Task", task.strip()) for task in args.task.split(",")] if args.task else (),
+        boxes_on=args.boxes_on,
+        voc_origin=args.voc_origin,
+        colours=args.colours,
+        void=args.void,
     )
+
+
+def _void(text: str) -> Any:
+    """The value of void in masks: a number, or "none" where there is none."""
+    if text == "none" or text.isdecimal():
+        return text if text == "none" else int(text)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected a number or none")
 
 
 def _number_column(text: str) -> tuple[Any, Feature | None]:

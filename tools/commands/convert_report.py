@@ -5,11 +5,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.report import RejectLimit, Report, counts_by_code, listed_rejects, noted_json
+from shardfeed.converters.report import Report, counts_by_code, listed_rejects, noted_json
 from shardfeed.converters.shards.task import Noted
+from shardfeed.converters.sources.account import NOTHING, Account
+from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.errors import TooManyRejectedError, escape
-from shardfeed.naming import REJECTED
+from shardfeed.naming import LEFT_OUT, REJECTED
 from shardfeed.schema import LABEL, image_features
 from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
@@ -19,12 +22,19 @@ _SHOWN = 8  # rejected inputs printed, all of which are in rejected.jsonl
 _CLASSES_SHOWN = 20
 
 
-def print_plan(plan: Plan, max_bad: RejectLimit, args: argparse.Namespace) -> None:
-    """What a conversion with these arguments would do, and what planning rejected; nothing is written."""
+def print_plan(
+    plan: Plan, limits: RejectLimits, objects: ObjectTable | None, args: argparse.Namespace, told: str = ""
+) -> None:
+    """What a conversion with these arguments would do, and what planning rejected; nothing is written.
+
+    `objects`: of the images, where the source has any. `told`: a note that the user has seen.
+    """
     sizes = plan.split_sizes()
     shards = Counter(shard.split for shard in plan.shards)
     pixels, exact = plan.forecast.pixels, plan.forecast.exact
     rejected = listed_rejects(plan)
+    account = plan.findings.account or NOTHING
+    left_out = [Noted(one.key, one.code, one.reason) for one in account.left_out]
     if args.json:
         content = {
             "splits": sizes,
@@ -36,8 +46,13 @@ def print_plan(plan: Plan, max_bad: RejectLimit, args: argparse.Namespace) -> No
             "features": plan.schema.to_json(),
             "class_names": {key: list(names) for key, names in plan.schema.class_names.items()},
             "rejected": [noted_json(noted) for noted in rejected],
+            "left_out": [noted_json(noted) for noted in left_out],
             "notes": [*plan.findings.notes, *plan.notes],
         }
+        if objects is not None:
+            counts = dict(zip(objects.class_names or (), objects.class_counts(), strict=True))
+            without = objects.images_without(len(plan))
+            content["objects"] = {"count": len(objects), "by_class": counts, "images_without": without}
         print(json.dumps(content))
         return
     images = f"{number(len(plan), 'image')}, {size_text(plan.source_bytes)}, plan {plan.fingerprint[:12]}"
@@ -49,23 +64,59 @@ def print_plan(plan: Plan, max_bad: RejectLimit, args: argparse.Namespace) -> No
         print(f"raw pixels: {'' if exact else 'about '}{size_text(pixels)}, {_each(pixels, len(plan), args)}")
     _print_classes(plan.schema.class_names)
     _print_class_counts(plan)
+    if objects is not None:
+        _print_objects(objects, len(plan))
     own = plan.schema.features.keys() - image_features(sha256=True).keys()
     print(feature_table(plan.schema, own) if own else "no labels: images alone")
     for note in [*plan.findings.notes, *plan.notes]:
-        print(f"note: {note}")
+        if note != told:
+            print(f"note: {note}")
     print_rejected(rejected, "--json")
-    allowed = max_bad.allowed(len(plan) + len(rejected))
+    _print_left_out(left_out, "--json")
+    allowed = limits.images.allowed(len(plan) + len(rejected))
     if len(rejected) > allowed:
         print(f"the conversion would stop here: {allowed:,} allowed; repair them, or give --max-bad {len(rejected)}")
+    allowed = limits.annotations.allowed(account.read + plan.annotations)
+    if (bad := len(account.bad)) > allowed:
+        print(f"the conversion would stop here: {allowed:,} allowed; repair them, or give --max-bad-objects {bad}")
     print("nothing was written (--dry-run)")
+
+
+def _print_objects(objects: ObjectTable, images: int) -> None:
+    """How many objects each class has, and how many images none."""
+    without = number(objects.images_without(images), "image")
+    print(f"{number(len(objects), 'object')}, before any is clipped or left out; {without} without")
+    names, counts = objects.class_names or (), objects.class_counts()
+    if names:
+        rows = [[escape(name), count] for name, count in zip(names, counts, strict=True)][:_CLASSES_SHOWN]
+        print(table([["class", "objects"], *rows]))
+    if len(names) > _CLASSES_SHOWN:
+        print(f"  and {len(names) - _CLASSES_SHOWN:,} more classes, in the plan of --json")
+
+
+def _print_account(account: Account, where: str) -> None:
+    """What became of the annotations: the sentence that adds up; `where`: those that were left out are listed there."""
+    clipped = f" ({account.clipped:,} clipped, by at most {account.farthest:.1f} px)" if account.clipped else ""
+    left_out = f"{len(account.left_out):,} left out"
+    line = f"annotations: {account.read:,} read = {account.written:,} written{clipped} + {left_out}"
+    print(f"{line}, listed in {where}" if account.left_out else line)
+    _print_left_out([Noted(one.key, one.code, one.reason) for one in account.left_out], where)
+
+
+def _print_left_out(left_out: Sequence[Noted], where: str) -> None:
+    _print_listed(left_out, "annotation", "left out", where)
 
 
 def print_rejected(rejected: Sequence[Noted], where: str) -> None:
     """How many inputs were rejected, with which codes, and the first of them; `where`: all are listed there."""
+    _print_listed(rejected, "input", "rejected", where)
+
+
+def _print_listed(rejected: Sequence[Noted], what: str, done: str, where: str) -> None:
     if not rejected:
         return
     codes = listing([f"{count:,} {code}" for code, count in counts_by_code(rejected).items()])
-    print(f"{number(len(rejected), 'input')} rejected ({codes}):")
+    print(f"{number(len(rejected), what)} {done} ({codes}):")
     for noted in rejected[:_SHOWN]:
         print(f"  {escape(noted.key)}: {noted.what}, {noted.why}")
     if len(rejected) > _SHOWN:
@@ -107,8 +158,8 @@ def _print_class_counts(plan: Plan) -> None:
         print(f"  and {len(names) - _CLASSES_SHOWN:,} more classes, in the plan of --json")
 
 
-def print_report(report: Report, args: argparse.Namespace) -> None:
-    """What a conversion did, and the lines of Python that come next."""
+def print_report(report: Report, args: argparse.Namespace, told: str = "") -> None:
+    """What a conversion did, and the lines of Python that come next; `told`: a note that the user has seen."""
     if args.json:
         print(json.dumps(report.to_json()))
         return
@@ -128,8 +179,12 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
     if len(report.warnings) > _SHOWN:
         print(f"warning: and {len(report.warnings) - _SHOWN:,} more like these, in the report of --json")
     for note in report.notes:
-        print(f"note: {note}")
+        if note != told:
+            print(f"note: {note}")
     print_rejected(report.rejected, f"{escape(report.out)}/{REJECTED}" if report.committed else "the report of --json")
+    if report.account is not None:
+        once = "" if report.committed else ", once it is committed"
+        _print_account(report.account, f"{escape(report.out)}/{LEFT_OUT}{once}")
     if not report.committed:
         return
     total = sum(split.records for split in report.manifest.splits.values())

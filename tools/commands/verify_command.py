@@ -13,7 +13,7 @@ from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Schema
 from shardfeed.text import listing, number, size_text
 
 _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
@@ -70,6 +70,7 @@ class _Deep:
         self.decoded = self.not_decoded = 0
         self.why_not = ""
         self._key, self._trusted = ENCODED, True
+        self._schema: Schema | None = None  # where its records have objects or masks
         try:
             manifest = read_manifest(directory)
         except IntegrityError:  # `verify` says it
@@ -82,6 +83,8 @@ class _Deep:
             self.why_not = f"{escape(key)} is not one image a record"
         else:
             self._key, self._trusted = key, not manifest.options.get("adopted")
+        if schema.object_keys or schema.raster is not None:
+            self._schema = schema
 
     def __call__(self, payload: bytes) -> None:
         if self.why_not:
@@ -90,6 +93,8 @@ class _Deep:
         else:
             self.decoded += 1  # or damage, which is counted elsewhere
             check_image(payload, self._key, trusted=self._trusted)
+            if self._schema is not None:
+                check_annotations(payload, self._schema)
 
     def to_json(self) -> dict[str, Any]:
         """How many images were decoded, and how many were not."""
@@ -97,7 +102,11 @@ class _Deep:
 
     def __str__(self) -> str:
         images = f"{self.not_decoded:,} image{'s' if self.not_decoded != 1 else ''}"
-        return f"{images} not decoded: {self.why_not}" if self.why_not else "every image decodes"
+        return f"{images} not decoded: {self.why_not}" if self.why_not else self._well()
+
+    def _well(self) -> str:
+        """What was found where nothing was wrong."""
+        return "every image decodes" + (", and its annotations fit it" if self._schema is not None else "")
 
 
 def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> None:
@@ -123,6 +132,14 @@ def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> 
             _check_other(encoded)
     except RejectedError as error:
         raise IntegrityError("record", f"its image does not decode: {error}") from error
+
+
+def check_annotations(payload: bytes, schema: Schema) -> None:
+    """Raises IntegrityError unless the objects and the mask of a record are as its schema and its image say."""
+    from shardfeed.converters.shards.annotations.check_record import annotations_problem
+
+    if problem := annotations_problem(NATIVE.decode(payload), schema):
+        raise IntegrityError("record", problem)
 
 
 def _check_other(encoded: bytes) -> None:

@@ -17,20 +17,21 @@ class ClassColumn:
     """Labels: features `<prefix>/label` (int64, 0-based) and `<prefix>/text` (bytes, the class name in UTF-8).
 
     `numbers` int64 [n], or, where a sample has any number of labels, [m] with `ends` int64 [n + 1]:
-    sample i has `numbers[ends[i]:ends[i + 1]]`.
+    sample i has `numbers[ends[i]:ends[i + 1]]`. `tags`: whether those are a set, in which none comes twice.
     """
 
     prefix: str
     names: tuple[str, ...]
     numbers: np.ndarray
     ends: np.ndarray | None = None
+    tags: bool = False
 
     @property
     def features(self) -> dict[str, Feature]:
         """The two features and their shapes."""
         shape = () if self.ends is None else (None,)
         return {
-            f"{self.prefix}/label": Feature("int64", shape, "label"),
+            f"{self.prefix}/label": Feature("int64", shape, "tags" if self.tags else "label"),
             f"{self.prefix}/text": Feature("bytes", shape, "text"),
         }
 
@@ -101,9 +102,9 @@ def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]."""
+    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]. None: the plan decides."""
 
-    names: tuple[str, ...]
+    names: tuple[str | None, ...]
     numbers: np.ndarray
 
 

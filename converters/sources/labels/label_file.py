@@ -23,6 +23,7 @@ from shardfeed.converters.sources.labels.values import (
     label_column,
     number_column,
     one_hot_columns,
+    speaks_of_objects,
     text_column,
 )
 from shardfeed.converters.sources.source import Findings
@@ -38,7 +39,8 @@ class LabelFile(ListedSource):
     Columns are named as the header or the keys of JSON objects say, or by number from 0, as Python counts (the command
     line counts from 1). The first label column gives `image/class/label` and `image/class/text`, or the float32
     `image/class/value` where its cells are numbers with a point. Another label column C gives `image/C/label` and
-    `image/C/text`, or `image/C` where it holds numbers; JSON lists give any number of values. Numbers of a column that
+    `image/C/text`, or `image/C` where it holds numbers; JSON lists give any number of values. Several classes of an
+    image are a set (the kind "tags"), in which one that is named twice is once. Numbers of a column that
     is called like a box, a mask or their like (`xmin`, `face_box`) are of the kind "place"; where that is the first
     label column, or its name begins with `object/`, the image has no class. `image/C` may be written for C.
 
@@ -234,6 +236,9 @@ class _Made:
         elif columns.labels:
             named = columns.labels[0][0] in self.said.classes
             main = named or is_class_of_image([(name, cells[column]) for column, name in columns.labels])
+        lists = {name: cells[column] for column, name in columns.labels}
+        lists |= {name: self.rows.cells[column] for column, name, _ in columns.numbers}
+        objects = any(speaks_of_objects(name, found) for name, found in lists.items())
         for i, (column, name) in enumerate(columns.labels):
             self._made(
                 column,
@@ -245,6 +250,7 @@ class _Made:
                     main=first,
                     given=self.said.classes.get(column),
                     split=column in self.said.separators,
+                    objects=objects,
                 ),
             )
 

@@ -111,7 +111,8 @@ class LabelRows:
         problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
         remedy = "leave one of the two rows out"
         if column in [text for text, _ in self.columns.texts]:
-            remedy += "; several texts of an image are a list in one row (JSON Lines)"
+            captions = argument("reader", "captions")
+            remedy += f"; several texts of an image are a list in one row (JSON Lines), or {captions} takes them alone"
         raise LabelFileError(self.place(later, column), problem, remedy)
 
     def _check_boxes(self, doubled: np.ndarray) -> None:

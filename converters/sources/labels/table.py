@@ -128,14 +128,15 @@ class LabelTable:
 
     def _usual_delimiter(self) -> str:
         if self.format == "csv":
-            first = next((line for line in self._lines() if line.strip()), "")
+            first = next((line for line in self.lines() if line.strip()), "")
             for delimiter in ",;\t":
                 with suppress(csv.Error):  # said when the rows are read
                     if len(next(csv.reader([first], delimiter=delimiter), [])) > 1:
                         return delimiter
         return ","
 
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
+        """Its lines as text, ends included. Raises LabelFileError for what is no text, and for a line without end."""
         with open(self.path, "rb") as file:
             head = file.read(4)
             encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), self.encoding or "utf-8")
@@ -159,7 +160,7 @@ class LabelTable:
                 raise LabelFileError(self.place(number), problem, _AS_UTF8) from None
 
     def _rows(self) -> Iterator[Record]:
-        reader = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
+        reader = csv.reader(self.lines(), delimiter=self.delimiter, strict=True)
         while True:
             line = reader.line_num + 1
             try:
@@ -173,7 +174,7 @@ class LabelTable:
                 yield Record(line, cells)
 
     def _pairs(self) -> Iterator[Record]:
-        for number, line in enumerate(self._lines(), 1):
+        for number, line in enumerate(self.lines(), 1):
             text = line.rstrip("\r\n").rstrip(" \t")
             if not text.strip():
                 continue
@@ -196,7 +197,7 @@ class LabelTable:
         decode = json.JSONDecoder(
             object_pairs_hook=_JsonObject, parse_int=str, parse_float=str, parse_constant=_refuse_constant
         ).decode
-        for number, line in enumerate(self._lines(), 1):
+        for number, line in enumerate(self.lines(), 1):
             if not line.strip():
                 continue
             place = self.place(number)

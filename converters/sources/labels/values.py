@@ -82,6 +82,11 @@ def is_class_of_image(columns: Sequence[tuple[str, Cells]]) -> bool:
     return not (lists and any(_holds_places(name, cells) for name, cells in columns))
 
 
+def speaks_of_objects(name: str, cells: Cells) -> bool:
+    """Whether a column has lists of places: other lists then say something of each object, not of the image."""
+    return any(isinstance(cell, tuple) for cell in cells.values) and _holds_places(name, cells)
+
+
 def _holds_places(name: str, cells: Cells) -> bool:
     """Whether a column is called like places, and holds numbers that are no classes: a `mask` may be worn, or not."""
     if not _is_place(name):
@@ -95,7 +100,14 @@ def _holds_places(name: str, cells: Cells) -> bool:
 
 
 def label_column(
-    cells: Cells, rows: np.ndarray, name: str, *, main: bool, given: tuple[str, ...] | None, split: bool = False
+    cells: Cells,
+    rows: np.ndarray,
+    name: str,
+    *,
+    main: bool,
+    given: tuple[str, ...] | None,
+    split: bool = False,
+    objects: bool = False,
 ) -> tuple[ClassColumn | NumberColumn, tuple[str, ...]]:
     """The feature or features of one column for `rows` (int64 [m]), and notes for the report.
 
@@ -104,7 +116,9 @@ def label_column(
     float32 `image/class/value`. Another column C holds classes (`image/C`) where its cells are texts or the integers
     0 to K-1, and else numbers, `image/C`: int64, or float32 when one has a point or exponent.
     Lists of integers are numbers unless in the main column. Numbers mean places where the column is called like one.
-    `split`: whether lists are texts that a separator split; they are classes then.
+    `split`: whether lists are texts that a separator split; they are classes then. `objects`: whether lists are of
+    objects, one value each. Else lists of the main column, and texts that were split, are sets: a class that comes
+    again in a cell is passed over, and a note says in how many.
     Raises BadCellError.
     """
     lists = _check_cells(cells)
@@ -117,9 +131,11 @@ def label_column(
                 check_captions(texts, len(cells.codes), first_code)
             numbering = number_classes(first_code, given)
             prefix = "image/class" if main else _class_prefix(name)
-            spread = _spread(cells, rows, numbering.labels, np.int64, lists)
-            notes = (*numbering.notes, *(combined_note(texts, len(cells.codes), name) if given is None else ()))
-            return ClassColumn(prefix, numbering.names, *spread), notes
+            tags = lists and (main or split) and not (objects or prefix.startswith("image/object/"))
+            several, again = _once_each(cells, rows, numbering.labels, name) if tags else (cells, ())
+            spread = _spread(several, rows, numbering.labels, np.int64, lists)
+            hints = combined_note(texts, len(cells.codes), name) if given is None else ()
+            return ClassColumn(prefix, numbering.names, *spread, tags=tags), (*numbering.notes, *again, *hints)
         dtype = np.int64 if meaning == "integers" else np.float32
         numbers = {text: _number(text, dtype) for text in first_code}
     except BadLabelError as error:
@@ -135,6 +151,20 @@ def label_column(
     key = "image/class/value" if main else feature_key(name)
     kind = "place" if _is_place(name) else "number"
     return NumberColumn(key, *_spread(cells, rows, numbers, dtype, lists), kind), notes
+
+
+def _once_each(cells: Cells, rows: np.ndarray, labels: Mapping[str, int], name: str) -> tuple[Cells, tuple[str, ...]]:
+    """The same lists without what comes again in one, and a note where that is so in any of `rows`."""
+    sets = []
+    for cell in cells.values:
+        first: dict[int, str] = {}
+        for text in _texts(cell):
+            first.setdefault(labels[text], text)
+        sets.append(tuple(first.values()))
+    shorter = [len(found) < len(_texts(cell)) for found, cell in zip(sets, cells.values, strict=True)]
+    count = int(np.array(shorter, bool)[cells.codes[rows]].sum())
+    note = f"column {escape(name)}: {count} of {len(rows)} cells name a class twice, which is stored once"
+    return Cells(sets, cells.codes), (note,) if count else ()
 
 
 def text_column(cells: Cells, rows: np.ndarray, name: str) -> TextColumn:
@@ -228,7 +258,7 @@ def one_hot_columns(
         return ClassColumn("image/class", names, numbers), ()
     ends = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
     note = f"rows have {counts.min()} to {counts.max()} of the {len(names)} classes, so image/class/label is a list"
-    return ClassColumn("image/class", names, numbers, ends), (note,)
+    return ClassColumn("image/class", names, numbers, ends, tags=True), (note,)
 
 
 def _mark(cell: Cell) -> bool | None:

@@ -164,7 +164,7 @@ def test_preview_counts_labels_where_an_image_has_several(tmp_path: Path, monkey
     remarks: list[str] = []
     monkeypatch.setattr(
         "shardfeed.tools.commands.preview_command.draw_sheet",
-        lambda title, notes, rows, columns: remarks.extend(row.remark for row in rows),
+        lambda title, notes, rows, columns, **_: remarks.extend(row.remark for row in rows),
     )
     contact_sheet(split)
     assert remarks == ["15 labels", "3 labels"]

@@ -560,9 +560,40 @@ def test_several_labels_in_a_cell(images: Path, separator: str) -> None:
     rows = ["path,tags", f'a.jpg,"haze{separator}clear{separator}"', 'b.jpg,"clear"', 'sub/c d.jpg,""']
     source = LabelFile(write(images, "\n".join(rows)), label_separator=separator)
     assert source.schema.class_names == {LABEL: ("clear", "haze")}
-    assert source.schema.features[LABEL] == Feature("int64", (None,), "label")
+    assert source.schema.features[LABEL] == Feature("int64", (None,), "tags")
     assert [s.features[LABEL] for s in source] == [[1, 0], [0], []]
     assert source[0].features[TEXT] == [b"haze", b"clear"]
+
+
+def test_a_class_that_a_cell_names_twice_is_once_in_the_set(images: Path) -> None:
+    rows = "path,label,parts\na.jpg,haze haze caf\u00e9 cafe\u0301,x|x|y\nb.jpg,haze,y\nsub/c d.jpg,,\n"
+    options: dict[str, Any] = {"label_columns": ["label", "parts"], "label_separator": {"label": " ", "parts": "|"}}
+    source = LabelFile(write(images, rows), **options)
+    assert [s.features[LABEL] for s in source] == [[1, 0], [1], []]
+    assert source[0].features[TEXT] == [b"haze", "caf\u00e9".encode()]
+    assert [s.features["image/parts/label"] for s in source] == [[0, 1], [1], []]
+    assert source.schema.of_kind("tags") == [LABEL, "image/parts/label"]
+    twice = [note for note in source.findings.notes if "twice" in note]
+    assert twice == [
+        "column label: 1 of 3 cells name a class twice, which is stored once",
+        "column parts: 1 of 3 cells name a class twice, which is stored once",
+    ]
+
+
+def test_classes_of_objects_are_no_set(images: Path) -> None:
+    """There each is of an object, beside its box: two cups are two."""
+    rows = "path,object/class\na.jpg,cup cup\nb.jpg,\n"
+    source = LabelFile(write(images, rows), label_columns=["object/class"], label_separator={"object/class": " "})
+    assert source.schema.kind("image/object/class/label") == "label"
+    assert source[0].features["image/object/class/label"] == [0, 0]
+    listed = jsonl(
+        {"path": "a.jpg", "names": "cup cup", "xmin": [0.1, 0.5]}, {"path": "b.jpg", "names": "", "xmin": []}
+    )
+    source = LabelFile(
+        write(images, listed, "l.jsonl"), label_columns=["names"], number_columns=["xmin"], label_separator=" "
+    )
+    assert source.schema.of_kind("tags") == []
+    assert source[0].features[LABEL] == [0, 0]
 
 
 def test_a_separator_of_another_column(images: Path) -> None:
@@ -600,6 +631,7 @@ def test_one_hot_columns(images: Path) -> None:
     assert source.schema.features[LABEL] == Feature("int64", (), "label")
     assert source.schema.class_names["image/site/label"] == ("x", "y")
     several = LabelFile(write(images, rows.replace("b.jpg,0,1", "b.jpg,1,1")), one_hot=["cat", "dog"])
+    assert several.schema.features[LABEL] == Feature("int64", (None,), "tags")
     assert [s.features[LABEL] for s in several] == [[0], [0, 1], [0]]
     assert several.findings.notes[0] == "rows have 1 to 2 of the 2 classes, so image/class/label is a list"
     renamed = LabelFile(write(images, rows), one_hot=["cat", "dog"], class_names=["Felis", "Canis"])
@@ -640,7 +672,10 @@ def test_texts_stay_texts(images: Path) -> None:
 
 def test_several_texts_of_an_image_are_a_list(images: Path) -> None:
     said = refusal(images, "path,caption\na.jpg,one\na.jpg,two\n", text_columns=["caption"])
-    assert said.endswith("leave one of the two rows out; several texts of an image are a list in one row (JSON Lines)")
+    assert said.endswith(
+        "leave one of the two rows out; several texts of an image are a list in one row (JSON Lines), "
+        "or reader='captions' takes them alone"
+    )
 
 
 def test_many_captions_as_classes_are_an_error(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_the_command_takes_what_python_takes(place: Path, capsys: pytest.Capture
     assert kinds["image/age"] == ("float32", [], "number")
     assert kinds["image/caption"] == ("bytes", [], "text")
     assert kinds["image/area"] == ("float32", [2], "number")
-    assert kinds[LABEL] == ("int64", [None], "label")
+    assert kinds[LABEL] == ("int64", [None], "tags")
     assert cli.main([*arguments, "--encoding", "latin-1", "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert "  image/caption      bytes    text    one\n" in printed

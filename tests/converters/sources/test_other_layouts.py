@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters import FileNames, ImageFolder, open_source
+from shardfeed.converters import FileNames, ImageFolder
 from shardfeed.errors import UsageError
 
 
@@ -53,7 +53,7 @@ LAYOUTS = {
 def test_a_layout_is_recognised(tmp_path: Path, name: str) -> None:
     keys, said = LAYOUTS[name]
     with pytest.raises(UsageError, match="looks like ") as caught:
-        open_source(plant(tmp_path, *keys))
+        ImageFolder(plant(tmp_path, *keys))
     assert said in caught.value.problem
     assert caught.value.problem.endswith("): the names of its folders are no classes")
     assert "docs/your-own-source.md" in (caught.value.remedy or "")
@@ -66,7 +66,8 @@ def test_the_sentence_names_what_was_seen(tmp_path: Path) -> None:
         ImageFolder(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: looks like images and their masks (images and masks have files of the same names): "
-        "the names of its folders are no classes; read it by a source of your own (docs/your-own-source.md), "
+        "the names of its folders are no classes; say what it is by reader, "
+        "read it by a source of your own (docs/your-own-source.md), "
         "or name the folders in class_names to take them for classes all the same"
     )
 
@@ -74,7 +75,7 @@ def test_the_sentence_names_what_was_seen(tmp_path: Path) -> None:
 def test_classes_one_folder_deeper_are_pointed_at(tmp_path: Path) -> None:
     keys = numbered("images/cat/{}.jpg", "images/dog/{}.jpg", "segmentations/cat/{}.png", "segmentations/dog/{}.png")
     with pytest.raises(
-        UsageError, match=r"; give images as the root if its folders \(cat, dog\) are classes, else read"
+        UsageError, match=r"; give images as the root if its folders \(cat, dog\) are classes, else say"
     ):
         ImageFolder(plant(tmp_path, *keys))
     assert ImageFolder(tmp_path / "images").schema.class_names["image/class/label"] == ("cat", "dog")

@@ -1,0 +1,1 @@
+"""Masks in image files: their values, their colours, and which image each is of."""

@@ -1,0 +1,485 @@
+"""Hugging Face's imagefolder: `metadata.jsonl` or `metadata.csv` beside the images, with objects or captions."""
+
+import hashlib
+import json
+import math
+import os
+import posixpath
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from shardfeed.annotations import CAPTION, IS_CROWD
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
+from shardfeed.converters.sources.annotations.gathering import (
+    ClassNumbers,
+    Ledger,
+    Names,
+    check_tasks,
+    in_numbers,
+    splits_of,
+)
+from shardfeed.converters.sources.annotations.object_table import ObjectTable
+from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
+from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.files.listed_source import TextColumn
+from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.labels.paths import PathLookup
+from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.split_names import folder_splits, usual_split
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
+
+_TABLES = ("metadata.jsonl", "metadata.csv")
+_CAPTIONS = ("text", "caption", "captions")
+_CLASSES = ("categories", "category", "labels", "label", "classes", "class")
+_LABELS = ("label", "labels", "class", "class_name", "category", "target")  # a label file then, not one of captions
+_LOOKED_AT = 50  # rows that tell what is in a table
+
+
+@dataclass(frozen=True)
+class _Table:
+    """One metadata file; `folder`, which ends in "/" or is empty, is where it lies in the root."""
+
+    table: LabelTable
+    folder: str
+
+    def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Line and columns of each row. Raises LabelFileError for one that cannot be read."""
+        if self.table.format == "jsonl":
+            yield from self._objects()
+            return
+        records = iter(self.table)
+        header = next(records, None)
+        names = [str(name).strip() for name in header.cells] if header else []
+        for record in records:
+            if len(record.cells) != len(names):
+                problem = f"got {len(record.cells)} cells, expected {len(names)} as in the first row"
+                raise LabelFileError(self.place(record.line), problem, "quote cells that contain the delimiter")
+            yield record.line, dict(zip(names, map(str, record.cells), strict=True))
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for line, text in enumerate(self.table.lines(), 1):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                problem = f"not JSON: {escape(error.msg)}, at character {error.pos + 1}"
+                raise LabelFileError(self.place(line), problem, "write one JSON object on each line") from None
+            except (ValueError, RecursionError):
+                problem = "not JSON: nested too deep, or a number that is too long"
+                raise LabelFileError(self.place(line), problem, "write plain numbers, texts and lists") from None
+            if not isinstance(row, dict):
+                raise LabelFileError(self.place(line), "got no JSON object", 'write {"file_name": ..., "objects": ...}')
+            yield line, row
+
+    def place(self, line: int) -> str:
+        """Where a row is, for errors."""
+        return self.table.place(line)
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """What the columns of all tables hold."""
+
+    objects: bool
+    captions: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+class _BadRowError(Exception):
+    """The objects of a row cannot be told apart: `count`, how many there seem to be, and why."""
+
+    def __init__(self, count: int, reason: str) -> None:
+        super().__init__(count, reason)
+        self.count, self.reason = count, reason
+
+
+def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
+    """A metadata file, or a folder with one in it or in its folders of splits, that has objects or captions."""
+    try:
+        tables = _tables(path, options)
+        if not tables:
+            return None
+        rows = [row for _, row in islice(tables[0].rows(), _LOOKED_AT)]
+    except UsageError:
+        return None
+    name = escape(tables[0].folder + tables[0].table.name)
+    if rows and "file_name" not in rows[0]:
+        several = [key for key in rows[0] if key.endswith(("file_name", "file_names"))]
+        found = f"{name} with the column {escape(several[0])}" if several else ""
+        return Evidence("imagefolder", found, "no column file_name, of one image for each row") if several else None
+    kinds = _kinds(rows)
+    if not kinds.objects and (not kinds.captions or any(key.casefold() in _LABELS for key in kinds.others)):
+        return None
+    files = [str(row.get("file_name")) for row in rows]
+    if not kinds.objects and len({*files}) < len(files):  # a table with a row for each caption
+        return None
+    has = ["file_name", *(["objects"] if kinds.objects else []), *kinds.captions]
+    return Evidence("imagefolder", f"{name} of a Hugging Face imagefolder, with {', '.join(map(escape, has))}")
+
+
+def _kinds(rows: Sequence[Mapping[str, Any]]) -> _Kinds:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    objects = any(isinstance(row.get("objects"), dict | list) for row in rows)
+    captions = tuple(key for key in columns if key in _CAPTIONS)
+    used = {"file_name", *captions, *(["objects", "width", "height"] if objects else [])}
+    return _Kinds(objects, captions, tuple(key for key in columns if key not in used))
+
+
+def _tables(path: str, options: AnnotationOptions) -> list[_Table]:
+    """The metadata files that a path means; none where it means none. Raises LabelFileError for two in one folder."""
+    folders = [""]
+    if not os.path.isdir(path):
+        if os.path.basename(path) not in _TABLES:
+            return []
+        names = {"": [os.path.basename(path)]}
+        path = os.path.dirname(path) or "."
+    else:
+        try:
+            folders += [f"{name}/" for name in sorted(os.listdir(path)) if usual_split(name)]
+        except OSError:
+            return []
+        names = {folder: [n for n in _TABLES if os.path.isfile(os.path.join(path, folder, n))] for folder in folders}
+    found = []
+    for folder, there in names.items():
+        if len(there) > 1:
+            place = os.path.join(path, folder, there[1])
+            raise LabelFileError(place, f"{there[0]} is there, too", "leave one of the two out")
+        for name in there:
+            format = "jsonl" if name.endswith(".jsonl") else "csv"
+            delimiter = options.delimiter if format == "csv" else None
+            found.append(
+                _Table(LabelTable(os.path.join(path, folder, name), format, delimiter, options.encoding), folder)
+            )
+    return found
+
+
+def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
+    """The images that `metadata.jsonl` or `metadata.csv` name in file_name, with their objects and captions.
+
+    `objects` is `{"bbox": [[left, top, width, height], ...], "categories": [...]}`, in pixels, in JSON Lines only; also
+    with "category" or "label", "area" and "iscrowd"; or a list with an object each. Categories are names, or integers,
+    which are kept as `class_ids`. The columns text, caption and captions become `image/caption`. Other columns are not
+    read: `LabelFile` takes them. Where the folder has folders train, validation, test, those are splits.
+
+    A row whose lists of objects differ in length is left out, E_LINE for each box, and its image rejected. Raises
+    UsageError, LabelFileError.
+    """
+    tables = _tables(path, options)
+    if not tables:
+        raise UsageError(path, f"no {' or '.join(_TABLES)} in it", "check the path")
+    return _Reading(path, tables, options).source()
+
+
+@dataclass(frozen=True)
+class _Object:
+    """One entry of a row's objects, as it stands there; `has`: which of "class", "area", "iscrowd" it has."""
+
+    box: Any
+    category: Any
+    area: Any
+    crowd: Any
+    has: frozenset[str]
+
+
+class _Reading:
+    """Reads the tables twice: for images, classes and columns, and then for the objects and captions."""
+
+    def __init__(self, path: str, tables: Sequence[_Table], options: AnnotationOptions) -> None:
+        self.tables, self.options, self.ledger = tables, options, Ledger()
+        root = options.images or (path if os.path.isdir(path) else os.path.dirname(path) or ".")
+        self.listing = list_files(
+            root, include=options.include, exclude=options.exclude, follow_links=options.follow_links
+        )
+        if not len(self.listing):
+            raise nothing_listed(self.listing)
+        self.ledger.notes += self.listing.notes
+        self.lookup = PathLookup(self.listing)
+        self.file_of: dict[tuple[str, int], int] = {}  # by folder and line: of rows whose objects are to be read
+        self.classes: set[str] = set()
+        self.extras: set[str] = set()  # which of "class", "area", "iscrowd" any object has
+        self.unwanted = Names("rows' images that include and exclude leave out")
+        self.kinds = self._look()
+        self.taken = sorted({*self.file_of.values()})
+        if not self.taken:
+            raise self._nothing_found()
+        self.place = {file: i for i, file in enumerate(self.taken)}
+
+    def source(self) -> AnnotatedSource:
+        """Everything read."""
+        possible: list[Task] = [
+            *(["boxes"] if self.kinds.objects else []),
+            *(["captions"] if self.kinds.captions else []),
+        ]
+        first = self.tables[0]
+        if not possible:
+            raise LabelFileError(first.table.path, "got no column objects, text or caption", "read it as a label file")
+        check_tasks("tasks", self.options, possible)
+        wanted = self.options.tasks or frozenset(possible)
+        classes = ClassNumbers(self.classes, self.options.class_names)
+        labelled = "class" in self.extras or self.options.class_names is not None
+        table = None
+        if "boxes" in wanted:
+            self.ledger.notes += classes.notes if labelled else ()
+            table = ObjectTable(
+                classes.names if labelled else None,
+                class_ids=classes.ids if labelled else (),
+                what="object",
+                upright=self.options.upright,
+                columns=[IS_CROWD] if "iscrowd" in self.extras else [],
+                areas="area" in self.extras,
+            )
+        captions: list[list[bytes]] = [[] for _ in self.taken]
+        self._fill(table, classes if labelled else None, captions if "captions" in wanted else None)
+        self._note_others()
+        taken = self.listing.take(np.array(self.taken, np.int64))
+        folders = folder_splits(self.listing)
+        said = [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in taken]
+        return AnnotatedSource(
+            taken,
+            table,
+            columns=[_captions_column(captions)] if "captions" in wanted else [],
+            splits=splits_of(said, self.options),
+            findings=self.ledger.findings(),
+            described=in_numbers(len(taken), table),
+        )
+
+    def _look(self) -> _Kinds:
+        """The first reading."""
+        rows_of: dict[int, tuple[str, bytes]] = {}  # by file: where it is named first, and a digest of that row
+        again = Names("rows that say again what an earlier row says")
+        found: list[_Kinds] = []
+        for of in self.tables:
+            for line, row in of.rows():
+                found = [_joined(found, _kinds([row]))]
+                file = self._find(of, line, row)
+                try:
+                    objects = _objects_of(row)
+                except _BadRowError as error:
+                    self._leave_out_row(of, line, file, error)
+                    objects, bad = [], True
+                else:
+                    bad = False
+                for one in objects:
+                    self.extras |= one.has
+                    if isinstance(category := _category(one.category), str):
+                        self.classes.add(category)
+                if isinstance(file, Skipped):
+                    if not bad:
+                        self._miss(of, line, file, len(objects))
+                    continue
+                digest = hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                where, before = rows_of.setdefault(file, (of.place(line), digest))
+                if where == of.place(line):
+                    self.file_of |= {} if bad else {(of.folder, line): file}
+                elif before == digest:
+                    again.add(f"line {line}")
+                    reason = f"line {line} of {escape(of.table.name)}: the same row is there already"
+                    for _ in objects:
+                        self.ledger.leave_out(self.listing.key(file), AnnotationCode.TWICE, reason)
+                else:
+                    problem = f"'{escape(self.listing.key(file))}' is there already: {where}"
+                    raise LabelFileError(of.place(line), problem, "write one row for each image")
+        self.ledger.notes += again.note
+        return found[0] if found else _Kinds(objects=False, captions=(), others=())
+
+    def _find(self, of: _Table, line: int, row: Mapping[str, Any]) -> int | Skipped:
+        """The file of a row, or why there is none."""
+        name = row.get("file_name")
+        if not isinstance(name, str) or not name.strip():
+            got = "an empty one" if isinstance(name, str) else "none"
+            raise LabelFileError(of.place(line), f"expected a path in file_name, got {got}", "correct the row")
+        name = name.strip()
+        key = (of.folder + name).encode("utf-8", "backslashreplace")
+        norm = posixpath.normpath(name)
+        if "://" in name or norm.startswith(("/", "../")) or norm == "..":
+            reason = "a URL: nothing is fetched" if "://" in name else "it leaves the folder of the metadata file"
+            return Skipped(key, RejectCode.PATH_ESCAPE.value, reason)
+        try:
+            return self.lookup.find(of.folder + name)
+        except UnicodeError:
+            return Skipped(key, RejectCode.MISSING.value, "the path is not Unicode")
+
+    def _miss(self, of: _Table, line: int, file: Skipped, objects: int) -> None:
+        """A row whose image is not there, with so many objects."""
+        if not self.listing.choice.wants(file.key):
+            self.unwanted.add(file.key)
+            return
+        place = f"{escape(of.table.name)}:{line}"
+        self.ledger.reject(file.key, RejectCode(file.code), f"{place}: {file.reason}")
+        for number in range(1, objects + 1):
+            reason = f"object {number} of line {line}: its image is not there"
+            self.ledger.leave_out(file.key, AnnotationCode.IMAGE, reason)
+
+    def _leave_out_row(self, of: _Table, line: int, file: int | Skipped, error: _BadRowError) -> None:
+        """A row whose objects cannot be told apart: with its image."""
+        if isinstance(file, Skipped):
+            self._miss(of, line, file, error.count)
+            return
+        key, place = self.listing.key(file), f"{escape(of.table.name)}:{line}"
+        self.ledger.reject(key, RejectCode.NO_LABEL, f"{place}: {error.reason}")
+        for _ in range(error.count):
+            self.ledger.leave_out(key, AnnotationCode.LINE, f"{place}: {error.reason}")
+
+    def _fill(
+        self, table: ObjectTable | None, classes: ClassNumbers | None, captions: list[list[bytes]] | None
+    ) -> None:
+        """The second reading."""
+        for of in self.tables:
+            for line, row in of.rows():
+                file = self.file_of.get((of.folder, line))
+                if file is None:
+                    continue
+                place = self.place[file]
+                if captions is not None:
+                    captions[place] += self._captions(of, line, row)
+                if table is None:
+                    continue
+                width, height = row.get("width"), row.get("height")
+                if type(width) is int and type(height) is int and width > 0 and height > 0:
+                    table.set_size(place, width, height)
+                seen: set[str] = set()
+                for number, one in enumerate(_objects_of(row), 1):
+                    try:
+                        _add(table, place, number, one, classes, seen)
+                    except BadAnnotationError as error:
+                        reason = f"object {number}: {error.reason}"
+                        self.ledger.leave_out(self.listing.key(file), error.code, reason)
+
+    def _captions(self, of: _Table, line: int, row: Mapping[str, Any]) -> list[bytes]:
+        """The captions of a row that are not empty. Raises LabelFileError for what is no text."""
+        found = []
+        for column in self.kinds.captions:
+            value = row.get(column)
+            for text in value if isinstance(value, list) else [value]:
+                try:
+                    if text is not None and not isinstance(text, str):
+                        raise ValueError(f"got {type(text).__name__}")
+                    if text and text.strip():
+                        found.append(text.strip().encode("utf-8"))
+                except ValueError as error:  # surrogates, too: they are no UTF-8
+                    problem = "not Unicode" if isinstance(error, UnicodeError) else str(error)
+                    place = f"{of.place(line)}, column '{escape(column)}'"
+                    raise LabelFileError(place, f"{problem}, expected text", "correct the row") from None
+        return found
+
+    def _nothing_found(self) -> LabelFileError:
+        missing = next(iter(self.ledger.rejected.values()), None)
+        problem = "no row names a file that is wanted"
+        if missing is not None:
+            problem = f"no row names a file that can be used: '{escape(missing.key)}': {missing.reason}"
+        remedy = f"give the folder that file_name is relative to as {argument('images')}"
+        return LabelFileError(self.tables[0].table.path, problem, remedy)
+
+    def _note_others(self) -> None:
+        unnamed = Names("images that no row names, not taken")
+        unused = Names("columns that are not read here (a label file's are)")
+        for i, key in enumerate(self.listing):
+            if i not in self.place and names_image(key) and key not in self.ledger.rejected:
+                unnamed.add(key)
+        for name in self.kinds.others:
+            unused.add(name)
+        self.ledger.notes += [*unnamed.note, *self.unwanted.note, *unused.note]
+
+
+def _joined(before: Sequence[_Kinds], more: _Kinds) -> _Kinds:
+    for one in before:
+        captions, others = (dict.fromkeys(names) for names in (one.captions + more.captions, one.others + more.others))
+        objects = one.objects or more.objects
+        of_objects = {"objects", "width", "height"} if objects else set()
+        return _Kinds(objects, tuple(captions), tuple(name for name in others if name not in of_objects))
+    return more
+
+
+def _objects_of(row: Mapping[str, Any]) -> list[_Object]:
+    """The objects of a row, from lists of equal length or a list of objects. Raises _BadRowError."""
+    said = row.get("objects")
+    if said is None or said == [] or said == {} or isinstance(said, str):  # text: of a CSV file, which has no objects
+        return []
+    if isinstance(said, list):
+        if not all(isinstance(one, dict) for one in said):
+            raise _BadRowError(len(said), "objects is a list of other things than objects")
+        return [_object(one) for one in said]
+    if not isinstance(said, dict):
+        raise _BadRowError(1, f"got {type(said).__name__} in objects")
+    boxes = said.get("bbox")
+    if not isinstance(boxes, list):
+        raise _BadRowError(1, "objects has no list bbox")
+    columns = {key: value for key, value in said.items() if key in ("bbox", *_CLASSES, "area", "iscrowd")}
+    for key, value in columns.items():
+        if not isinstance(value, list) or len(value) != len(boxes):
+            got = f"{len(value)} of {key}" if isinstance(value, list) else f"no list {key}"
+            raise _BadRowError(max(len(boxes), 1), f"objects has {got} for {len(boxes)} of bbox")
+    return [_object(dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
+
+
+def _object(said: Mapping[str, Any]) -> _Object:
+    named = next((key for key in _CLASSES if key in said), None)
+    has = {"class"} if named is not None else set()
+    has |= {key for key in ("area", "iscrowd") if said.get(key) is not None}
+    return _Object(
+        said.get("bbox"), said[named] if named else None, said.get("area"), said.get("iscrowd"), frozenset(has)
+    )
+
+
+def _category(value: Any) -> str | None:
+    """A category as text; None for what is neither a name nor an integer."""
+    if type(value) is int:
+        return str(value) if abs(value) < 2**63 else None
+    return value.strip() if isinstance(value, str) else None
+
+
+def _add(
+    table: ObjectTable, place: int, number: int, one: _Object, classes: ClassNumbers | None, seen: set[str]
+) -> None:
+    """One object into the table. Raises BadAnnotationError."""
+    sides = one.box
+    if sides in ([], None):
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "no bbox")
+    if not isinstance(sides, list) or len(sides) != 4 or not all(map(_is_number, sides)):
+        reason = f"got the bbox {escape(json.dumps(sides)[:60])}, expected [left, top, width, height]"
+        raise BadAnnotationError(AnnotationCode.LINE, reason)
+    left, top, width, height = map(float, sides)
+    label = 0
+    if classes is not None:
+        category = _category(one.category)
+        if category is None and one.category is not None:
+            reason = f"got {escape(json.dumps(one.category)[:60])}, expected a name or an integer"
+            raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
+        label = classes.label(category or "")
+    if one.crowd not in (None, 0, 1):
+        reason = f"got iscrowd {escape(json.dumps(one.crowd)[:60])}, expected 0 or 1"
+        raise BadAnnotationError(AnnotationCode.VALUE, reason)
+    area = width * height if one.area is None else one.area
+    if not _is_number(area) or (one.area is not None and not 0 <= area < math.inf):
+        reason = f"got area {escape(json.dumps(one.area)[:60])}, expected a number from 0 on"
+        raise BadAnnotationError(AnnotationCode.VALUE, reason)
+    same = repr((one.box, one.category, one.area, one.crowd))
+    if same in seen:
+        raise BadAnnotationError(AnnotationCode.TWICE, "it is there already, the same in everything")
+    seen.add(same)
+    columns = {IS_CROWD: int(one.crowd or 0)}
+    table.add(place, number, (left, top, left + width, top + height), label, columns=columns, area=float(area))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a JSON value is a number that a float holds; NaN and infinity are for the caller to judge."""
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
+
+
+def _captions_column(captions: Sequence[Sequence[bytes]]) -> TextColumn:
+    """The feature `image/caption` of all images."""
+    ends = array("q", [0])
+    for of_image in captions:
+        ends.append(ends[-1] + len(of_image))
+    texts = [text for of_image in captions for text in of_image]
+    return TextColumn(CAPTION, texts, np.arange(len(texts)), np.array(ends, np.int64))

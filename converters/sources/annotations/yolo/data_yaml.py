@@ -1,0 +1,203 @@
+"""Ultralytics' data.yaml: the names of the classes, where the images of each split are, and the key points.
+
+Every value stays the text that it is in the file: YAML would make False of a class called `no`, and 7 of `007`.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from shardfeed.annotations import Keypoints
+from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import LabelFileError, UsageError, escape, needing_extra
+from shardfeed.text import some
+
+MOST_BYTES = 4_000_000  # of a file that says what a dataset is: the names of 10,000 classes are a tenth of it
+TASKS = ("detect", "segment", "pose", "obb")
+_NOTHING = ("", "~", "null", "Null", "NULL", "None")
+_WHOLE = re.compile(r"[0-9]{1,9}\Z")
+
+
+@dataclass(frozen=True)
+class DataYaml:
+    """What the file says. `names`: None where it has none. `path`: "" where it has none.
+
+    `entries`: by split, the folders or lists of images. `task`: one of TASKS, or "". `keypoints`: where it has a
+    `kpt_shape`, and then `dimensions`: 2 for x and y, 3 with visibility.
+    """
+
+    names: tuple[str, ...] | None
+    path: str = ""
+    entries: Mapping[str, tuple[str, ...]] | None = None
+    task: str = ""
+    keypoints: Keypoints | None = None
+    dimensions: int = 3
+
+
+def read_data_yaml(path: str) -> DataYaml:
+    """Raises LabelFileError for what is no such file, MissingExtraError without PyYAML."""
+    said = _loaded(path)
+    names = None if "names" not in said else _names(path, said["names"])
+    if "nc" in said and names is not None and _whole(said["nc"]) != len(names):
+        _refuse(path, "nc", f"got {_shown(said['nc'])}, and {len(names)} names", "make them agree")
+    folder = said.get("path", "")
+    if not isinstance(folder, str):
+        _refuse(path, "path", f"got {_shown(folder)}, expected a folder", "write path: FOLDER")
+    task = said.get("task", "")
+    if task in _NOTHING:
+        task = ""
+    elif task not in TASKS:
+        _refuse(path, "task", f"got {_shown(task)}, expected one of {', '.join(TASKS)}", "correct it, or leave it out")
+    keypoints, dimensions = _keypoints(path, said) if "kpt_shape" in said else (None, 3)
+    if keypoints is not None and task not in ("", "pose"):
+        _refuse(path, "task", f"got {task!r} beside a kpt_shape, which is of the task pose", "leave one of the two out")
+    if keypoints is None and task == "pose":
+        problem = "got 'pose', and there is no kpt_shape"
+        _refuse(path, "task", problem, "add kpt_shape: [K, 3], K key points of x, y and visibility, or [K, 2]")
+    return DataYaml(
+        names,
+        "" if folder in _NOTHING else folder,
+        _entries(path, said),
+        "pose" if keypoints is not None else task,
+        keypoints,
+        dimensions,
+    )
+
+
+def _loaded(path: str) -> Mapping[str, Any]:
+    """The mapping that a YAML file holds: of texts, lists and mappings."""
+    with needing_extra(path):
+        import yaml
+
+    class Loader(yaml.SafeLoader):
+        """The safe loader, for which a plain word is a text, and a key that is there twice is an error."""
+
+        yaml_implicit_resolvers: ClassVar = {}
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str):
+                    if key.value in seen:
+                        raise yaml.constructor.ConstructorError(None, None, "a key that is there twice", key.start_mark)
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        if not os.path.isfile(path):
+            raise LabelFileError(path, "no such file", "check the path")
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
+    if len(data) > MOST_BYTES:
+        raise LabelFileError(path, f"more than {MOST_BYTES:,} bytes, expected a data.yaml", "give another file")
+    try:
+        said = yaml.load(data, Loader)  # a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = path if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
+        raise LabelFileError(place, f"not YAML: {escape(problem)}", "correct it") from None
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+        # What PyYAML lets through: a tag whose text does not fit it (`!!int x`), ten thousand brackets.
+        raise LabelFileError(path, f"not YAML that can be read: {type(error).__name__}", "correct it") from None
+    if not isinstance(said, dict):
+        problem = "got no mapping, expected lines such as 'names: [cat, dog]'"
+        raise LabelFileError(path, problem, "give the data.yaml of a YOLO dataset")
+    return said
+
+
+def _refuse(path: str, key: str, problem: str, remedy: str) -> NoReturn:
+    raise LabelFileError(f"{path}, {key}", problem, remedy)
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: a text, else its kind, since it may be as deep as you like."""
+    return repr(value[:60]) if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def _whole(value: Any) -> int:
+    """A number from 0; -1 for anything else."""
+    return int(value) if isinstance(value, str) and _WHOLE.match(value) else -1
+
+
+def _names(path: str, value: Any) -> tuple[str, ...]:
+    """The names of classes, in label order: of a list, or of a mapping from the numbers 0 to n - 1."""
+    expected = "a list, or a mapping such as 0: cat"
+    if isinstance(value, dict):
+        numbers = {_whole(key): name for key, name in value.items()}
+        lacking = [str(i) for i in range(len(value)) if i not in numbers]
+        if lacking:
+            problem = f"got {len(value)} numbered names, and none has the number {some(lacking)}"
+            _refuse(path, "names", problem, "number them from 0, without a gap")
+        value = [numbers[i] for i in range(len(value))]
+    if not isinstance(value, list) or not value:
+        _refuse(path, "names", f"got {_shown(value)}, expected {expected}", "name each class")
+    for i, name in enumerate(value):
+        if not isinstance(name, str):
+            _refuse(path, f"names, class {i}", f"got {_shown(name)}, expected a text", "name each class")
+    try:
+        return class_list([name.strip() for name in value]) or ()
+    except UsageError as error:
+        _refuse(path, f"names, {error.place}", error.problem, "give each class one name")
+
+
+def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By split: what the keys train, val, test and their like have."""
+    entries: dict[str, tuple[str, ...]] = {}
+    keys: dict[str, str] = {}
+    for key, value in said.items():
+        split = usual_split(key) if isinstance(key, str) else None
+        if split is None:
+            continue
+        found = value if isinstance(value, list) else [value]
+        if not all(isinstance(entry, str) for entry in found):
+            _refuse(path, key, f"got {_shown(value)}, expected a folder, a list file, or several", "correct it")
+        found = tuple(entry for entry in found if entry not in _NOTHING)
+        if not found:
+            continue
+        if split in entries:
+            problem = f"means the split {split}, and so does {keys[split]}"
+            _refuse(path, key, problem, "leave one of the two out")
+        entries[split], keys[split] = found, key
+    return entries
+
+
+def _keypoints(path: str, said: Mapping[str, Any]) -> tuple[Keypoints, int]:
+    """The key points, and how many numbers each has."""
+    shape = said["kpt_shape"]
+    if not isinstance(shape, list) or len(shape) != 2 or _whole(shape[0]) < 1 or _whole(shape[1]) not in (2, 3):
+        problem = "expected [K, 2] (x, y) or [K, 3] (x, y, visibility), K key points"
+        _refuse(path, "kpt_shape", problem, "correct it")
+    count, dimensions = map(_whole, shape)
+    if count > 10_000:
+        _refuse(path, "kpt_shape", f"got {count} key points, expected 10,000 at most", "correct it")
+    flip = said.get("flip_idx", [])
+    numbers = tuple(_whole(number) for number in flip) if isinstance(flip, list) else (-1,)
+    if numbers and (len(numbers) != count or any(numbers[n : n + 1] != (i,) for i, n in enumerate(numbers) if n >= 0)):
+        numbers = (-1,)
+    if -1 in numbers:
+        problem = f"expected the {count} numbers 0 to {count - 1}, left and right exchanged"
+        _refuse(path, "flip_idx", problem, "number k is the one that key point k becomes in the mirrored image")
+    return Keypoints(_point_names(path, said.get("kpt_names"), count), numbers), dimensions
+
+
+def _point_names(path: str, value: Any, count: int) -> tuple[str, ...]:
+    """The names of key points, by their numbers where there are none: of a list, or of one for each class."""
+    if value is None or value in _NOTHING:
+        return tuple(str(i) for i in range(count))
+    lists = list(value.values()) if isinstance(value, dict) else [value]
+    if isinstance(value, dict) and lists and all(isinstance(name, str) for name in lists):
+        lists = [[value.get(str(i)) for i in range(count)]] if len(lists) == count else lists
+    first = lists[0] if lists else None
+    if not isinstance(first, list) or any(names != first for names in lists):
+        problem = f"expected one list of {count} names, the same for every class"
+        _refuse(path, "kpt_names", problem, "correct it, or leave it out")
+    named = all(isinstance(name, str) and name.strip() for name in first)
+    if not named or len(first) != count or len(set(first)) != count:
+        _refuse(path, "kpt_names", f"expected {count} different names", "correct it, or leave it out")
+    return tuple(map(str, first))

@@ -1,0 +1,255 @@
+"""Captions in every form that is known; broken lines are listed, and images without captions stay."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import shardfeed
+from shardfeed.annotations import CAPTION
+from shardfeed.converters import convert
+from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters.sources.annotations.tables import captions
+from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
+from shardfeed.schema import FILENAME, SOURCE_ID, Feature
+from shardfeed.testing.source import SourceContract
+
+TOKEN = 'a.jpg#0\tA dog .\na.jpg#1\tTwo "dogs", é .\n\nb.jpg#0\tA cat .\ngone.jpg#0\tNo one .\ngone.jpg#1\tNobody .\n'
+RESULTS = (
+    "image_name| comment_number| comment\n"
+    'a.jpg| 0| A dog .\na.jpg| 1| Two "dogs", é .\nb.jpg| 0| A cat .\nb.jpg| 4   A dog runs .\nc.jpg| 0| x | y\n'
+)
+TABLE = 'image,caption\na.jpg,A dog .\na.jpg,"Two ""dogs"", é ."\nb.jpg,A cat .\nb.jpg,\n'
+KARPATHY: dict[str, Any] = {
+    "images": [
+        {"sentids": [0], "sentences": [{"tokens": ["a"], "raw": "A dog .", "sentid": 0}, {"raw": "Two \"dogs\", é ."}],
+         "split": "restval", "filename": "a.jpg", "cocoid": 9},
+        {"sentences": [{"raw": "A cat ."}, {"tokens": []}], "split": "val", "filename": "b.jpg", "cocoid": 4},
+        {"sentences": [], "split": "test", "filename": "c.jpg", "cocoid": 7},
+    ],
+    "dataset": "flickr30k",
+}  # fmt: skip
+CONTENTS: dict[str, tuple[str, str]] = {
+    "token": ("results_20130124.token", TOKEN),
+    "results": ("results.csv", RESULTS),
+    "table": ("captions.txt", TABLE),
+    "karpathy": ("dataset_flickr30k.json", json.dumps(KARPATHY)),
+}
+OF_A = [b"A dog .", 'Two "dogs", é .'.encode()]
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """a.jpg, b.jpg and c.jpg."""
+    for i, name in enumerate("abc"):
+        Image.new("RGB", (24, 16), (i, 9, 9)).save(tmp_path / f"{name}.jpg")
+    return tmp_path
+
+
+def write(folder: Path, name: str, content: str | bytes) -> str:
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(folder / name)
+
+
+def read(path: str | Path, **options: Any) -> Any:
+    return captions.read(str(path), AnnotationOptions(**options))
+
+
+class TestCaptions(SourceContract):
+    @pytest.fixture(params=CONTENTS)
+    def build(self, request: pytest.FixtureRequest, images: Path) -> Callable[[], Any]:
+        name, content = CONTENTS[request.param]
+        path = write(images, name, content)
+        return lambda: read(path)
+
+
+@pytest.mark.parametrize("form", CONTENTS)
+def test_every_form_gives_the_same_captions(images: Path, form: str) -> None:
+    name, content = CONTENTS[form]
+    path = write(images, name, content)
+    evidence = captions.recognise(path, AnnotationOptions())
+    assert evidence is not None
+    assert (evidence.name, evidence.missing) == ("captions", "")
+    assert evidence.found.endswith(f" in {name}")
+    source = read(path)
+    assert source.schema.features == {CAPTION: Feature("bytes", (None,), "text")}
+    found = {sample.key: sample.features[CAPTION] for sample in source}
+    assert found[b"a.jpg"] == OF_A
+    assert found[b"b.jpg"] == [b"A cat ."]
+    assert found.keys() - {b"c.jpg"} == {b"a.jpg", b"b.jpg"}
+    assert source.described.startswith(("2 images, ", "3 images, "))
+    assert captions.recognise(str(images), AnnotationOptions()) is not None
+    assert [s.features for s in read(images)] == [s.features for s in source]
+
+
+def test_the_broken_line_of_results_csv_is_listed(images: Path, tmp_path: Path) -> None:
+    source = read(write(images, "results.csv", RESULTS))
+    assert [sample.features[CAPTION] for sample in source][2] == [b"x | y"]
+    account = source.findings.account
+    assert account.read == 1
+    (left,) = account.left_out
+    expected = "results.csv:5: got 2 cells, expected image_name| comment_number| comment"
+    assert (left.key, left.code, left.reason) == (b"b.jpg", "E_LINE", expected)
+    with pytest.raises(TooManyRejectedError, match=r"1 annotation left out \(1 E_LINE: b.jpg, results.csv:5.*=1$"):
+        convert(source, tmp_path / "out", workers=1)
+    report = convert(source, tmp_path / "out", workers=1, max_bad_objects=1)
+    assert report.manifest.splits["train"].records == 3
+    records: Any = {record[FILENAME]: record[CAPTION] for record in shardfeed.open(tmp_path / "out")["train"]}
+    assert records[b"a.jpg"] == OF_A
+
+
+def test_images_that_are_not_there_are_rejected_and_their_captions_listed(images: Path) -> None:
+    source = read(write(images, "t.token", TOKEN))
+    assert [(s.key, s.code, s.reason) for s in source.findings.rejected] == [
+        (b"gone.jpg", "E_MISSING", "t.token:5: no such file")
+    ]
+    assert [(one.key, one.code, one.reason) for one in source.findings.account.left_out] == [
+        (b"gone.jpg", "E_IMAGE", f"t.token:{line}: its image was left out") for line in (5, 6)
+    ]
+    assert source.findings.notes == ["image files under the root without a caption: 1 (c.jpg)"]
+
+
+def test_karpathys_splits_and_numbers(images: Path, tmp_path: Path) -> None:
+    source = read(write(images, "dataset_coco.json", json.dumps(KARPATHY)))
+    assert [(s.split, s.number, len(s.features[CAPTION])) for s in source] == [
+        ("train", 9, 2), ("validation", 4, 1), ("test", 7, 0)
+    ]  # fmt: skip
+    assert "images of the split 'restval', which are train: 1" in source.findings.notes
+    (left,) = source.findings.account.left_out
+    assert (left.code, left.reason) == ("E_LINE", "dataset_coco.json: images[1], sentence 1: expected a text in UTF-8")
+    convert(source, tmp_path / "out", workers=1, max_bad_objects=1)
+    (record,) = shardfeed.open(tmp_path / "out")["test"]
+    assert (record[CAPTION], record[SOURCE_ID]) == ([], b"7")
+
+
+def test_images_may_be_elsewhere_and_deeper(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "val2014").mkdir()
+    for name in "ab":
+        (images / f"{name}.jpg").rename(tmp_path / "val2014" / f"{name}.jpg")
+    entries = [{**entry, "filepath": "val2014"} for entry in KARPATHY["images"][:2]]
+    entries[1]["sentences"] = [{"raw": "A cat ."}]
+    path = write(tmp_path / "texts", "d.json", json.dumps({"images": entries}))
+    source = read(path, images=str(tmp_path))
+    assert [sample.key for sample in source] == [b"val2014/a.jpg", b"val2014/b.jpg"]
+    assert source.findings.account is None
+    token = write(tmp_path / "texts", "t.token", "a.jpg#0\tx\nb.jpg#0\ty\n")
+    source = read(token, images=str(tmp_path), split="all")
+    assert [(sample.key, sample.split) for sample in source] == [(b"val2014/a.jpg", "all"), (b"val2014/b.jpg", "all")]
+    assert source.findings.notes[-2].startswith(
+        "names of images taken for names without extension or folder: 2 ('a.jpg'"
+    )
+
+
+def test_a_caption_that_comes_again_is_listed_once(images: Path) -> None:
+    source = read(write(images, "t.token", "a.jpg#0\tA dog .\na.jpg#1\tA dog .\na.jpg#0\tA dog .\n"))
+    assert source[0].features[CAPTION] == [b"A dog .", b"A dog ."], "two people may say the same"
+    (left,) = source.findings.account.left_out
+    assert (left.code, left.reason) == ("E_TWICE", "t.token:3: caption 0 is there already")
+
+
+FAULTS: list[tuple[str, str | bytes, str]] = [
+    ("t.token", "a.jpg#0\tone\na.jpg#0\ttwo\n", "t.token:2: got another caption 0 of 'a.jpg' than before"),
+    ("t.token", "gone.jpg#0\tone\n", "t.token:1: none of 1 images is under {root}, the first is 'gone.jpg'; give the"),
+    ("d.json", '{"images": [{"sentences": [{"raw": ]', "d.json:1:36: not JSON: Expecting value; see that the file is"),
+    ("d.json", '{"images": {"sentences": "raw"}}', "d.json: got no list 'images'"),
+    ("d.json", '{"images": [{"sentences": [{"raw": "x"}]}]}', "d.json: images[0]: got no 'filename'"),
+    (
+        "d.json",
+        json.dumps({"images": [KARPATHY["images"][0], KARPATHY["images"][0]]}),
+        "d.json: images[1]: the image 'a.jpg' is there already",
+    ),
+    (
+        "d.json",
+        json.dumps({"images": [{**KARPATHY["images"][0], "split": "a/b"}]}),
+        "d.json: images[0]: the split: ",
+    ),
+    (
+        "d.json",
+        json.dumps({"images": [KARPATHY["images"][0], {"filename": "b.jpg"}]}),
+        "d.json: images[1]: 'b.jpg' has no split, and others have one; say it of all",
+    ),
+    ("t.csv", "image,caption,split\na.jpg,x,train\na.jpg,y,test\n", "t.csv:3: got the split 'test', expected 'train'"),
+    ("results.csv", RESULTS.splitlines()[0] + "\n", "results.csv: no image in it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "said"), FAULTS)
+def test_what_is_not_clear_is_told_with_its_place(images: Path, name: str, content: str | bytes, said: str) -> None:
+    with pytest.raises(LabelFileError) as caught:
+        read(write(images, name, content))
+    told = str(caught.value).replace(str(images / name), name)
+    assert told.startswith(said.replace("{root}", str(images))), told
+    assert len(told.splitlines()) == 1
+
+
+def test_lines_that_are_no_captions_are_listed(images: Path) -> None:
+    source = read(write(images, "t.token", b"a.jpg#0\tone\nwords\na.jpg#1\t\xff\na.jpg#2\t \n"))
+    assert [(one.key, one.reason) for one in source.findings.account.left_out] == [
+        (b"t.token", "t.token:2: expected NAME#NUMBER, a tab, and the caption"),
+        (b"a.jpg", "t.token:3: expected a text in UTF-8"),
+        (b"t.token", "t.token:4: expected NAME#NUMBER, a tab, and the caption"),
+    ]
+    source = read(write(images, "t.csv", "image,caption\na.jpg,one\na.jpg,two\na.jpg,\na.jpg\n"))
+    assert [one.reason for one in source.findings.account.left_out] == [
+        "t.csv:4: the caption is empty",
+        "t.csv:5: got 1 cell, expected 2, and the name of an image",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("labels.csv", "path,label\na.jpg,cat\na.jpg,dog\n"),
+        ("labels.csv", "path,label,caption\na.jpg,cat,x\na.jpg,cat,y\n"),
+        ("labels.csv", "image,caption\na.jpg,one\nb.jpg,two\n"),
+        ("train.txt", "a.jpg 0\nb.jpg 1\n"),
+        ("coco.json", '{"images": [], "annotations": [{"caption": "x"}]}'),
+        ("a.bin", TOKEN),
+        ("empty.csv", ""),
+    ],
+)
+def test_other_files_are_not_taken(images: Path, name: str, content: str) -> None:
+    """A table with one row an image is a label file: `--text-column` reads it."""
+    path = write(images, name, content)
+    assert captions.recognise(path, AnnotationOptions()) is None
+    assert captions.recognise(str(images), AnnotationOptions()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("labels.csv", "path,label\na.jpg,cat\n", "got the columns path, label, expected one of images and one of"),
+        ("train.txt", "a.jpg 0\nb.jpg 1\n", "got the columns a.jpg 0, expected one of images and one of captions"),
+        ("coco.json", '{"images": [], "annotations": [{"caption": "x"}]}', "no captions in it, of any form that is"),
+        ("a.bin", TOKEN, "no captions in it, of any form that is known; a table needs a column of images and one"),
+        ("empty.csv", "", "no image in it"),
+    ],
+)
+def test_a_file_that_is_named_and_has_none_is_told(images: Path, name: str, content: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read(write(images, name, content))
+
+
+def test_a_table_that_is_named_may_have_more_columns(images: Path) -> None:
+    source = read(
+        write(images, "t.csv", "image,who,caption,label\na.jpg,x,one,cat\na.jpg,y,two,cat\nb.jpg,x,three,dog\n")
+    )
+    assert [sample.features for sample in source] == [{CAPTION: [b"one", b"two"]}, {CAPTION: [b"three"]}]
+    assert "columns not used: 2 (who, label)" in source.findings.notes
+
+
+def test_one_of_several_files_is_to_be_named(images: Path) -> None:
+    write(images, "results.csv", RESULTS)
+    write(images, "d.json", json.dumps(KARPATHY))
+    evidence = captions.recognise(str(images), AnnotationOptions())
+    assert evidence is not None
+    assert evidence.missing == "name one of them instead of the folder"
+    with pytest.raises(UsageError, match="more than one file has captions; name the file"):
+        read(images)
+    with pytest.raises(UsageError, match="it has captions, not boxes; leave the task out"):
+        read(images / "d.json", tasks=frozenset({"boxes"}))
+    assert captions.recognise(str(images / "nowhere"), AnnotationOptions()) is None

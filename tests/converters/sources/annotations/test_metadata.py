@@ -1,0 +1,312 @@
+"""Hugging Face's imagefolder with objects, captions, or neither."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from damaged_text import damaged
+from object_images import SCENES, converted, draw, expected, image_file, put, stems
+
+import shardfeed
+from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, XMIN
+from shardfeed.converters import convert
+from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters.sources.annotations.tables.metadata import read, recognise
+from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
+from shardfeed.testing.source import SourceContract
+
+NONE = AnnotationOptions()
+
+
+def row(name: str, **more: Any) -> dict[str, Any]:
+    """A row with the objects of a scene."""
+    boxes = [[left, top, right - left, bottom - top] for _, (left, top, right, bottom) in SCENES[name]]
+    said = {"bbox": boxes, "categories": [label for label, _ in SCENES[name]]}
+    return {"file_name": f"{name}.png", "width": 60, "height": 40, "objects": said, **more}
+
+
+def lines(*found: Any) -> str:
+    return "\n".join(json.dumps(one) for one in found) + "\n"
+
+
+def flat(root: Path) -> Path:
+    draw(root)
+    put(root / "metadata.jsonl", lines(*(row(name, text=f"{name}!", source="x") for name in "dcba")))
+    return root
+
+
+def splits(root: Path) -> Path:
+    for split, names in (("train", "ab"), ("validation", "c"), ("test", "d")):
+        draw(root / split, {name: SCENES[name] for name in names})
+        put(root / split / "metadata.jsonl", lines(*map(row, names)))
+    return root
+
+
+def listed(root: Path) -> Path:
+    """Objects as a list with one an object."""
+    draw(root)
+    rows = []
+    for name in SCENES:
+        columns = row(name)["objects"]
+        rows.append({"file_name": f"{name}.png", "objects": [
+            {"bbox": box, "category": label} for box, label in zip(columns["bbox"], columns["categories"], strict=True)
+        ]})  # fmt: skip
+    put(root / "metadata.jsonl", lines(*rows))
+    return root
+
+
+def captions(root: Path) -> Path:
+    draw(root)
+    put(root / "metadata.csv", 'file_name,text\na.png,"a dog, and a cat"\nb.png,é\nc.png,\n')
+    return root
+
+
+BUILDERS: dict[str, Callable[[Path], Path]] = {"flat": flat, "splits": splits, "listed": listed, "captions": captions}
+
+
+class TestContract(SourceContract):
+    """What every source promises."""
+
+    keys_are_sorted = True
+
+    @pytest.fixture(params=BUILDERS)
+    def build(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Source]:
+        root = BUILDERS[request.param](tmp_path / "hf")
+        for image in root.rglob("b.png"):
+            image.unlink()
+        return lambda: read(str(root), NONE)
+
+
+@pytest.mark.parametrize("layout", ["flat", "splits", "listed"])
+def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> None:
+    root = str(BUILDERS[layout](tmp_path / "hf"))
+    evidence = recognise(root, NONE)
+    assert evidence is not None
+    assert (evidence.name, evidence.missing) == ("imagefolder", "")
+    assert "objects" in evidence.found
+    report, found = converted(read(root, NONE), tmp_path / "out")
+    assert stems(found) == expected()
+    assert report.account is not None
+    assert (report.account.read, report.account.written) == (6, 6)
+    by_split = {Path(key).stem: values["split"] for key, values in found.items()}
+    assert by_split == (
+        {"a": "train", "b": "train", "c": "validation", "d": "test"}
+        if layout == "splits"
+        else dict.fromkeys("abcd", "train")
+    )
+    if layout == "flat":
+        assert "columns that are not read here (a label file's are): 1 (source)" in report.notes
+
+
+def test_captions(tmp_path: Path) -> None:
+    root = captions(tmp_path / "hf")
+    put(root / "e.png", image_file())
+    source = read(str(root), NONE)
+    assert not source.schema.object_keys
+    report = convert(source, tmp_path / "out", workers=1)
+    records = shardfeed.open(tmp_path / "out")["train"]
+    found: dict[Any, Any] = {record["image/filename"]: record[CAPTION] for record in records}
+    assert found == {b"a.png": [b"a dog, and a cat"], b"b.png": ["é".encode()], b"c.png": []}
+    assert "images that no row names, not taken: 2 (d.png, e.png)" in report.notes
+    (root / "metadata.csv").unlink()
+    put(root / "metadata.jsonl", lines({"file_name": "a.png", "text": "x", "captions": ["y", " ", "z"]}))
+    assert read(str(root / "metadata.jsonl"), NONE)[0].features == {CAPTION: [b"x", b"y", b"z"]}
+
+
+def test_tasks_choose(tmp_path: Path) -> None:
+    root = str(flat(tmp_path / "hf"))
+    both = read(root, NONE).schema
+    assert CAPTION in both.features
+    assert both.object_keys
+    assert not read(root, AnnotationOptions(tasks=frozenset({"captions"}))).schema.object_keys
+    assert CAPTION not in read(root, AnnotationOptions(tasks=frozenset({"boxes"}))).schema.features
+    with pytest.raises(UsageError, match="got the task 'masks', expected boxes or captions"):
+        read(root, AnnotationOptions(tasks=frozenset({"masks"})))
+
+
+def test_what_is_not_ours_is_not_recognised(tmp_path: Path) -> None:
+    for i, (name, text) in enumerate(
+        [
+            ("metadata.csv", "file_name,label\na.png,x\n"),
+            ("metadata.csv", "file_name,text,label\na.png,x,y\n"),
+            ("metadata.csv", "path,text\na.png,x\n"),
+            ("metadata.csv", "file_name,text\na.png,x\na.png,y\n"),
+            ("metadata.jsonl", "nonsense\n"),
+            ("metadata.jsonl", ""),
+            ("labels.jsonl", lines(row("a"))),
+        ]
+    ):
+        root = put(tmp_path / str(i) / name, text).parent
+        assert recognise(str(root), NONE) is None, text
+        assert recognise(str(root / name), NONE) is None
+    almost = put(tmp_path / "pairs" / "metadata.jsonl", lines({"left_file_name": "a.png", "text": "x"})).parent
+    assert (found := recognise(str(almost), NONE)) is not None
+    assert found.missing.startswith("no column file_name")
+    with pytest.raises(UsageError, match="no metadata"):
+        read(str(tmp_path), NONE)
+
+
+@pytest.mark.long
+def test_areas_crowds_and_integers(tmp_path: Path) -> None:
+    root = draw(tmp_path / "hf", {"a": [], "b": []})
+    said = {
+        "id": [9, 8],
+        "bbox": [[0, 0, 20, 10.5], [1, 1, 2, 2]],
+        "category": [7, 3],
+        "area": [100, None],
+        "iscrowd": [True, 0],
+    }
+    put(
+        root / "metadata.jsonl", lines({"file_name": "a.png", "objects": said}, {"file_name": "b.png", "objects": None})
+    )
+    source = read(str(root), NONE)
+    assert source.schema.class_names[OBJECT_LABEL] == ("3", "7")
+    assert source.schema.class_ids[OBJECT_LABEL] == (3, 7)
+    _, found = converted(source, tmp_path / "out")
+    assert (found["a.png"][OBJECT_AREA], found["a.png"][IS_CROWD]) == ([100, 4], [1, 0])
+    assert found["a.png"][OBJECT_LABEL] == [1, 0]
+    names = AnnotationOptions(class_names=[f"class{i}" for i in range(8)])
+    _, found = converted(read(str(root), names), tmp_path / "named")
+    assert found["a.png"][OBJECT_TEXT] == [b"class7", b"class3"]
+
+
+FAULTS = [
+    ({"bbox": [], "category": "x"}, "E_BOX_EMPTY", "no bbox"),
+    ({"category": "x"}, "E_BOX_EMPTY", "no bbox"),
+    ({"bbox": [1, 2, 3], "category": "x"}, "E_LINE", "got the bbox [1, 2, 3]"),
+    ({"bbox": [1, 2, 3, "4"], "category": "x"}, "E_LINE", "expected [left, top, width, height]"),
+    ({"bbox": [1, 2, 3, True], "category": "x"}, "E_LINE", "got the bbox"),
+    ({"bbox": [1, 2, 0, 4], "category": "x"}, "E_BOX_EMPTY", "expected left < right"),
+    ({"bbox": [1, 2, float("nan"), 4], "category": "x"}, "E_BOX_EMPTY", "expected left < right"),
+    ({"bbox": [1, 2, 10**400, 4], "category": "x"}, "E_LINE", "got the bbox"),
+    ({"bbox": [1, 2, 300, 4], "category": "x"}, "E_BOX_OUTSIDE", "241.0 pixels outside"),
+    ({"bbox": [1, 2, 3, 4], "category": 1.5}, "E_CATEGORY", "got 1.5, expected a name or an integer"),
+    ({"bbox": [1, 2, 3, 4], "category": None}, "E_CATEGORY", "names no class"),
+    ({"bbox": [1, 2, 3, 4]}, "E_CATEGORY", "names no class"),
+    ({"bbox": [1, 2, 3, 4], "category": "x", "iscrowd": 2}, "E_VALUE", "got iscrowd 2"),
+    ({"bbox": [1, 2, 3, 4], "category": "x", "area": -1}, "E_VALUE", "got area -1"),
+    ({"bbox": [5, 5, 9, 9], "category": "x"}, "E_TWICE", "it is there already"),
+]
+
+
+def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
+    names = [f"{i:02}" for i in range(len(FAULTS))]
+    root = draw(tmp_path / "hf", {name: [] for name in names})
+    good = {"bbox": [5, 5, 9, 9], "category": "x"}
+    rows = [
+        {"file_name": f"{name}.png", "objects": [good, bad]} for name, (bad, _, _) in zip(names, FAULTS, strict=True)
+    ]
+    put(root / "metadata.jsonl", lines(*rows))
+    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad_objects=len(FAULTS))
+    account = report.account
+    assert account is not None
+    assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
+    for name, one, (_, code, why) in zip(names, account.left_out, FAULTS, strict=True):
+        assert (one.key, one.code) == (f"{name}.png".encode(), code)
+        assert one.reason.startswith("object 2")
+        assert why in one.reason
+    assert all(len(values[XMIN]) == 1 for values in found.values())
+
+
+ROWS = [
+    ({"bbox": [[1, 2, 3, 4], [1, 2, 3, 5]], "categories": ["x"]}, 2, "objects has 1 of categories for 2 of bbox"),
+    ({"bbox": [[1, 2, 3, 4]], "categories": "x"}, 1, "objects has no list categories for 1 of bbox"),
+    ({"categories": ["x"]}, 1, "objects has no list bbox"),
+    (["x", 1], 2, "a list of other things than objects"),
+    (7, 1, "got int in objects"),
+]
+
+
+def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
+    names = [f"r{i}" for i in range(len(ROWS))]
+    root = draw(tmp_path / "hf", {name: [] for name in [*names, "a"]})
+    rows = [{"file_name": f"{name}.png", "objects": said} for name, (said, _, _) in zip(names, ROWS, strict=True)]
+    put(root / "metadata.jsonl", lines(*rows, row("a"), row("d"), {**row("b"), "file_name": "../x.png"}))
+    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=7, max_bad_objects=7)
+    account = report.account
+    assert account is not None
+    assert (account.read, account.written) == (7 + 2 + 3 + 1, 2)
+    assert list(found) == ["a.png"]
+    for name, (_, count, why) in zip(names, ROWS, strict=True):
+        mine = [one for one in account.left_out if one.key == f"{name}.png".encode()]
+        assert [one.code for one in mine] == ["E_LINE"] * count
+        assert all(why in one.reason for one in mine)
+    assert {noted.key: noted.what for noted in report.rejected} == {
+        b"../x.png": "E_PATH_ESCAPE", b"d.png": "E_MISSING", **{f"{name}.png".encode(): "E_NO_LABEL" for name in names},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{]\n", "metadata.jsonl:1: not JSON: Expecting property name enclosed in double quotes, at character 2"),
+        ("[1]\n", "metadata.jsonl:1: got no JSON object"),
+        (lines(row("a")) + '{"text": "x"}\n', "metadata.jsonl:2: expected a path in file_name, got none"),
+        (lines({"file_name": " ", "text": "x"}), "got an empty one"),
+        (lines(row("a"), row("a", text="y")), "metadata.jsonl:2: 'a.png' is there already: "),
+        (lines({"file_name": "a.png", "text": 3}), "column 'text': got int, expected text"),
+        ('{"file_name": "a.png", "text": "\\ud800"}\n', "column 'text': not Unicode, expected text"),
+        (lines({"file_name": "a.png", "label": 3}), "got no column objects, text or caption"),
+        (lines({"file_name": "gone.png", "text": "x"}), "'gone.png': metadata.jsonl:1: no such file"),
+        ("[" * 5000 + "\n", "not JSON"),
+        ("", "no row names a file"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(text: str, why: str, tmp_path: Path) -> None:
+    root = draw(tmp_path / "hf", {"a": []})
+    put(root / "metadata.jsonl", text)
+    with pytest.raises(LabelFileError, match=re.escape(why)):
+        read(str(root), NONE)
+
+
+def test_two_tables_in_one_folder_are_refused_and_a_row_twice_is_one(tmp_path: Path) -> None:
+    root = flat(tmp_path / "hf")
+    put(root / "metadata.jsonl", lines(row("a"), row("a")))
+    report, found = converted(read(str(root), NONE), tmp_path / "out")
+    assert len(found["a.png"][XMIN]) == 2
+    assert report.account is not None
+    assert [one.code for one in report.account.left_out] == ["E_TWICE"] * 2
+    put(root / "metadata.csv", "file_name,text\na.png,x\n")
+    with pytest.raises(LabelFileError, match="leave one of the two out"):
+        read(str(root), NONE)
+    assert recognise(str(root), NONE) is None
+
+
+def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
+    root = tmp_path / "hf"
+    put(root / "a.png", image_file(orientation=6))
+    objects = {"bbox": [[0, 0, 20, 10]], "category": ["x"]}
+    put(root / "metadata.jsonl", lines({"file_name": "a.png", "width": 40, "height": 60, "objects": objects}))
+    _, found = converted(read(str(root), NONE), tmp_path / "out")
+    assert [found["a.png"][key][0] for key in BOX] == pytest.approx([0, 0, 0.5, 1 / 6])
+
+
+def test_patterns_leave_rows_out(tmp_path: Path) -> None:
+    source = read(str(flat(tmp_path / "hf")), AnnotationOptions(exclude="[bcd].png"))
+    assert [sample.key for sample in source] == [b"a.png"]
+    assert "rows' images that include and exclude leave out: 3 (d.png, c.png, b.png)" in findings_of(source).notes
+    assert not findings_of(source).rejected
+
+
+@pytest.mark.long
+def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> None:
+    root = flat(tmp_path / "hf")
+    table = root / "metadata.jsonl"
+    pieces = [b",", b'"', b"null", b"", b"-1", b"NaN", b"999", b"\xff", b"x", b"[]", b"{}", b"1e400", b"true"]
+    good = 0
+    for i, text in enumerate(damaged(table.read_bytes(), pieces, 100)):
+        put(table, text)
+        try:
+            source = read(str(root), NONE)
+        except ShardfeedError:
+            continue
+        good += 1
+        if good % 25 == 0:
+            report, _ = converted(source, tmp_path / f"out{i}", max_bad=9, max_bad_objects=99)
+            assert report.account is not None
+            report.account.check("damaged")
+    assert good > 10

@@ -1,0 +1,432 @@
+"""Tables with one row an object: every dialect, its faults, and what is no such table."""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from damaged_text import damaged
+from hypothesis import given
+from hypothesis import strategies as st
+from object_images import HEIGHT, SCENES, WIDTH, Objects, converted, draw, expected, image_file, put, stems
+from PIL import Image
+from pycocotools import mask as coco
+
+from shardfeed.annotations import BOX, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, OBJECTS, XMIN
+from shardfeed.converters.sources.account import BadAnnotationError
+from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters.sources.annotations.tables.object_rows import read, recognise
+from shardfeed.converters.sources.annotations.tables.row_dialects import region_of
+from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
+from shardfeed.testing.source import SourceContract
+
+NONE = AnnotationOptions()
+TENSORFLOW = "filename,width,height,class,xmin,ymin,xmax,ymax"
+OPEN_IMAGES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,"
+OPEN_IMAGES += "IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
+
+
+def rows(line: Callable[[str, str, tuple[int, int, int, int]], str], none: str | None = None) -> list[str]:
+    """A row for each object of SCENES, the second image's first: rows of an image stand apart. `none`: for c."""
+    made = [line(name, label, box) for name, objects in SCENES.items() for label, box in objects]
+    return [*made[2:], *made[:2], *([] if none is None else [none])]
+
+
+def tensorflow(root: Path) -> Path:
+    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
+        return f"{name}.png,60,40,{label},{','.join(map(str, box))}"
+
+    draw(root)
+    return put(root / "labels.csv", "\n".join([TENSORFLOW, *rows(line, "c.png,60,40,,,,,")]))
+
+
+def open_images(root: Path) -> Path:
+    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
+        left, top, right, bottom = box
+        sides = f"{left / WIDTH},{right / WIDTH},{top / HEIGHT},{bottom / HEIGHT}"
+        return f"{name},xclick,/m/0{label},1,{sides},0,-1,1,0,0"
+
+    draw(root / "images")
+    put(root / "oidv6-class-descriptions.csv", "LabelName,DisplayName\n/m/0x,x\n")
+    names = 'LabelName,DisplayName\n/m/0cat,cat\n/m/0dog,"dog"\n/m/0owl,owl\n'
+    put(root / "class-descriptions-boxable.csv", names)
+    return put(root / "boxes.csv", "\n".join([OPEN_IMAGES, *rows(line, "c,x,,,,,,,0,0,0,0,0")]))
+
+
+def automl(root: Path) -> Path:
+    uses = {"a": "TRAIN", "b": "UNASSIGNED", "c": "TEST", "d": "VALIDATION"}
+
+    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
+        left, right, top, bottom = box[0] / WIDTH, box[2] / WIDTH, box[1] / HEIGHT, box[3] / HEIGHT
+        corners = f"{left},{top},,,{right},{bottom},,"
+        if label == "dog":
+            corners = f"{left},{top},{right},{top},{right},{bottom},{left},{bottom}"
+        return f"{uses[name]},gs://bucket/deep/{name}.png,{label},{corners}"
+
+    draw(root / "images" / "deep")
+    return put(root / "all.csv", "\n".join(rows(line, "TEST,gs://bucket/deep/c.png,,,,,,,,,")))
+
+
+def retinanet(root: Path) -> Path:
+    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
+        return f"images/{name}.png,{','.join(map(str, box))},{label}"
+
+    draw(root / "images")
+    return put(root / "train.csv", "\n".join(rows(line, "images/c.png,,,,,")))
+
+
+def wheat(root: Path) -> Path:
+    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
+        left, top, right, bottom = box
+        return f'{name},60,40,"[{left}.0, {top}, {right - left}, {bottom - top}]",usask_1,{label}'
+
+    draw(root / "images")
+    header = "image_id,width,height,bbox,source,label"
+    return put(root / "train.csv", "\n".join([header, *rows(line, "c,60,40,,usask_1,")]))
+
+
+def roboflow(root: Path) -> Path:
+    for split, names in (("train", "ab"), ("valid", "c"), ("test", "d")):
+        draw(root / split, {name: SCENES[name] for name in names})
+        lines = [f"{name}.png,60,40,{label},{','.join(map(str, box))}" for name in names for label, box in SCENES[name]]
+        lines += ["c.png,60,40,,,,,"] if split == "valid" else []
+        put(root / split / "_annotations.csv", "\n".join([TENSORFLOW, *lines]))
+    return root
+
+
+def semicolons(root: Path) -> Path:
+    table = tensorflow(root)
+    text = table.read_text().replace(",", ";").replace("class", "Class").replace("filename", " FileName ")
+    table.write_bytes(text.encode("utf-16"))
+    return table
+
+
+def runs_of(box: tuple[int, int, int, int]) -> str:
+    """Kaggle's runs of a rectangle."""
+    left, top, right, bottom = box
+    return " ".join(f"{x * HEIGHT + top + 1} {bottom - top}" for x in range(left, right))
+
+
+def kaggle_runs(root: Path) -> Path:
+    def line(name: str, label: str, box: tuple[int, int, int, int]) -> str:
+        return f"{name}.png,{label},{runs_of(box)}"
+
+    draw(root)
+    return put(root / "train.csv", "\n".join(["ImageId,class,EncodedPixels", *rows(line, "c.png,,-1")]))
+
+
+BUILDERS: dict[str, Callable[[Path], Path]] = {
+    "tensorflow": tensorflow,
+    "open_images": open_images,
+    "automl": automl,
+    "retinanet": retinanet,
+    "wheat": wheat,
+    "roboflow": roboflow,
+    "semicolons": semicolons,
+    "kaggle_runs": kaggle_runs,
+}
+
+
+class TestContract(SourceContract):
+    """What every source promises."""
+
+    keys_are_sorted = True
+
+    @pytest.fixture(params=BUILDERS)
+    def build(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Source]:
+        path = BUILDERS[request.param](tmp_path / "rows")
+        for image in (tmp_path / "rows").rglob("b.png"):
+            image.unlink()
+        return lambda: read(str(path), NONE)
+
+
+@pytest.mark.parametrize("dialect", BUILDERS)
+def test_every_dialect_gives_the_same_records(dialect: str, tmp_path: Path) -> None:
+    path = str(BUILDERS[dialect](tmp_path / "rows"))
+    evidence = recognise(path, NONE)
+    assert evidence is not None
+    assert (evidence.name, evidence.missing) == ("boxes-csv", "")
+    source = read(path, NONE)
+    assert source.described == "4 images, 6 objects of 3 classes"
+    report, found = converted(source, tmp_path / "out")
+    boxes = {*BOX, OBJECT_LABEL, OBJECT_TEXT}
+    assert {
+        name: {key: value for key, value in values.items() if key in boxes} for name, values in stems(found).items()
+    } == expected()
+    assert report.account is not None
+    assert (report.account.read, report.account.written) == (6, 6)
+    splits = {Path(key).stem: values["split"] for key, values in found.items()}
+    assert splits == {
+        "automl": {"a": "train", "b": "train", "c": "test", "d": "validation"},
+        "roboflow": {"a": "train", "b": "train", "c": "validation", "d": "test"},
+    }.get(dialect, dict.fromkeys("abcd", "train"))
+    notes = " ".join(report.notes)
+    assert ("taken for names without extension or folder: 4 ('b' is 'images/b.png')" in notes) == (
+        dialect in ("open_images", "wheat")
+    )
+    if dialect == "open_images":
+        d = next(values for key, values in found.items() if key.endswith("d.png"))
+        assert (d[f"{OBJECTS}group_of"], d[f"{OBJECTS}truncated"]) == ([1, 1, 1], [0, 0, 0])
+        assert "flags that are -1, which is unknown, taken for 0: 6 (line 2, line 3, line 4, ...)" in notes
+        assert "columns not used: 2 (Source, Confidence)" in notes
+    if dialect == "kaggle_runs":
+        d = next(values for key, values in found.items() if key.endswith("d.png"))
+        assert d[OBJECT_AREA] == [400, 360, 24]
+        masks = [coco.encode(np.asfortranarray(_pixels(data))) for data in d[OBJECT_MASK]]
+        assert [coco.toBbox(mask).tolist() for mask in masks] == [[20, 10, 20, 20], [41, 10, 18, 20], [1, 1, 4, 6]]
+
+
+def _pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_open_images_without_names_keeps_its_codes(tmp_path: Path) -> None:
+    table = open_images(tmp_path / "rows")
+    names = table.parent / "class-descriptions-boxable.csv"
+    assert read(str(table), AnnotationOptions(class_names=["/m/0owl", "/m/0cat", "/m/0dog"])).schema.class_names[
+        OBJECT_LABEL
+    ] == ("/m/0owl", "/m/0cat", "/m/0dog")
+    put(names, "/m/0cat,pet\n/m/0dog,pet\n/m/0owl,owl\n")
+    assert read(str(table), NONE).schema.class_names[OBJECT_LABEL] == ("owl", "pet (/m/0cat)", "pet (/m/0dog)")
+    for file in table.parent.glob("*class-descriptions*"):
+        file.unlink()
+    assert read(str(table), NONE).schema.class_names[OBJECT_LABEL] == ("/m/0cat", "/m/0dog", "/m/0owl")
+
+
+def test_without_a_column_of_classes_one_class_may_be_named(tmp_path: Path) -> None:
+    draw(tmp_path / "rows", {"a": []})
+    table = str(put(tmp_path / "rows" / "t.csv", 'image_id,bbox,source\na,"[1, 2, 3, 4]",usask_1\n'))
+    assert OBJECT_LABEL not in read(table, NONE).schema.features
+    _, found = converted(read(table, AnnotationOptions(class_names=["wheat"])), tmp_path / "out")
+    assert found["a.png"][OBJECT_TEXT] == [b"wheat"]
+    with pytest.raises(UsageError, match="got 2 classes, and no column of the table"):
+        read(table, AnnotationOptions(class_names=["a", "b"]))
+
+
+def table(root: Path, text: str, options: AnnotationOptions = NONE) -> Source:
+    """A table beside the drawn images a, b, c and d."""
+    draw(root)
+    return read(str(put(root / "t.csv", text)), options)
+
+
+FAULTS = [
+    ("a.png,60,40,dog,1,2,3", "t.csv", "E_LINE", "got 7 cells, expected 8"),
+    (",60,40,dog,1,2,3,4", "t.csv", "E_LINE", "it names no image"),
+    ("a.png,60,40,dog,x,2,3,4", "a.png", "E_VALUE", "got side of the box 'x', expected a number"),
+    ("a.png,60,40,dog,,2,3,4", "a.png", "E_BOX_EMPTY", "no side of the box"),
+    ("a.png,60,40,,1,2,3,4", "a.png", "E_CATEGORY", "it names no class"),
+    ("a.png,60,40,dog,3,2,1,4", "a.png", "E_BOX_EMPTY", "expected left < right"),
+    ("a.png,60,40,dog,1,2,99,4", "a.png", "E_BOX_OUTSIDE", "39.0 pixels outside"),
+    ("a.png,60,40,cat,1,2,30,4", "a.png", "E_TWICE", "the same row is there already"),
+    ("gone.png,60,40,cat,1,2,30,4", "gone.png", "E_IMAGE", "line 10 of t.csv: its image is not there"),
+    ("../x.png,60,40,cat,1,2,30,4", "../x.png", "E_IMAGE", "its image is not there"),
+    ("http://x/x.png,60,40,cat,1,2,30,4", "http://x/x.png", "E_IMAGE", "its image is not there"),
+]
+
+
+def test_a_row_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
+    text = "\n".join([TENSORFLOW, *(line for line, *_ in FAULTS), "a.png,60,40,cat,1,2,30,4", "b.png,,,dog,0,0,9,9"])
+    source = table(tmp_path / "rows", text)
+    report, found = converted(source, tmp_path / "out", max_bad=3, max_bad_objects=7)
+    account = report.account
+    assert account is not None
+    assert (account.read, account.written) == (len(FAULTS) + 2, 2)
+    left_out = {(one.key.decode(), one.code): one.reason for one in account.left_out}
+    for line, key, code, why in FAULTS:
+        assert any(why in one.reason for one in account.left_out if (one.key.decode(), one.code) == (key, code)), line
+    assert len(left_out) == 9  # two E_LINE and two E_BOX_EMPTY
+    assert len(found["a.png"][XMIN]) == 1
+    assert [(noted.key, noted.what) for noted in report.rejected] == [
+        (b"../x.png", "E_PATH_ESCAPE"), (b"gone.png", "E_MISSING"), (b"http://x/x.png", "E_PATH_ESCAPE"),
+    ]  # fmt: skip
+    assert "images that no row names, not taken" in " ".join(report.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{TENSORFLOW}\na.png,60,40,dog,0.1,0.2,0.3,1\n", "no coordinate is larger than 1, and this table"),
+        (f"{OPEN_IMAGES}\na,x,/m/1,1,10,30,5,25,0,0,0,0,0\n", "1 of 1 boxes have coordinates beyond 2"),
+        (f"{TENSORFLOW}\na.png,60,40,dog,1,2,3,4\na.png,61,40,dog,1,2,3,4\n", "got 61 x 40 pixels, expected 60 x 40"),
+        (f"{TENSORFLOW}\nx.png,60,40,dog,1,2,3,4\n", "t.csv:2: no row names a file under"),
+        (f"{TENSORFLOW}\nimages\\a.png,60,40,dog,1,2,3,4\n", "write '/' instead of"),
+        (f"{TENSORFLOW}\n", "no row but the header"),
+        (f'{TENSORFLOW}\n"a.png,60\n', "cannot be read as CSV"),
+        (f"{TENSORFLOW},split\na.png,60,40,dog,1,2,3,4,train\na.png,60,40,cat,1,2,3,4,val\n", "expected 'train' as"),
+        (f"{TENSORFLOW},split\na.png,60,40,dog,1,2,3,4,a/b\n", "the split: "),
+        ("filename,class,xmin,ymin,xmax\na.png,dog,1,2,3\n", "no column ymax"),
+        ("class,xmin,ymin,xmax,ymax\ndog,1,2,3,4\n", "no column with the image"),
+        ("ImageID,Source,LabelName,Confidence\na,x,/m/1,1\n", "classes of whole images"),
+        ("path,label\na.png,dog\n", "got no table with a row for each object"),
+        ("a.png,dog\n", "got no table with a row for each object"),
+        ("", "got no table with a row for each object"),
+        ("TRAIN,gs://x/1/a.png,dog,0,0,,,1,1,,\nTRAIN,gs://x/2/a.png,dog,0,0,,,1,1,,\n", "end alike"),
+        ("TRAIN,gs://x/a.png,dog,9,9,,,30,30,,\n", "fractions"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_refused(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(LabelFileError, match=re.escape(why)) as caught:
+        table(tmp_path / "rows", text)
+    assert "t.csv" in caught.value.place
+
+
+def test_what_is_no_such_table_is_not_recognised(tmp_path: Path) -> None:
+    draw(tmp_path)
+    for name, text in (
+        ("a.csv", "path,label\na.png,dog\n"),
+        ("b.csv", "a.png,1,2,3,4,x\nb,x,y,z,z,z\n"),
+        ("c.csv", b"\xff\xfe\x00"),
+        ("d.csv", ""),
+        ("e.txt", f"{TENSORFLOW}\n"),
+        ("f.jsonl", "{}"),
+        ("g.csv", "TRAIN,gs://x/a.png,daisy\nTEST,gs://x/b.png,rose\n"),
+    ):
+        assert recognise(str(put(tmp_path / name, text)), NONE) is None, name
+    assert recognise(str(tmp_path), NONE) is None
+    assert recognise(str(tmp_path / "gone.csv"), NONE) is None
+    almost = recognise(str(put(tmp_path / "h.csv", "class,xmin,ymin,xmax,ymax\n")), NONE)
+    assert almost is not None
+    assert almost.missing.startswith("no column with the image")
+
+
+def test_automl_as_it_comes(tmp_path: Path) -> None:
+    text = "\n".join(
+        [
+            ",gs://x/a.png,dog,0,0,,,0.5,0.5,,",
+            "VALIDATE,gs://x/b.png",
+            "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,0.1,0.5",
+            "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,,",
+            "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,0,0.5",
+        ]
+    )
+    report, found = converted(table(tmp_path / "rows", text), tmp_path / "out", max_bad_objects=2)
+    assert {key: (values["split"], len(values[XMIN])) for key, values in found.items()} == {
+        "a.png": ("train", 1), "b.png": ("validation", 0), "c.png": ("test", 1),
+    }  # fmt: skip
+    assert report.account is not None
+    assert [one.code for one in report.account.left_out] == ["E_LINE", "E_LINE"]
+    assert "got 4 corners that make no upright box" in report.account.left_out[0].reason
+    without_use = "\n".join(line.partition(",")[2] for line in text.splitlines() if "b.png" not in line)
+    assert len(table(tmp_path / "again", without_use)) == 2
+
+
+def test_rows_without_coordinates_keep_an_image(tmp_path: Path) -> None:
+    text = "image_id,class_name,x_min,y_min,x_max,y_max\na,No finding,,,,\nb,mass,1,2,30,4\n"
+    source = table(tmp_path / "rows", text)
+    assert source.schema.class_names[OBJECT_LABEL] == ("mass",)
+    assert len(source) == 2
+    notes = findings_of(source).notes
+    assert "rows with a class and no coordinates, taken for images without objects: 1 (line 2)" in notes
+
+
+def test_runs_that_are_none_are_listed(tmp_path: Path) -> None:
+    bad = ["1 0", "0 5", "1 2 2 3", "2400 2", "1", "1 x", "9999999999999999999 1", "9223372036854775807 9", "1_0 1"]
+    lines = ["ImageId,EncodedPixels", "a.png,1 2400", "b.png,", "c.png,nan", *(f"a.png,{cell}" for cell in bad)]
+    source = table(tmp_path / "rows", "\n".join(lines))
+    report, found = converted(source, tmp_path / "out", max_bad_objects=len(bad))
+    account = report.account
+    assert account is not None
+    assert (account.read, account.written) == (len(bad) + 1, 1)
+    assert {one.code for one in account.left_out} == {"E_OUTLINE"}
+    assert [found["a.png"][key] for key in BOX] == [[0], [0], [1], [1]]
+    assert len(found) == 3
+    boxes_only = table(tmp_path / "rows", "\n".join(lines[:4]), AnnotationOptions(tasks=frozenset({"boxes"})))
+    assert OBJECT_MASK not in boxes_only.schema.features
+    with pytest.raises(UsageError, match="expected boxes or masks"):
+        table(tmp_path / "rows", "\n".join(lines), AnnotationOptions(tasks=frozenset({"captions"})))
+
+
+@pytest.mark.long
+def test_runs_of_a_turned_image_are_of_the_one_that_is_said(tmp_path: Path) -> None:
+    root = tmp_path / "rows"
+    put(root / "a.png", image_file(orientation=6))
+    path = str(put(root / "t.csv", "ImageId,EncodedPixels\na.png,1 60\n"))
+    for boxes_on, right in (("upright", 1 / 40), ("stored", None)):
+        _, found = converted(read(path, AnnotationOptions(boxes_on=boxes_on)), tmp_path / boxes_on)  # type: ignore[arg-type]
+        box = [found["a.png"][key][0] for key in BOX]
+        assert box == pytest.approx([0, 0, right, 1] if right else [0, 0, 1, 2 / 60])
+
+
+@given(st.integers(1, 12), st.integers(1, 9), st.data())
+def test_runs_are_what_pycocotools_takes_them_for(width: int, height: int, data: st.DataObject) -> None:
+    pixels = np.array(data.draw(st.lists(st.booleans(), min_size=width * height, max_size=width * height)))
+    if not pixels.any():
+        return
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], pixels.astype(int), [0]])))
+    pairs = [f"{start + 1} {end - start}" for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    pairs = data.draw(st.permutations(pairs))
+    region = region_of(" ".join(pairs), (width, height))
+    outline: Any = region.outline
+    mask: Any = coco.decode(coco.frPyObjects(outline, height, width))
+    assert (mask == pixels.reshape(width, height).T).all()
+    left, top, wide, high = coco.toBbox(coco.encode(np.asfortranarray(mask)))
+    assert region.box == (left, top, left + wide, top + high)
+    assert region.area == mask.sum()
+
+
+@given(st.text(st.sampled_from("0123456789 -.x"), max_size=12))
+def test_any_cell_is_a_region_or_refused(cell: str) -> None:
+    try:
+        region = region_of(cell, (7, 5))
+    except BadAnnotationError:
+        return
+    assert sum(region.outline["counts"]) == 35
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dialect", [name for name in BUILDERS if name not in ("roboflow", "semicolons")])
+def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_path: Path) -> None:
+    path = BUILDERS[dialect](tmp_path / "rows")
+    pieces = [b",", b'"', b"\n", b"", b"-1", b"nan", b"999", b"\xff", b"x", b"a.png", b"/", b"\0"]
+    good = 0
+    for i, text in enumerate(damaged(path.read_bytes(), pieces, 30)):
+        put(path, text)
+        try:
+            source = read(str(path), NONE)
+        except ShardfeedError:
+            continue
+        good += 1
+        account = findings_of(source).account
+        assert account is not None
+        account.check("listed")
+        if good == 1:
+            try:
+                report, _ = converted(source, tmp_path / f"out{i}", max_bad=9, max_bad_objects=99)
+            except ShardfeedError:
+                continue
+            assert report.account is not None
+            report.account.check("damaged")
+    assert good
+
+
+def test_patterns_leave_rows_out(tmp_path: Path) -> None:
+    lines = [f"{name}.png,60,40,dog,1,2,30,4" for name in "abc"]
+    source = table(tmp_path / "rows", "\n".join([TENSORFLOW, *lines]), AnnotationOptions(exclude="b.png"))
+    assert [sample.key for sample in source] == [b"a.png", b"c.png"]
+    found = findings_of(source)
+    assert not found.rejected
+    assert "rows' images that include and exclude leave out: 1 (b.png)" in found.notes
+
+
+def test_two_files_that_an_id_may_mean_are_refused(tmp_path: Path) -> None:
+    root = tmp_path / "rows"
+    put(root / "x" / "a.png", image_file())
+    put(root / "y" / "a.png", image_file())
+    path = str(put(root / "t.csv", 'image_id,bbox\na,"[1, 2, 3, 4]"\n'))
+    with pytest.raises(LabelFileError, match=r"'a' may be x/a\.png or y/a\.png"):
+        read(path, NONE)
+    assert len(read(path, AnnotationOptions(images=str(root / "x")))) == 1
+
+
+def test_an_unreadable_image_takes_its_runs_along(tmp_path: Path) -> None:
+    scenes: dict[str, Objects] = {"a": []}
+    root = draw(tmp_path / "rows", scenes)
+    put(root / "b.png", b"no image")
+    path = str(put(root / "t.csv", "ImageId,EncodedPixels\na.png,1 60\nb.png,1 60\n"))
+    report, _ = converted(read(path, NONE), tmp_path / "out", max_bad=1, max_bad_objects=1)
+    assert report.account is not None
+    assert (report.account.read, report.account.written) == (2, 1)

@@ -1,0 +1,113 @@
+"""`shardfeed convert` of annotations, as it is typed: what is printed before, in --dry-run, in the end, in errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardfeed.converters import open_source
+from shardfeed.errors import UsageError
+from shardfeed.tools import cli
+from tests.converters.sources.annotations.test_coco import bad, of_coco, plant, scene
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    """Exit code, what was printed, and what was printed as errors."""
+    code = cli.main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+TOLD = (
+    'recognised as coco: instances.json has "images" and "annotations" of objects, as COCO has them; '
+    "instances.json: 3 images, 3 annotations, 3 categories (ids 1 to 90, 87 not used)"
+)
+
+
+def test_a_file_and_its_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = plant(tmp_path, scene())
+    code, out, _ = typed(capsys, "convert", file, tmp_path / "out", "--images", tmp_path / "images", "--workers", "1")
+    assert code == 0
+    assert out.startswith(TOLD + "\n")
+    assert out.count("recognised as") == 1
+    assert "annotations: 3 read = 3 written (1 clipped, by at most 0.5 px) + 0 left out\n" in out
+    assert "note: classes that no object has, which are kept: 1 (toothbrush (id 90))" in out
+
+
+def test_a_folder_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    of_coco(tmp_path / "coco")
+    words = ("convert", tmp_path / "coco", tmp_path / "out", "--dry-run")
+    code, out, _ = typed(capsys, *words)
+    assert code == 0
+    assert out.startswith("recognised as coco: annotations/instances_train2017.json, annotations/instances_val2017")
+    assert "6 objects, before any is clipped or left out; 2 images without" in out
+    lines = out.splitlines()
+    start = lines.index("  class       objects")
+    assert lines[start + 1 : start + 4] == [
+        "  person            4",
+        "  dog               2",
+        "  toothbrush        0",
+    ]
+    code, out, _ = typed(capsys, *words, "--json")
+    found = json.loads(out)
+    assert found["objects"] == {"count": 6, "by_class": {"person": 4, "dog": 2, "toothbrush": 0}, "images_without": 2}
+    assert found["left_out"] == []
+    assert found["notes"][0].startswith("recognised as coco: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_left_out_is_listed_and_stops_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = plant(tmp_path, bad(image_id=99))
+    words = ("convert", file, tmp_path / "out", "--workers", "1")
+    code, out, _ = typed(capsys, *words, "--dry-run")
+    assert code == 0
+    assert "1 annotation left out (1 E_ORPHAN):\n  instances.json: E_ORPHAN, annotation 77: its image_id is 99" in out
+    assert "the conversion would stop here: 0 allowed; repair them, or give --max-bad-objects 1" in out
+    code, out, err = typed(capsys, *words)
+    assert code == 3
+    assert "--max-bad-objects 1" in err
+    code, out, _ = typed(capsys, *words, "--max-bad-objects", "1")
+    assert code == 0
+    assert (
+        f"annotations: 4 read = 3 written (1 clipped, by at most 0.5 px) + 1 left out, listed in {tmp_path}/out" in out
+    )
+    (line,) = (tmp_path / "out" / "left_out.jsonl").read_text().splitlines()
+    assert json.loads(line)["code"] == "E_ORPHAN"
+
+
+def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    of_coco(tmp_path / "coco")
+    words = ("convert", tmp_path / "coco", tmp_path / "out", "--dry-run")
+    code, out, _ = typed(capsys, *words, "--from", "coco", "--task", "boxes, masks", "--boxes-on", "stored")
+    assert code == 0
+    assert out.startswith("read as coco, as asked; instances_train2017.json, instances_val2017.json: 6 images")
+    assert "image/object/mask" in out
+    code, out, _ = typed(capsys, *words, "--task", "captions")
+    assert code == 0
+    assert "image/caption" in out
+    code, _, err = typed(capsys, *words, "--task", "captions,boxes")
+    assert code == 2
+    assert "--task: captions are in a file of their own, and so are objects" in err
+    code, _, err = typed(capsys, *words, "--from", "cocoa")
+    assert code == 2
+    assert "--from: got 'cocoa', expected one of folder, labels, coco" in err
+    code, _, err = typed(capsys, *words, "--from", "folder")
+    assert code == 2
+    assert "say what it is by --from NAME" in err
+
+
+def test_images_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    file = plant(tmp_path / "in", scene(), images=())
+    code, _, err = typed(capsys, "convert", file, tmp_path / "out")
+    assert code == 2
+    assert "none of its images, such as b.png, lies in" in err
+    assert err.endswith("give their folder: --images DIR\n")
+    assert len(err.splitlines()) == 1
+
+
+def test_python_opens_what_the_command_does(tmp_path: Path) -> None:
+    file = plant(tmp_path, scene())
+    assert len(open_source(file, images=tmp_path / "images", reader="coco", tasks=["masks"])) == 3
+    with pytest.raises(UsageError, match="class_names: COCO's files name their classes"):
+        open_source(file, class_names=["a"])
