@@ -11,6 +11,8 @@ from shardfeed.lazy import lazy_names
 if TYPE_CHECKING:
     from shardfeed.pipelines.caching.cache import Cache as Cache
     from shardfeed.pipelines.caching.cache import cached as cached
+    from shardfeed.pipelines.geometry import source_boxes as source_boxes
+    from shardfeed.pipelines.geometry import source_masks as source_masks
     from shardfeed.pipelines.orders.choices import Blocks as Blocks
     from shardfeed.pipelines.orders.choices import Global as Global
     from shardfeed.pipelines.orders.choices import Stored as Stored
@@ -32,12 +34,17 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.evaluate import EvalFeed as EvalFeed
     from shardfeed.pipelines.tensorflow.evaluate import distribute_eval as distribute_eval
     from shardfeed.pipelines.tensorflow.evaluate import eval_batches as eval_batches
+    from shardfeed.pipelines.tensorflow.labels import draw_caption as draw_caption
+    from shardfeed.pipelines.tensorflow.labels import multi_hot as multi_hot
+    from shardfeed.pipelines.tensorflow.objects import detection as detection
+    from shardfeed.pipelines.tensorflow.objects import segmentation as segmentation
     from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
 
 __all__, __getattr__ = lazy_names(
     __name__,
     {
         "shardfeed.pipelines.caching.cache": ("Cache", "cached"),
+        "shardfeed.pipelines.geometry": ("source_boxes", "source_masks"),
         "shardfeed.pipelines.orders.choices": ("Blocks", "Global", "Stored", "Stream"),
         "shardfeed.pipelines.orders.choose_order": ("order_samples",),
         "shardfeed.pipelines.orders.position": ("Position",),
@@ -48,6 +55,8 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.pipelines.tensorflow.batches": ("make_batches", "train_batches"),
         "shardfeed.pipelines.tensorflow.distribute": ("Feed", "distribute"),
         "shardfeed.pipelines.tensorflow.evaluate": ("EvalFeed", "distribute_eval", "eval_batches"),
+        "shardfeed.pipelines.tensorflow.labels": ("draw_caption", "multi_hot"),
+        "shardfeed.pipelines.tensorflow.objects": ("detection", "segmentation"),
         "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
     },
 )

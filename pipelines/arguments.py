@@ -71,7 +71,7 @@ def image_or_transform(
 ) -> tuple[list[str] | None, T]:
     """The features to parse (None: all) and the transform: `labelled(image_size)`, of image and label, or the caller's.
 
-    Raises UsageError unless exactly one of them is given, and where `label` is not one number a record.
+    Raises UsageError unless exactly one of them is given, and where `label` is not one number a record, or tags.
     """
     if image_size is not None and transform is None:
         return image_and_label_keys(schema, label), labelled(image_size)
@@ -81,20 +81,21 @@ def image_or_transform(
 
 
 def image_and_label_keys(schema: Schema, label: str) -> list[str]:
-    """The features that `labelled` needs. Raises UsageError without an image, or unless `label` is one number a record.
+    """The features that `labelled` needs. Raises UsageError without an image, or unless `label` is one number or tags.
 
     Either may be there under an alias.
     """
     numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and feature.scalar]
+    numbers += schema.of_kind("tags")
     if schema.key(label) not in numbers:
         if not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
             remedy = "make_batches, or torch_loader with a transform, gives batches of images alone"
             raise UsageError("label", "this dataset has no label", remedy)
-        raise UsageError(
-            "label",
-            f"got {escape(label)!r}, expected a feature with one number a record",
-            f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}",
-        )
+        problem = f"got {escape(label)!r}, expected a feature with one number a record, or tags"
+        remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"
+        if schema.key(label) in schema.of_kind("label"):  # written before there were tags, or by others
+            remedy = "multi_hot, in a transform of your own, makes a vector of its classes"
+        raise UsageError("label", problem, remedy)
     image = schema.key(ENCODED)
     if image is None or not schema.features[image].scalar or schema.kind(image) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes" and feature.scalar]
@@ -104,6 +105,20 @@ def image_and_label_keys(schema: Schema, label: str) -> list[str]:
             "image", f"{problem}; of bytes there is {', '.join(map(repr, sorted(found))) or 'none'}", remedy
         )
     return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
+
+
+def tag_count(schema: Schema, label: str) -> int | None:
+    """How many classes there are, where `label` has a set of them in each record; None where it has one number.
+
+    Raises UsageError where their names, and so their number, are not known.
+    """
+    key = schema.key(label) or label
+    if key not in schema.of_kind("tags"):
+        return None
+    names = schema.class_names.get(key, ())
+    if not names:
+        raise UsageError("label", f"nothing names the classes of {escape(key)}", "multi_hot takes how many there are")
+    return len(names)
 
 
 def at_least(place: str, value: int, least: int) -> int:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from shardfeed.annotations import KEYPOINT_X, RASTER
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.native import NATIVE
 from shardfeed.readers.split import Split
@@ -83,7 +84,15 @@ class Mixture:
             if all(other.features.get(key) == feature for other in others)
         }
         names = {key: names for key, names in first.class_names.items() if key in features}
-        return Schema(features, names)
+        # What the numbers mean is the same in all parts, or `mix` refuses them; what the sources call them need not be.
+        ids = {
+            key: ids
+            for key, ids in first.class_ids.items()
+            if key in features and all(other.class_ids.get(key) == ids for other in others)
+        }
+        keypoints = first.keypoints if KEYPOINT_X in features else None
+        raster = first.raster if RASTER in features else None
+        return Schema(features, names, ids, keypoints, raster)
 
     @property
     def formats(self) -> Mapping[str, int]:
@@ -158,7 +167,8 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
 
     Raises:
         UsageError: when there are none, when one is empty or its weight is not above 0, when classes of a label that
-            they share have other names (a number would mean two things), and when they share no feature.
+            they share, or key points or rasters, have other names (a number would mean two things), and when they share
+            no feature.
 
     Example:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])
@@ -179,6 +189,11 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
                 at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
                 what = f"class {at} is {ours[at]!r} and {theirs[at]!r}" if at is not None else "their numbers differ"
                 raise UsageError("mix", f"the class names of {key} differ: {what}", "convert with one list of classes")
+        for key, what in ((KEYPOINT_X, "keypoints"), (RASTER, "raster")):
+            both = key in first.schema.features and key in split.schema.features
+            if both and getattr(first.schema, what) != getattr(split.schema, what):
+                problem = f"the {what} of splits {first.name} and {split.name} do not mean the same"
+                raise UsageError("mix", problem, "convert with one list of names")
     mixture = Mixture(tuple(split for split, _ in parts), tuple(float(weight) for _, weight in parts))
     if not mixture.schema.features:
         raise UsageError("mix", "the splits share no feature")

@@ -22,6 +22,8 @@ ATTEMPTS = 10  # to draw a window that fits into the image
 OWN_KEY = 0x5EED0FC209
 _PLACE = 2 * ATTEMPTS  # where the numbers for the window's place stand; the coin follows them
 _BLOCKS = 6  # of four numbers each
+UNIFORMS = 4 * _BLOCKS
+SPARE = 23  # the number that the crop does not use: a caption is drawn by it
 
 _32, _MASK32 = np.uint64(32), np.uint64(2**32 - 1)
 _SCRAMBLE = (np.uint64(0x3EC8F720), np.uint64(0x02461E29))  # TensorFlow's, from a seed to a key and a counter

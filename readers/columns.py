@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from shardfeed.column import check_labels, column_dtype, parse_column
 from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.formats.format import Decoded
 from shardfeed.formats.native import NATIVE
 from shardfeed.readers.shards import Shards
 from shardfeed.schema import Schema
@@ -35,7 +35,7 @@ def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
             column = _stored(shards, schema, key).astype(dtype)
         else:
             column = np.empty(shards.info.records, dtype)
-            for place, value in _values(shards, schema, key):
+            for place, (value,) in read_values(shards, schema, key):
                 column[place] = value
         column.flags.writeable = False
         shards.columns[key] = column
@@ -59,8 +59,11 @@ def _stored(shards: Shards, schema: Schema, key: str) -> np.ndarray:
     return values
 
 
-def _values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int, Any]]:
-    """(place in the split, value) of each record."""
+def read_values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int, Decoded]]:
+    """(place in the split, values of feature `key`) of each record in stored order, all of which are read whole.
+
+    Raises RecordError for a damaged record, and for one whose values are not as the schema says.
+    """
     only = Schema({key: schema.features[key]}, {})
     for start in range(0, shards.info.records, _TOGETHER):
         places = np.arange(start, min(start + _TOGETHER, shards.info.records))
@@ -72,4 +75,4 @@ def _values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int, Any
                 found, problem, remedy = {}, error.problem, error.remedy
             if problem:
                 raise RecordError(shards.place(place), problem, remedy)
-            yield place, found[key][1][0]
+            yield place, found[key][1] if key in found else []

@@ -7,6 +7,7 @@ import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,10 @@ from shardfeed.storage.storage import OpenFile, Storage, whole
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
+
+
+# How many classes each record of a split has, and which, record by record and each once.
+ClassSets = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -42,13 +47,22 @@ class Shards:
     `info` says what the split is, also where a `copy` of shards is read, which may hold other bytes.
     `firsts`: int64 [shards + 1], the place in the split of each shard's first record, and the number of records.
     `columns`: features that `read_column` has read, in stored order; as little pickled as open files.
+    `class_sets`: what `rarest_classes` has read, by key; pickled, for to read it again is to read all records.
     """
 
-    def __init__(self, directory: str, info: SplitInfo, copy: Copy | None = None, storage: Storage = LOCAL) -> None:
+    def __init__(
+        self,
+        directory: str,
+        info: SplitInfo,
+        copy: Copy | None = None,
+        storage: Storage = LOCAL,
+        class_sets: dict[str, ClassSets] | None = None,
+    ) -> None:
         self.directory = directory
         self.info = info
         self.copy = copy
         self.storage = storage
+        self.class_sets = {} if class_sets is None else class_sets
         self._copied = {number: i for i, number in enumerate(copy.numbers)} if copy else {}
         self.firsts = np.cumsum([0, *(shard.records for shard in info.shards)], dtype=np.int64)
         self._forget()
@@ -60,11 +74,15 @@ class Shards:
         self.columns: dict[str, np.ndarray] = {}
         self._manifests: dict[str, object] = {}  # directory -> the version of the manifest that was compared
 
-    def __getstate__(self) -> tuple[str, SplitInfo, Copy | None, Storage]:
-        return self.directory, self.info, self.copy, self.storage
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.directory, self.info, self.copy, self.storage, self.class_sets
 
-    def __setstate__(self, state: tuple[str, SplitInfo, Copy | None, Storage]) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)
+
+    def reading(self, copy: Copy) -> "Shards":
+        """The same shards, read from a copy."""
+        return Shards(self.directory, self.info, copy, self.storage, self.class_sets)
 
     def read_from(self, shard: int) -> tuple[str, SplitInfo, int]:
         """Where a shard is read: a directory, the split that its files belong to, and the shard's number there."""

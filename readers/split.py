@@ -252,7 +252,7 @@ class Split(Sequence[Record]):
     def reading(self, copy: Copy) -> "Split":
         """The same samples, read from a copy of the shards they are in."""
         view = self._view(self._places)
-        view._shards = Shards(self._shards.directory, self._shards.info, copy, self._shards.storage)
+        view._shards = self._shards.reading(copy)
         return view
 
     def shard_numbers(self) -> list[int]:

@@ -47,9 +47,12 @@ class Global:
     each its share, rounded down or up, and a class is gone through to its end before any of its samples comes again.
 
     Args:
-        balance: "class" for `image/class/label`, or the key of another feature with one class a record: all classes get
-            the same share. None: classes do not matter, unless there are weights.
-        weights: the classes' shares, by name, or in the order of the labels; 0 leaves a class out.
+        balance: "class" for `image/class/label`, or, where there is none, for `image/object/class/label`; or the key of
+            another label: all classes get the same share. Where samples have several classes, of objects or as tags, a
+            sample counts for its rarest one, and samples without any are a class of their own; to know that, all
+            records are read once. None: classes do not matter, unless there are weights.
+        weights: the classes' shares, by name, or in the order of the labels; 0 leaves a class out. Samples without any
+            have the name "", and come last.
         epoch_samples: how many samples make an epoch, 1 to all of them; drawn by class or by part, any number. None: as
             many as there are.
 

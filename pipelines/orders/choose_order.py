@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.errors import UsageError, escape
 from shardfeed.machine.budget import memory_budget
 from shardfeed.pipelines.arguments import at_least, check_samples
@@ -19,6 +20,7 @@ from shardfeed.pipelines.orders.order import (
 from shardfeed.pipelines.orders.permutation import MAX_SIZE
 from shardfeed.pipelines.orders.quotas import apportion
 from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.rarest_class import rarest_classes
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
@@ -128,7 +130,7 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
         if balance is None and weights is None:
             view, sizes, inner = part, [len(part)], [1.0]
         else:
-            view, sizes, inner = _class_strata(part, LABEL if balance in (None, "class") else balance, weights)
+            view, sizes, inner = _class_strata(part, balance or "class", weights)
         arranged.append(view)
         strata += sizes
         whole = sum(inner)
@@ -143,14 +145,18 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
 
 def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:
     """The split arranged by the class of feature `key`, and samples and weight of each class that has any."""
+    labels = split.schema.class_names
+    if key == "class":
+        key = OBJECT_LABEL if OBJECT_LABEL in labels and (split.schema.key(LABEL) or LABEL) not in labels else LABEL
     key = split.schema.key(key) or key
-    names = split.schema.class_names.get(key)
-    if names is None or not split.schema.features[key].scalar:
-        labels = [k for k in sorted(split.schema.class_names) if split.schema.features[k].scalar]
-        raise UsageError(
-            "balance", f"got {escape(key)!r}, expected a label with one class a record", f"there is {labels or 'none'}"
-        )
-    column = split.column(key)
+    if key not in labels:
+        problem = f"got {escape(key)!r}, expected a label whose classes have names"
+        raise UsageError("balance", problem, f"there is {sorted(labels) or 'none'}")
+    names = labels[key]
+    if split.schema.features[key].scalar:
+        column = split.column(key)
+    else:  # several classes a record; what has none is the last class, which a weight can give "" for
+        column, names = rarest_classes(split, key), (*names, "")
     sizes = np.bincount(column, minlength=len(names))
     by_class = _by_class(names, sizes, weights)
     kept = [label for label in range(len(names)) if sizes[label] and by_class[label] > 0]
@@ -177,12 +183,13 @@ def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) 
             )
         return [float(weights.get(name, 0)) for name in names]
     if len(weights) != len(names):
-        raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class")
+        last = ", the last for samples without any" if names[-1] == "" else ""
+        raise UsageError("weights", f"got {len(weights)}, expected {len(names)}, one for each class{last}")
     return [float(weight) for weight in weights]
 
 
 def _first_names(names: Sequence[str]) -> str:
-    shown = ", ".join(escape(name) for name in names[:5])
+    shown = ", ".join(escape(name) or "'' (samples without any)" for name in names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 

@@ -7,7 +7,7 @@ for bit, however many threads make them, from whichever step they are asked for.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import tensorflow as tf
@@ -23,12 +23,20 @@ from shardfeed.readers.split import Split
 from shardfeed.readers.tensorflow.indexed import indexed_records, iteration_number
 from shardfeed.readers.tensorflow.parse import parse_spec
 from shardfeed.readers.tensorflow.stream import serialized_records
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 # From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
 # From a replica's batch, of what `Transform` gives, and a seed of its own, int64 [2], to another.
 BatchTransform = Callable[[Any, tf.Tensor], Any]
+
+
+@runtime_checkable
+class SchemaTransform(Protocol):
+    """A transform that looks at the schema first: `bind` gives the features that it needs, and what is then called."""
+
+    def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
+
 
 _OWN_KEY = 0xBA7C4  # so that a batch draws other numbers than its first sample did
 _IN_FLIGHT = 2  # samples for each thread: one waits where another is done, so that no thread waits for reading
@@ -83,6 +91,9 @@ def assemble_batches(
 
     # What is parsed; the format is not worth reading where all images have the same.
     schema = samples.schema
+    if isinstance(transform, SchemaTransform):
+        needed, transform = transform.bind(schema)
+        keys = needed if keys is None else keys
     spec = parse_spec(schema, None if keys is None else [schema.key(key) or key for key in keys])
     aliases = {alias: key for alias, key in schema.aliases.items() if key in spec}
     image = schema.key(ENCODED)

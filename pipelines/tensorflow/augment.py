@@ -2,7 +2,8 @@
 
 Every transform is called as `transform(features, seed)`: `features` as they were parsed (`image/encoded` at least),
 `seed` int64 [2], a function of the run's seed, the epoch and the sample, so that the same sample in the same epoch is
-cut the same way wherever and whenever that happens. It returns uint8 [height, width, 3].
+cut the same way wherever and whenever that happens. It returns uint8 [height, width, 3]. What else of the sample has
+a place in the image follows what its transform did with it: `see` tells.
 """
 
 import math
@@ -13,12 +14,60 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, image_size
-from shardfeed.pipelines.tensorflow.decode import decode_resized
+from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
+from shardfeed.pipelines.tensorflow.views import View
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, check_ranges
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
+# From a seed to the choice of a window, and to whether the image is mirrored, bool []; None: it never is.
+Draw = Callable[[tf.Tensor], tuple[ChooseWindow, tf.Tensor | None]]
 
 _PHILOX = 1  # TensorFlow's number of that generator, the same on every device
+
+
+class GeometricTransform:
+    """An image transform that can tell what it did: which window of the image is seen, and where.
+
+    Args:
+        target: (height, width) of what it gives.
+        draw: the choice of the window, from a sample's seed.
+        mirrors: whether `draw` ever mirrors.
+        antialias: as of `decode_resized`.
+        ground: the value of pixels around an image that does not fill the target. None: all do.
+    """
+
+    def __init__(
+        self,
+        target: tuple[int, int],
+        draw: Draw,
+        *,
+        mirrors: bool = False,
+        antialias: bool = False,
+        ground: int | None = None,
+    ) -> None:
+        self.target, self.mirrors, self.letterboxes = target, mirrors, ground is not None
+        self._draw, self._antialias, self._ground = draw, antialias, ground
+
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
+        """The image: uint8 [height, width, 3]."""
+        return self.see(features, seed)[0]
+
+    def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, View]:
+        """The image, and what it shows of which image."""
+        choose, mirrored = self._draw(seed)
+        decoded = decode_window(features, choose, antialias=self._antialias)
+        image = resized(decoded.pixels, decoded.target, antialias=self._antialias)
+        content = tf.constant([0, 0, *self.target])
+        if self._ground is not None:
+            spare = self.target - decoded.target
+            before = spare // 2
+            margins = tf.concat([tf.stack([before, spare - before], 1), [[0, 0]]], 0)
+            image = tf.pad(image, margins, constant_values=tf.cast(self._ground, tf.uint8))
+            content = tf.concat([before, decoded.target], 0)
+        if mirrored is not None:
+            image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
+        view = View(decoded.shape, decoded.window, content, self.target, mirrored)
+        return tf.ensure_shape(image, [*self.target, 3]), view
 
 
 def random_resized_crop(
@@ -28,7 +77,7 @@ def random_resized_crop(
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     antialias: bool = False,
-) -> ImageTransform:
+) -> GeometricTransform:
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
     Gives uint8 [height, width, 3]. The same seed cuts the same window, here and in `pipelines.torch`.
@@ -55,19 +104,15 @@ def random_resized_crop(
 
         batches = make_batches(data["train"], image_and_label, batch_size=256, seed=7)
     """
-    height, width = image_size(size)
+    target = image_size(size)
     check_ranges(area, aspect_ratio)
-    draw = random_windows(area, aspect_ratio)
+    windows = random_windows(area, aspect_ratio)
 
-    def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        window, coin = draw(seed)
-        target = tf.constant([height, width])
-        image = decode_resized(features, lambda shape: (window(shape), target), antialias=antialias)
-        if flip:
-            image = tf.cond(coin < 0.5, lambda: tf.reverse(image, [1]), lambda: image)
-        return tf.ensure_shape(image, [height, width, 3])
+    def draw(seed: tf.Tensor) -> tuple[ChooseWindow, tf.Tensor | None]:
+        window, coin = windows(seed)
+        return lambda shape: (window(shape), tf.constant(target)), coin < 0.5 if flip else None
 
-    return transform
+    return GeometricTransform(target, draw, mirrors=flip, antialias=antialias)
 
 
 def random_windows(
@@ -112,7 +157,7 @@ def random_windows(
     return draw
 
 
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> ImageTransform:
+def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = False) -> GeometricTransform:
     """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
     Gives uint8 [height, width, 3]. The window is the largest with the aspect ratio of `size`, times `crop_fraction`,
@@ -136,26 +181,21 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     if not 0 < crop_fraction <= 1:
         raise UsageError("crop_fraction", f"got {crop_fraction!r}, expected more than 0, at most 1")
 
-    def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        del seed
+    def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        target = tf.constant([height, width])
+        scale = tf.reduce_min(shape / target) * crop_fraction
+        window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
+        return tf.concat([(shape - window) // 2, window], 0), target
 
-        def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            target = tf.constant([height, width])
-            scale = tf.reduce_min(shape / target) * crop_fraction
-            window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
-            return tf.concat([(shape - window) // 2, window], 0), target
-
-        return tf.ensure_shape(decode_resized(features, choose, antialias=antialias), [height, width, 3])
-
-    return transform
+    return GeometricTransform((height, width), lambda seed: (choose, None), antialias=antialias)
 
 
-def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> ImageTransform:
+def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GeometricTransform:
     """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
 
     Gives uint8 [height, width, 3]. An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels with
     s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of ground above and
-    (width - w') // 2 columns to the left. Boxes have to follow: compute that from `image/height` and `image/width`.
+    (width - w') // 2 columns to the left. `detection` and `segmentation` take boxes and rasters along.
 
     Args:
         size: pixels, one side or (height, width).
@@ -178,13 +218,4 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> ImageTra
         target = tf.maximum(1, tf.cast(tf.round(tf.cast(shape, tf.float64) * scale), tf.int32))
         return tf.concat([[0, 0], shape], 0), target
 
-    def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        del seed
-        image = decode_resized(features, choose, antialias=antialias)
-        spare = [height, width] - tf.shape(image)[:2]
-        before = spare // 2
-        margins = tf.stack([before, spare - before], 1)
-        image = tf.pad(image, tf.concat([margins, [[0, 0]]], 0), constant_values=tf.cast(fill, tf.uint8))
-        return tf.ensure_shape(image, [height, width, 3])
-
-    return transform
+    return GeometricTransform((height, width), lambda seed: (choose, None), antialias=antialias, ground=fill)

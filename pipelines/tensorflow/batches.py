@@ -15,7 +15,8 @@ from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
-from shardfeed.pipelines.tensorflow.augment import ImageTransform, random_resized_crop
+from shardfeed.pipelines.tensorflow.augment import random_resized_crop
+from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL
 
@@ -35,6 +36,8 @@ def train_batches(
 ) -> tf.data.Dataset:
     """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
 
+    Of a feature of the kind "tags", a set of classes, labels are multi-hot: float32 [batch_size, classes].
+
     Each image is cut by `random_resized_crop(image_size)`. An epoch has every sample once, unless the order draws them
     by class, but for the last `len(samples) % batch_size` of its order: left out, other ones each time. Cardinality is
     asserted: the steps of an epoch, or infinite.
@@ -53,7 +56,7 @@ def train_batches(
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
-        label: key of a feature with one number a record.
+        label: key of a feature with one number a record, or of the kind "tags".
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
@@ -77,7 +80,7 @@ def train_batches(
     check_samples(samples)
     return make_batches(
         samples,
-        labelled(random_resized_crop(image_size), label),
+        labelled(random_resized_crop(image_size), label, samples.schema),
         batch_size=batch_size,
         seed=seed,
         order=order,
@@ -143,10 +146,11 @@ def make_batches(
         tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 
     Example:
-        def boxes_and_image(features, seed):
-            return letterbox(512)(features, seed), features["image/object/bbox/ymin"]
+        def image_and_tags(features, seed):
+            return letterbox(512)(features, seed), features["image/class/label"]
 
-        batches = make_batches(data["train"], boxes_and_image, batch_size=16, pad=0, order="global")
+        batches = make_batches(data["train"], image_and_tags, batch_size=16, pad=-1, order="global")
+        batches = make_batches(data["train"], detection(letterbox(512)), batch_size=16)  # images and their objects
     """
     arranged, chosen = order_samples(
         samples, batch_size=batch_size, seed=seed, order=order, drop_remainder=drop_remainder
@@ -175,8 +179,3 @@ def make_batches(
 def threads(parallelism: int | None) -> int:
     """`parallelism`, or the CPUs that this process is granted. Raises UsageError unless it is at least 1."""
     return cpu_budget() if parallelism is None else at_least("parallelism", parallelism, 1)
-
-
-def labelled(transform: ImageTransform, label: str) -> Transform:
-    """A transform to (image, label): `transform`'s image, and the feature `label`."""
-    return lambda features, seed: (transform(features, seed), features[label])

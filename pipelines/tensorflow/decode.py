@@ -11,6 +11,7 @@ off.
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +30,19 @@ _MARGIN = 2
 _GAP = 2  # by how much, at least, the antialiasing resize shrinks what was shrunk before
 
 
+class Decoded(NamedTuple):
+    """A window of an image of `shape`, int32 [2], shrunk by r: uint8 [h, w, 3]; and its target, int32 [2].
+
+    `window`: int32 [4], what of the image the pixels show: of a JPEG that is shrunk, up to r - 1 pixels less on each
+    side, or more, than what was chosen, because only whole pixels of the smaller image can be cut.
+    """
+
+    pixels: tf.Tensor
+    shape: tf.Tensor
+    window: tf.Tensor
+    target: tf.Tensor
+
+
 def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> tf.Tensor:
     """The window of an image that `choose` picks, resized as it says, rounded: uint8 [h, w, 3], gray made RGB.
 
@@ -37,28 +51,26 @@ def decode_resized(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, a
     constant "jpeg", "png" or "raw"; else "raw" by that feature, JPEG and PNG by each image's first bytes: what others
     write there ("JPEG", "jpg", ".jpg") vouches for nothing.
     """
-    image, target = decode_window(features, choose, antialias=antialias)
-    return _resized(image, target, antialias)
+    decoded = decode_window(features, choose, antialias=antialias)
+    return resized(decoded.pixels, decoded.target, antialias=antialias)
 
 
-def decode_window(
-    features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The first half of `decode_resized`: the window, uint8 [h, w, 3], shrunk by r; and its target, int32 [2]."""
+def decode_window(features: Mapping[str, tf.Tensor], choose: ChooseWindow, *, antialias: bool = False) -> Decoded:
+    """The first half of `decode_resized`; `resized` is the other."""
     gap = _GAP if antialias else 1
     encoded = features[ENCODED]
 
-    def jpeg() -> tuple[tf.Tensor, tf.Tensor]:
+    def jpeg() -> Decoded:
         return _jpeg_window(encoded, choose, gap)
 
-    def png() -> tuple[tf.Tensor, tf.Tensor]:
+    def png() -> Decoded:
         return _pixels_window(tf.image.decode_png(encoded, channels=3), choose, gap)
 
-    def raw() -> tuple[tf.Tensor, tf.Tensor]:
+    def raw() -> Decoded:
         shape = tf.stack([features[HEIGHT], features[WIDTH], 3])
         return _pixels_window(tf.reshape(tf.io.decode_raw(encoded, tf.uint8), shape), choose, gap)
 
-    def compressed() -> tuple[tf.Tensor, tf.Tensor]:
+    def compressed() -> Decoded:
         return tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
 
     form = tf.get_static_value(features[FORMAT]) if FORMAT in features else None  # bytes, or an array of one
@@ -70,16 +82,16 @@ def decode_window(
     return compressed()
 
 
-def _resized(image: tf.Tensor, target: tf.Tensor, antialias: bool) -> tf.Tensor:
+def resized(image: tf.Tensor, target: tf.Tensor, *, antialias: bool = False) -> tf.Tensor:
     """uint8 [h, w, 3] to uint8 [*target, 3]."""
     image = tf.cast(image, tf.float32)  # first: resizing uint8 takes twice as long
     if antialias:
-        resized = tf.image.resize(image, target, antialias=True)
+        pixels = tf.image.resize(image, target, antialias=True)
     else:
         # The op itself: `tf.image.resize` adds a dozen around it that look at shapes.
-        resized = tf.raw_ops.ResizeBilinear(images=image[None], size=target, half_pixel_centers=True)[0]
+        pixels = tf.raw_ops.ResizeBilinear(images=image[None], size=target, half_pixel_centers=True)[0]
     # Adding a half before the cut rounds, and is cheaper than tf.round; no value leaves 0..255.
-    return tf.cast(resized + 0.5, tf.uint8)
+    return tf.cast(pixels + 0.5, tf.uint8)
 
 
 def ratio_branch(window: tf.Tensor, target: tf.Tensor, gap: int = 1) -> tf.Tensor:
@@ -97,7 +109,7 @@ def _by_ratio(branch: tf.Tensor, shrink: Callable[[int], tf.Tensor]) -> tf.Tenso
     return tf.cond(branch < 1, lambda: shrink(1), larger)  # the usual case first: each further branch costs
 
 
-def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> tuple[tf.Tensor, tf.Tensor]:
+def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> Decoded:
     shape = tf.image.extract_jpeg_shape(encoded)[:2]  # reads the header only
     window, target = choose(shape)
 
@@ -110,11 +122,14 @@ def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> tuple[tf
         image = tf.image.decode_and_crop_jpeg(encoded, wider, channels=3, ratio=ratio, dct_method=_DCT)
         return tf.slice(image, [0, before, 0], [height, width, 3])
 
-    return _by_ratio(ratio_branch(window, target, gap), decode), target
+    branch = ratio_branch(window, target, gap)
+    ratio = tf.bitwise.left_shift(1, branch)
+    return Decoded(_by_ratio(branch, decode), shape, window // ratio * ratio, target)
 
 
-def _pixels_window(pixels: tf.Tensor, choose: ChooseWindow, gap: int) -> tuple[tf.Tensor, tf.Tensor]:
-    window, target = choose(tf.shape(pixels)[:2])
+def _pixels_window(pixels: tf.Tensor, choose: ChooseWindow, gap: int) -> Decoded:
+    whole = tf.shape(pixels)[:2]
+    window, target = choose(whole)
     top, left, height, width = tf.unstack(window)
     cut = tf.slice(pixels, [top, left, 0], [height, width, 3])
 
@@ -124,4 +139,4 @@ def _pixels_window(pixels: tf.Tensor, choose: ChooseWindow, gap: int) -> tuple[t
         size = tf.maximum(1, window[2:] // ratio)
         return tf.cast(tf.raw_ops.ResizeArea(images=cut[None], size=size)[0] + 0.5, tf.uint8)
 
-    return _by_ratio(ratio_branch(window, target, gap), shrink), target
+    return Decoded(_by_ratio(ratio_branch(window, target, gap), shrink), whole, window, target)

@@ -22,7 +22,8 @@ from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import random_resized_crop
-from shardfeed.pipelines.tensorflow.batches import labelled, threads
+from shardfeed.pipelines.tensorflow.batches import threads
+from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL
 
@@ -104,7 +105,7 @@ def distribute(
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
-        label: with `image_size`, key of a feature with one number a record.
+        label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.
         batch_transform: from a replica's batch and its seed, int64 [2], a function of its first sample and the epoch,
@@ -127,7 +128,11 @@ def distribute(
     check_samples(samples)
     check_transforms(transform, batch_transform)
     keys, transform = image_or_transform(
-        samples.schema, image_size, transform, lambda size: labelled(random_resized_crop(size), label), label
+        samples.schema,
+        image_size,
+        transform,
+        lambda size: labelled(random_resized_crop(size), label, samples.schema),
+        label,
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)

@@ -17,10 +17,11 @@ from shardfeed.pipelines.arguments import (
 )
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
-from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import SchemaTransform, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
-from shardfeed.pipelines.tensorflow.batches import labelled, make_batches, threads
+from shardfeed.pipelines.tensorflow.batches import make_batches, threads
 from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_share
+from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
@@ -46,7 +47,7 @@ def eval_batches(
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: samples of a batch, of all replicas together.
         image_size: of the crops, in pixels: one side, or (height, width).
-        label: key of a feature with one number a record.
+        label: key of a feature with one number a record, or of the kind "tags", which are multi-hot then.
         replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
             out each batch among the replicas, and the last two batches may be of other sizes (`last_batches`) where a
             replica would get an empty one.
@@ -65,7 +66,7 @@ def eval_batches(
         model.evaluate(validation)
     """
     check_samples(split)
-    transform = labelled(resize_center_crop(image_size), label)
+    transform = labelled(resize_center_crop(image_size), label, split.schema)
     keys = image_and_label_keys(split.schema, label)
 
     def stored(part: Split, size: int) -> tf.data.Dataset:
@@ -160,7 +161,7 @@ def distribute_eval(
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
-        label: with `image_size`, key of a feature with one number a record.
+        label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
@@ -179,8 +180,14 @@ def distribute_eval(
     """
     check_samples(split)
     keys, sample = image_or_transform(
-        split.schema, image_size, transform, lambda size: labelled(resize_center_crop(size), label), label
+        split.schema,
+        image_size,
+        transform,
+        lambda size: labelled(resize_center_crop(size), label, split.schema),
+        label,
     )
+    if isinstance(sample, SchemaTransform):  # before it is wrapped
+        keys, sample = sample.bind(split.schema)
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)

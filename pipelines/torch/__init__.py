@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.collate import Collate as Collate
     from shardfeed.pipelines.torch.device import to_device as to_device
     from shardfeed.pipelines.torch.images import decode_image as decode_image
+    from shardfeed.pipelines.torch.images import letterbox as letterbox
     from shardfeed.pipelines.torch.images import random_resized_crop as random_resized_crop
     from shardfeed.pipelines.torch.images import resize_center_crop as resize_center_crop
+    from shardfeed.pipelines.torch.labels import draw_caption as draw_caption
+    from shardfeed.pipelines.torch.labels import multi_hot as multi_hot
     from shardfeed.pipelines.torch.loaders import torch_eval_loader as torch_eval_loader
     from shardfeed.pipelines.torch.loaders import torch_loader as torch_loader
     from shardfeed.pipelines.torch.loading import SampleLoader as SampleLoader
     from shardfeed.pipelines.torch.loading import TorchLoader as TorchLoader
+    from shardfeed.pipelines.torch.objects import detection as detection
+    from shardfeed.pipelines.torch.objects import segmentation as segmentation
     from shardfeed.pipelines.torch.ranks import Ranks as Ranks
+    from shardfeed.pipelines.torch.targets import Target as Target
     from shardfeed.pipelines.torch.workers import Workers as Workers
 
 __all__, __getattr__ = lazy_names(
@@ -26,10 +32,13 @@ __all__, __getattr__ = lazy_names(
     {
         "shardfeed.pipelines.torch.collate": ("Collate",),
         "shardfeed.pipelines.torch.device": ("to_device",),
-        "shardfeed.pipelines.torch.images": ("decode_image", "random_resized_crop", "resize_center_crop"),
+        "shardfeed.pipelines.torch.images": ("decode_image", "letterbox", "random_resized_crop", "resize_center_crop"),
+        "shardfeed.pipelines.torch.labels": ("draw_caption", "multi_hot"),
         "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader"),
         "shardfeed.pipelines.torch.loading": ("SampleLoader", "TorchLoader"),
+        "shardfeed.pipelines.torch.objects": ("detection", "segmentation"),
         "shardfeed.pipelines.torch.ranks": ("Ranks",),
+        "shardfeed.pipelines.torch.targets": ("Target",),
         "shardfeed.pipelines.torch.workers": ("Workers",),
     },
 )

@@ -12,6 +12,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.samples import Fetched
 from shardfeed.pipelines.torch.seeding import seeded
+from shardfeed.pipelines.torch.targets import Target, Targets
 from shardfeed.pipelines.torch.workers import batch_bytes
 
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws other numbers than its first sample did
@@ -49,8 +50,8 @@ class Collate:
     Tensors and arrays are stacked, [k, ...]; those whose shape varies are padded at their ends to the longest of the
     batch with `pad`, which for bool is 0 or 1. Images that lie as [height, width, channels], viewed as [channels,
     height, width], give a batch [k, channels, height, width] in the channels-last memory format, which costs nothing.
-    Numbers become int64, float32 or bool [k]; bytes and text, and lists of them, a list. Dicts, tuples and named tuples
-    are gone into.
+    Numbers become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list. Other
+    dicts, tuples and named tuples are gone into.
 
     With `collate_fn`, that makes the batch instead, of a list of samples. Of a loader's batch, what it draws from the
     generators of PyTorch, `random` and NumPy is a function of the batch's first sample and its epoch.
@@ -105,6 +106,8 @@ class Collate:
         if isinstance(first, int | float):
             whole = all(isinstance(value, int) for value in values)
             return torch.tensor(values, dtype=torch.int64 if whole else torch.float32)
+        if isinstance(first, Target):
+            return Targets(values)
         if isinstance(first, Mapping):
             if any(value.keys() != first.keys() for value in values):
                 raise UsageError(place, "samples have different keys", "a transform gives the same for all")

@@ -17,6 +17,7 @@ from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.nests import map_leaves
 from shardfeed.pipelines.torch.collate import writable
 from shardfeed.pipelines.torch.loading import TorchLoader
+from shardfeed.pipelines.torch.targets import pinned
 
 
 class DeviceFeed:
@@ -63,7 +64,7 @@ class DeviceFeed:
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
-            tensor = tensor.pin_memory()  # a copy from other memory would wait
+            tensor = pinned(tensor)  # a copy from other memory would wait
         return self._normalise(tensor.to(self.device, non_blocking=True))
 
     def _handed_out(self, batch: Any, event: torch.cuda.Event | None, step: int | None) -> Any:

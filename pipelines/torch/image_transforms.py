@@ -12,6 +12,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.collate import writable
 from shardfeed.pipelines.torch.images import decode_image
+from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.seeding import seeded
 
 _REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
@@ -28,7 +29,7 @@ class ImageTransformed:
     """
 
     image_transform: Callable[..., Any]
-    label: str
+    label: Label
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
         image = decode_image(record)
@@ -42,7 +43,7 @@ class ImageTransformed:
                 made = transform(image)
             else:
                 made = transform(Image.fromarray(pixels))
-        return _tensor(made), record[self.label]
+        return _tensor(made), self.label(record)
 
 
 def _tensor(image: Any) -> torch.Tensor:

@@ -11,6 +11,7 @@ that. The rest is PyTorch's bilinear resize with antialiasing, as torchvision do
 """
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from PIL import Image
 from shardfeed.errors import UsageError
 from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.arguments import Size, image_size
+from shardfeed.pipelines.geometry import View, cropped, letterboxed
+from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.windows import (
     AREA,
@@ -38,7 +41,7 @@ from shardfeed.pipelines.windows import (
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 ImageTransform = Callable[[Mapping[str, Any], int], torch.Tensor]
-ChooseWindow = Callable[[int, int], Window]  # from an image's height and width
+ChooseView = Callable[[int, int], View]  # from an image's height and width
 
 _RATIOS = (8, 4, 2)
 _SEQUENTIAL = (0xC0, 0xC1)
@@ -51,7 +54,7 @@ def random_resized_crop(
     area: tuple[float, float] = AREA,
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
-) -> ImageTransform:
+) -> "GeometricTransform":
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
     Gives uint8 [3, height, width], resized with antialiasing, and pickles. The same seed cuts the same window, here
@@ -76,7 +79,7 @@ def random_resized_crop(
     return _RandomResizedCrop(image_size(size), RandomWindow(area, aspect_ratio), flip)
 
 
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> ImageTransform:
+def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> "GeometricTransform":
     """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
     Gives uint8 [3, height, width], resized with antialiasing, and pickles. The window is the largest with the aspect
@@ -92,73 +95,147 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> ImageTran
     return _ResizeCenterCrop(image_size(size), crop_fraction)
 
 
+def letterbox(size: Size, *, fill: int = 0) -> "GeometricTransform":
+    """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
+
+    Gives uint8 [3, height, width], resized with antialiasing, and pickles. An image of h x w takes h' x w' =
+    round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2
+    rows of ground above and (width - w') // 2 columns to the left. `detection` gives what leads back from there.
+
+    Args:
+        size: pixels, one side or (height, width).
+        fill: the ground's value in all channels, 0 to 255.
+
+    Raises:
+        UsageError: for a size that is not positive, and for a fill that is not within 0..255.
+
+    Example:
+        loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))
+    """
+    if not 0 <= fill <= 255:
+        raise UsageError("fill", f"got {fill!r}, expected 0 to 255")
+    return _Letterbox(image_size(size), fill)
+
+
 # Classes, because a function made in a function does not pickle, as workers that are spawned need it.
 
 
+class GeometricTransform(ABC):
+    """An image transform that can tell what it did: which window of the image is seen, and where.
+
+    `target`: (height, width) of what it gives. `mirrors`, `letterboxes`: whether a view may be mirrored, or have ground
+    around it, of the value `fill`.
+    """
+
+    target: tuple[int, int]
+    mirrors: bool = False
+    letterboxes: bool = False
+    fill: int = 0
+
+    @abstractmethod
+    def draw(self, seed: int) -> ChooseView:
+        """From a sample's seed to its view."""
+
+    def __call__(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
+        return self.see(record, seed)[0]
+
+    def see(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, View]:
+        """The image, and which view of the stored one it is."""
+        return decode_view(record, self.draw(seed), self.fill)
+
+
 @dataclass(frozen=True)
-class _RandomResizedCrop:
-    size: tuple[int, int]
+class _RandomResizedCrop(GeometricTransform):
+    target: tuple[int, int]
     window: RandomWindow
     flip: bool
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
+    @property
+    def mirrors(self) -> bool:  # type: ignore[override]  # it is never set
+        return self.flip
+
+    def draw(self, seed: int) -> ChooseView:
         own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
-        image = decode_resized(record, lambda height, width: self.window.draw(own.uniform, height, width), self.size)
-        return image.flip(2) if self.flip and self.window.flipped(own.uniform) else image
-
-
-@dataclass(frozen=True)
-class _ResizeCenterCrop:
-    size: tuple[int, int]
-    crop_fraction: float
-
-    def __call__(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
-        del seed
-        return decode_resized(
-            record, lambda height, width: center_window(height, width, self.size, self.crop_fraction), self.size
+        mirrored = self.flip and self.window.flipped(own.uniform)
+        return lambda height, width: cropped(
+            (height, width), self.window.draw(own.uniform, height, width), self.target, mirrored
         )
 
 
 @dataclass(frozen=True)
+class _ResizeCenterCrop(GeometricTransform):
+    target: tuple[int, int]
+    crop_fraction: float
+
+    def draw(self, seed: int) -> ChooseView:
+        del seed
+        return lambda height, width: cropped(
+            (height, width), center_window(height, width, self.target, self.crop_fraction), self.target
+        )
+
+
+@dataclass(frozen=True)
+class _Letterbox(GeometricTransform):
+    target: tuple[int, int]
+    fill: int
+    letterboxes = True
+
+    def draw(self, seed: int) -> ChooseView:
+        del seed
+        return lambda height, width: letterboxed((height, width), self.target)
+
+
+@dataclass(frozen=True)
 class ImageAndLabel:
-    """A transform to (image, label): `image`'s, and the feature `label`."""
+    """A transform to (image, label): `image`'s, and `label`'s."""
 
     image: ImageTransform
-    label: str
+    label: Label
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, int | float]:
-        return self.image(record, seed), record[self.label]
+    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
+        return self.image(record, seed), self.label(record)
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
     """The whole image: uint8 [3, height, width], gray made RGB. Raises IntegrityError where it does not decode."""
-    whole = _pixels(record, lambda height, width: Window(0, 0, height, width), None)
+    whole, _ = _pixels(record, lambda *size: cropped(size, Window(0, 0, *size), size))
     return torch.from_numpy(whole).permute(2, 0, 1)
 
 
-def decode_resized(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, int]) -> torch.Tensor:
-    """The window of an image that `choose` picks, resized to `target`, (height, width): uint8 [3, height, width].
+def decode_view(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) -> tuple[torch.Tensor, View]:
+    """The view of an image that `choose` picks: uint8 [3, height, width], its target's; and that view.
 
-    Raises IntegrityError where it does not decode.
+    `fill`: the value of what shows nothing of the image. Raises IntegrityError where it does not decode.
     """
+    pixels, view = _pixels(record, choose)
+    content = view.content
     # A batch of one first, then turned: the other way round its strides do not look like channels-last ones.
-    window = torch.from_numpy(_pixels(record, choose, target))[None].permute(0, 3, 1, 2)
-    if window.shape[2:] != target:
-        window = torch.nn.functional.interpolate(window, target, mode="bilinear", antialias=True)
-    return window[0]
+    window = torch.from_numpy(pixels)[None].permute(0, 3, 1, 2)
+    if window.shape[2:] != content[2:]:
+        window = torch.nn.functional.interpolate(window, content[2:], mode="bilinear", antialias=True)
+    image = window[0].flip(2) if view.mirrored else window[0]
+    if content[2:] != view.target:
+        ground = torch.full((*view.target, 3), fill, dtype=torch.uint8).permute(2, 0, 1)
+        rows, columns = (slice(content[i], content[i] + content[i + 2]) for i in (0, 1))
+        ground[:, rows, columns] = image
+        image = ground
+    return image, view
 
 
-def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, int] | None) -> np.ndarray:
-    """The window, uint8 [h, w, 3]; scaled where `target` fits into it 2, 4 or 8 times and that saves time."""
+def _pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarray, View]:
+    """The window, uint8 [h, w, 3], scaled where the content fits into it 2, 4 or 8 times and that saves time; the view.
+
+    Of a JPEG that is scaled, the view's window is in whole pixels of the smaller image: up to 7 pixels from the chosen.
+    """
     encoded = record[ENCODED]
     try:
         if record.get(FORMAT) == b"raw":
             pixels = np.frombuffer(encoded, np.uint8).reshape(record[HEIGHT], record[WIDTH], 3)
-            return _cut(pixels, choose(*pixels.shape[:2]))
+            return _cut_view(pixels, choose)
         if encoded[:3] == b"\xff\xd8\xff":
             shape = _jpeg_shape(encoded)
             if shape is not None:
-                return _jpeg_window(encoded, shape, choose, target)
+                return _jpeg_window(encoded, choose(*shape))
         image = Image.open(io.BytesIO(encoded))
         pixels = np.asarray(image)
         if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
@@ -167,7 +244,7 @@ def _pixels(record: Mapping[str, Any], choose: ChooseWindow, target: tuple[int, 
             pixels = np.asarray(image.convert("RGB"))
     except PILLOW_ERRORS as error:
         raise undecodable(encoded, error) from None
-    return _cut(pixels, choose(*pixels.shape[:2]))
+    return _cut_view(pixels, choose)
 
 
 def _jpeg_shape(encoded: bytes) -> tuple[int, int] | None:
@@ -179,13 +256,10 @@ def _jpeg_shape(encoded: bytes) -> tuple[int, int] | None:
     return None if color == "CMYK" else (int(height), int(width))
 
 
-def _jpeg_window(
-    encoded: bytes, shape: tuple[int, int], choose: ChooseWindow, target: tuple[int, int] | None
-) -> np.ndarray:
-    window = choose(*shape)
-    ratio = 1
-    if target is not None:
-        ratio = next((r for r in _RATIOS if window.height >= r * target[0] and window.width >= r * target[1]), 1)
+def _jpeg_window(encoded: bytes, view: View) -> tuple[np.ndarray, View]:
+    """As `_pixels`."""
+    window, content, shape = view.window, view.content, view.size
+    ratio = next((r for r in _RATIOS if window.height >= r * content.height and window.width >= r * content.width), 1)
     whole = encoded.endswith(_END)  # a file without its end is cut: then let the decoder complain
     rows = shape[0]
     if whole:  # the decoder smooths colour with the row below, of half as many
@@ -193,8 +267,11 @@ def _jpeg_window(
     pixels = simplejpeg.decode_jpeg(
         encoded, min_height=-(-rows // ratio), min_width=-(-shape[1] // ratio), min_factor=ratio, strict=not whole
     )
+    if ratio == 1:
+        return _cut(pixels, window), view
     # In pixels of the scaled image, whose sides are rounded up: rounding down stays inside.
-    return _cut(pixels, window if ratio == 1 else Window(*(side // ratio for side in window)))
+    scaled = Window(*(side // ratio for side in window))
+    return _cut(pixels, scaled), view._replace(window=Window(*(side * ratio for side in scaled)))
 
 
 def _shortened(encoded: bytes, height: int, rows: int) -> tuple[bytes, int]:
@@ -218,6 +295,13 @@ def _shortened(encoded: bytes, height: int, rows: int) -> tuple[bytes, int]:
                     break
                 return b"".join((encoded[:frame], kept.to_bytes(2, "big"), encoded[frame + 2 :])), kept
     return encoded, height
+
+
+def _cut_view(pixels: np.ndarray, choose: ChooseView) -> tuple[np.ndarray, View]:
+    """As `_pixels`, of those of the whole image."""
+    height, width = pixels.shape[:2]
+    view = choose(height, width)
+    return _cut(pixels, view.window), view
 
 
 def _cut(pixels: np.ndarray, window: Window) -> np.ndarray:

@@ -23,9 +23,10 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
 from shardfeed.pipelines.torch.images import ImageAndLabel, ImageTransform, random_resized_crop, resize_center_crop
+from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.ranks import Ranks, this_process
-from shardfeed.pipelines.torch.samples import TorchSamples, Transform
+from shardfeed.pipelines.torch.samples import SchemaTransform, TorchSamples, Transform
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
@@ -66,7 +67,7 @@ def torch_loader(
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own in this epoch, for any generator. It must pickle
-            where workers are spawned.
+            where workers are spawned. `detection(...)` and `segmentation(...)` are such.
         image_transform: instead of `image_size`: from an image to an image, of torchvision or albumentations. It gets
             what it would elsewhere: one of torchvision's v2 a uint8 tensor [3, height, width], one of albumentations
             `image=`, an array [height, width, 3], any other an RGB image of Pillow. What it draws is a function of the
@@ -74,7 +75,8 @@ def torch_loader(
         seed: 0 to 2^63 - 1; of the order and of the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
             no "stream". With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
-        label: with `image_size` and `image_transform`, key of a feature with one number a record.
+        label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
+            "tags", a set of classes, which is multi-hot then: float32 [b, classes].
         start_step: None, and each iteration is one epoch. A number, and epochs follow each other in one endless
             iteration, without a pause between them, which begins with this step, counted from the first of epoch 0.
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
@@ -156,11 +158,13 @@ def torch_eval_loader(
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own. It must pickle where workers are spawned.
+            `detection(...)` and `segmentation(...)` are such.
         image_transform: instead of `image_size`: from an image to an image, of torchvision or albumentations. It gets
             what it would elsewhere: one of torchvision's v2 a uint8 tensor [3, height, width], one of albumentations
             `image=`, an array [height, width, 3], any other an RGB image of Pillow. What it draws is a function of the
             sample's own seed, so that a run that goes on is exact. It must pickle where workers are spawned.
-        label: with `image_size` and `image_transform`, key of a feature with one number a record.
+        label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
+            "tags", a set of classes, which is multi-hot then: float32 [b, classes].
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
             shapes do not vary.
         collate_fn: puts a batch together instead of `Collate(pad)`: called in a worker with the list of what its
@@ -223,12 +227,21 @@ def _keys_and_transform(
     check_samples(samples)
     if image_transform is not None and size is None and transform is None:
         check_image_transform(image_transform)
-        return image_and_label_keys(samples.schema, label), ImageTransformed(image_transform, label)
+        keys = image_and_label_keys(samples.schema, label)
+        return keys, ImageTransformed(image_transform, Label.of(samples.schema, label))
     if [size, transform, image_transform].count(None) != 2:
         raise UsageError("image_size, transform, image_transform", "expected exactly one of them")
     if transform is not None:
         check_transform(transform)
-    return image_or_transform(samples.schema, size, transform, lambda size: ImageAndLabel(crop(size), label), label)
+        if isinstance(transform, SchemaTransform):
+            return transform.bind(samples.schema)
+    return image_or_transform(
+        samples.schema,
+        size,
+        transform,
+        lambda size: ImageAndLabel(crop(size), Label.of(samples.schema, label)),
+        label,
+    )
 
 
 def _plan(workers: int | Workers | None, size: Size | None, batch_size: int, process: Ranks) -> Planned:

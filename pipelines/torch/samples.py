@@ -1,7 +1,7 @@
 """A map-style dataset of PyTorch over the samples of an order: one read for a batch, transformed in the worker."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,13 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
 # A sample, and how many times it was gone through before: `order.Drawn`, for one.
 Key = tuple[int, int]
+
+
+@runtime_checkable
+class SchemaTransform(Protocol):
+    """A transform that looks at the schema first: `bind` gives the features that it needs, and what is then called."""
+
+    def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
 
 class Fetched(list[Any]):

@@ -1,15 +1,19 @@
 """Samples to batches: dtypes, shapes, padding, memory format."""
 
+import copy
 import pickle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_map
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.pipelines.torch.collate import Collate, Undelivered
 from shardfeed.pipelines.torch.samples import Fetched
+from shardfeed.pipelines.torch.targets import Target
 
 
 class Pair(NamedTuple):
@@ -129,3 +133,45 @@ def test_room_is_looked_at_until_there_is_some() -> None:
         batch = collate(Fetched([(np.zeros(10), 1)] * 2))
         assert isinstance(batch, Undelivered) == (number < 2)
     assert asked == [160] * 3
+
+
+class Named(torch.Tensor):
+    """A tensor of another class that knows something, as torchvision's do."""
+
+
+def named(values: list[list[float]], canvas: tuple[int, int]) -> torch.Tensor:
+    tensor: Any = torch.tensor(values, dtype=torch.float32).reshape(-1, 2).as_subclass(Named)
+    tensor.__dict__["canvas"] = canvas
+    return tensor
+
+
+def test_targets_are_listed_and_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [
+        (torch.zeros(3, 2, 2), Target(boxes=named([[n, 1]] * n, (n, 2)), labels=torch.arange(n), id=torch.tensor(n)))
+        for n in range(3)
+    ]
+    samples[1][1]["text"] = "only here"
+    images, targets = Collate()(samples)
+    assert images.shape == (3, 3, 2, 2)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.as_subclass(torch.Tensor).clone())
+    as_torch_does = pin_memory(pickle.loads(pickle.dumps(targets)))
+    mapped = tree_map(lambda leaf: leaf, targets[2])
+    assert type(mapped) is Target
+    for found in (targets, pickle.loads(pickle.dumps(targets)), copy.copy(targets), as_torch_does):
+        assert isinstance(found, list)
+        assert [target["id"].item() for target in found] == [0, 1, 2]
+        for n, target in enumerate(found):
+            assert type(target["boxes"]) is Named
+            assert target["boxes"].__dict__ == {"canvas": (n, 2)}
+            assert target["boxes"].shape == (n, 2)
+            assert target["labels"].tolist() == list(range(n))
+            assert ("text" in target) == (n == 1)
+    assert type(pickle.loads(pickle.dumps(targets))) is list
+
+
+def test_the_targets_of_a_batch_are_few_tensors() -> None:
+    """One for each would take a file descriptor each, between processes."""
+    targets = Collate()([Target(boxes=torch.zeros(n, 4), labels=torch.arange(n)) for n in range(50)])
+    _, (count, columns) = targets.__reduce__()
+    assert count == 50
+    assert [values.shape for values, _ in columns.values()] == [(4 * 1225,), (1225,)]

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.pipelines.geometry import cropped
 from shardfeed.pipelines.torch.images import (
     _shortened,
     decode_image,
-    decode_resized,
+    decode_view,
+    letterbox,
     random_resized_crop,
     resize_center_crop,
 )
@@ -28,6 +31,11 @@ def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object
     out = io.BytesIO()
     Image.fromarray(pixels).convert(mode).save(out, "JPEG", **({"quality": 88} | options))
     return out.getvalue()
+
+
+def decode_resized(record: Any, choose: Any, target: tuple[int, int]) -> torch.Tensor:
+    """The window of an image that `choose` picks, resized to `target`."""
+    return decode_view(record, lambda height, width: cropped((height, width), choose(height, width), target))[0]
 
 
 def png(array: np.ndarray) -> bytes:
@@ -104,6 +112,24 @@ def test_the_crop_of_evaluation_is_pillows() -> None:
     # 0.875 of the middle 200 x 200; cut first, because Pillow's own box would look at its surroundings.
     expected = image.crop((62, 12, 237, 187)).resize((96, 96), Image.Resampling.BILINEAR)
     assert np.abs(found.permute(1, 2, 0).numpy().astype(int) - np.asarray(expected)).max() <= 1
+
+
+def test_a_letterbox_holds_the_whole_image() -> None:
+    data = jpeg(size=(90, 60), subsampling=0)
+    box = pickle.loads(pickle.dumps(letterbox((64, 45), fill=7)))
+    image, view = box.see({"image/encoded": data}, 0)
+    assert (tuple(image.shape), view.content) == ((3, 64, 45), (17, 0, 30, 45))
+    assert image.permute(1, 2, 0).is_contiguous()
+    expected = Image.open(io.BytesIO(data)).resize((45, 30), Image.Resampling.BILINEAR)
+    found = image.permute(1, 2, 0).numpy().astype(int)
+    assert np.abs(found[17:47] - np.asarray(expected)).max() <= 20  # the decoder halves it first
+    assert np.abs(found[17:47] - np.asarray(expected)).mean() < 3
+    assert (found[:17] == 7).all()
+    assert (found[47:] == 7).all()
+    same, _ = letterbox((60, 90)).see({"image/encoded": data}, 0)
+    assert torch.equal(same, decode_image({"image/encoded": data}))
+    with pytest.raises(UsageError, match="fill: got 256, expected 0 to 255"):
+        letterbox(32, fill=256)
 
 
 def test_the_random_crop_is_a_function_of_the_seed() -> None:

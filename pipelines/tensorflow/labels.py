@@ -1,0 +1,90 @@
+"""What batches have beside the image: the number that is its label, its set of classes as a vector, or a caption."""
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from shardfeed.annotations import CAPTION
+from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines.arguments import at_least, tag_count
+from shardfeed.pipelines.tensorflow.augment import ImageTransform
+from shardfeed.pipelines.windows import OWN_KEY, SPARE, UNIFORMS
+from shardfeed.schema import Schema
+
+_PHILOX = 1  # TensorFlow's number of that generator, the same on every device
+
+
+def labelled(
+    transform: ImageTransform, label: str, schema: Schema
+) -> Callable[[dict[str, tf.Tensor], tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """A transform to (image, label): `transform`'s image, and the feature `label`, multi-hot where it is of tags."""
+    classes = tag_count(schema, label)
+    if classes is None:
+        return lambda features, seed: (transform(features, seed), features[label])
+    return lambda features, seed: (transform(features, seed), multi_hot(features[label], classes))
+
+
+def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
+    """A set of classes as a vector: float32 [classes], 1 for each class that `labels` names, else 0.
+
+    What `train_batches` gives for a feature of the kind "tags", for a transform of your own.
+
+    Args:
+        labels: int64 [n], of one sample, each 0 to `classes` - 1; of none, all is 0.
+        classes: how many there are: `len(split.class_names)`.
+
+    Raises:
+        UsageError: for fewer than one class.
+        tf.errors.InvalidArgumentError: iterating, for a label that is not 0 to `classes` - 1.
+
+    Example:
+        classes = len(data["train"].class_names)
+        crop = random_resized_crop(224)
+
+        def image_and_tags(features, seed):
+            return crop(features, seed), multi_hot(features["image/class/label"], classes)
+
+        batches = make_batches(data["train"], image_and_tags, batch_size=256)
+    """
+    classes = at_least("classes", classes, 1)
+    # An update, not a sum: a class that is named twice, in records of others, is 1 too.
+    hot = tf.tensor_scatter_nd_update(tf.zeros([classes]), labels[:, None], tf.ones_like(labels, tf.float32))
+    return tf.ensure_shape(hot, [classes])
+
+
+def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = CAPTION) -> tf.Tensor:
+    """One of the captions of a sample, drawn by its seed: a string [], empty where it has none.
+
+    Each is as likely as any other. In another epoch it may be another one; the same seed draws the same one, here and
+    in `pipelines.torch`, and a run that goes on draws what it would have.
+
+    Args:
+        features: of one sample, with `key`: strings [n], or one string, which is given as it is.
+        seed: int64 [2], the sample's own, as a transform gets it.
+        key: of the feature with the captions.
+
+    Raises:
+        UsageError: where there is no feature `key` of strings.
+
+    Example:
+        crop = random_resized_crop(224)
+
+        def image_and_caption(features, seed):
+            return crop(features, seed), draw_caption(features, seed)
+
+        batches = make_batches(data["train"], image_and_caption, batch_size=256)
+    """
+    if key not in features or features[key].dtype != tf.string:
+        texts = [name for name, value in features.items() if value.dtype == tf.string]
+        problem = f"got {escape(key)!r}, expected a feature of texts"
+        raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
+    captions = features[key]
+    if captions.shape.rank == 0:
+        return captions
+    # As tf.random.stateless_uniform does: the numbers of the crop, of which it leaves the last one alone.
+    seed_key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed + tf.constant([OWN_KEY, 0], tf.int64))
+    uniform = tf.raw_ops.StatelessRandomUniformV2(
+        shape=[UNIFORMS], key=seed_key, counter=counter, alg=_PHILOX, dtype=tf.float32
+    )[SPARE]
+    place = tf.cast(uniform * tf.cast(tf.shape(captions)[0], tf.float32), tf.int32)
+    return tf.concat([captions, [b""]], 0)[place]

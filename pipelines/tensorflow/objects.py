@@ -1,0 +1,363 @@
+"""Transforms for detectors and for segmentation: objects and rasters of a sample, as its image's transform shows it.
+
+They look at the schema first: `bind` says which features they need, and complains where the dataset has none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import tensorflow as tf
+
+from shardfeed.annotations import (
+    BOX,
+    IS_CROWD,
+    KEYPOINT_VISIBILITY,
+    KEYPOINT_X,
+    KEYPOINT_Y,
+    KEYPOINTS,
+    OBJECT_AREA,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+    RASTER,
+)
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.geometry import MIN_VISIBLE, keypoints_flip
+from shardfeed.pipelines.tensorflow.assembly import Transform
+from shardfeed.pipelines.tensorflow.augment import GeometricTransform
+from shardfeed.pipelines.tensorflow.views import (
+    SeenBoxes,
+    View,
+    box_areas,
+    largest,
+    see_areas,
+    see_boxes,
+    see_keypoints,
+    see_raster,
+    to_source,
+)
+from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
+
+BoxFormat = Literal[
+    "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
+]
+Crowd = Literal["keep", "flag", "drop"]
+
+_PADDING = -1  # of boxes and of columns, as Keras has it
+_GRAY = 0  # PNG's number of the colour type whose pixels are the values themselves
+
+
+def detection(
+    image: GeometricTransform,
+    *,
+    boxes: BoxFormat = "xyxy",
+    max_objects: int = 100,
+    min_visible: float = MIN_VISIBLE,
+    label_offset: int = 0,
+    crowd: Crowd = "keep",
+    masks: bool = False,
+    keypoints: bool = False,
+    area: bool = False,
+    image_id: bool = False,
+) -> "Detection":
+    """A transform for detectors: the image, and its objects as the image's window shows them, padded to one number.
+
+    It gives a dict as Keras' own layers have it, here for `max_objects` = m and images of height x width:
+
+    - "images": uint8 [height, width, 3].
+    - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 where there is no object.
+    - "num_objects": int32 [], how many were seen. Where they are more than m, the m largest are given.
+    - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to
+      those of the stored image; see `source_boxes`.
+    - "masks", "keypoints", "crowd", "area", "image_id", as far as they are asked for.
+
+    Objects stand in the order in which they are stored. Boxes are clipped to the window and have an area. An object
+    that is dropped is dropped with all that belongs to it.
+
+    Args:
+        image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
+        boxes: one of Keras' formats: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of what `image`
+            gives; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
+        max_objects: of an image, 1 or more.
+        min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped.
+        label_offset: added to the labels, 0 or more: 1 for models that take 0 for the background.
+        crowd: what is done with objects that stand for a group: "keep" takes them for objects as any other; "flag" adds
+            "crowd", int64 [m], 1 for them, 0 for others, -1 for none; "drop" leaves them out. A dataset without
+            that column has none.
+        masks: adds "masks", uint8 [m, height, width], 1 inside of the object, else 0.
+        keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for what is
+            not there, or outside of the window. What mirrors swaps left and right, as the dataset says.
+        area: adds "area", float32 [m], -1 for none: of the object's region, in pixels squared of what `image` gives.
+            What the window cuts loses as much of it as of its box: an estimate. Without that column it is the box's.
+        image_id: adds "image_id", int64: the number of `image/source_id`, as COCO's evaluation wants it.
+
+    Raises:
+        UsageError: for values out of range; and from what makes batches, where the dataset has no objects, or lacks
+            what is asked for, and where key points cannot be mirrored.
+
+    Example:
+        train = make_batches(
+            data["train"], detection(random_resized_crop(512), boxes="rel_yxyx", max_objects=50), batch_size=16
+        )
+        model.fit(train.map(lambda batch: (batch["images"], batch["bounding_boxes"])), epochs=3)
+
+        # Inside of a transform of your own:
+        keys, detect = detection(letterbox(512)).bind(data["train"].schema)
+    """
+    _check_image("detection", image)
+    if boxes not in get_args(BoxFormat):
+        raise UsageError("boxes", f"got {boxes!r}, expected one of {', '.join(get_args(BoxFormat))}")
+    if crowd not in get_args(Crowd):
+        raise UsageError("crowd", f"got {crowd!r}, expected one of {', '.join(get_args(Crowd))}")
+    if not 0 <= min_visible <= 1:
+        raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
+    most, offset = at_least("max_objects", max_objects, 1), at_least("label_offset", label_offset, 0)
+    return Detection(image, boxes, most, float(min_visible), offset, crowd, masks, keypoints, area, image_id)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """What `detection` gives: a transform, once it has seen the schema."""
+
+    image: GeometricTransform
+    boxes: BoxFormat
+    max_objects: int
+    min_visible: float
+    label_offset: int
+    crowd: Crowd
+    masks: bool
+    keypoints: bool
+    area: bool
+    image_id: bool
+
+    def bind(self, schema: Schema) -> tuple[list[str], Transform]:
+        """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
+        _check_features(schema, [*BOX, OBJECT_LABEL], "objects with classes", "convert annotations that have boxes")
+        needed = [ENCODED, *BOX, OBJECT_LABEL, *_there(schema, FORMAT)]
+        names, flip = 0, None
+        if self.masks:
+            _check_features(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
+            needed.append(OBJECT_MASK)
+        if self.keypoints:
+            _check_features(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
+            if schema.keypoints is None:
+                problem = "the dataset does not say which key points its objects have"
+                raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
+            names = len(schema.keypoints.names)
+            flip = keypoints_flip(schema.keypoints, self.image.mirrors)
+            needed += KEYPOINTS
+        if self.crowd != "keep":
+            needed += _there(schema, IS_CROWD)
+        if self.area:
+            needed += _there(schema, OBJECT_AREA)
+        if self.image_id:
+            _check_features(schema, [SOURCE_ID], "numbers of images", "leave image_id out")
+            needed.append(SOURCE_ID)
+
+        @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
+        def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
+            return self._sample(features, seed, names, flip)
+
+        return needed, transform
+
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
+        """Raises UsageError: without a schema nobody knows what there is."""
+        raise _unbound("detection")
+
+    def _sample(
+        self, features: Mapping[str, tf.Tensor], seed: tf.Tensor, names: int, flip: tuple[int, ...] | None
+    ) -> dict[str, Any]:
+        """The dict. `names`: how many key points an object has."""
+        image, view = self.image.see(features, seed)
+        columns = [features[key] for key in BOX]
+        crowd = _crowd(features, tf.shape(columns[0])[0])
+        seen = see_boxes(columns, view, self.min_visible)
+        if self.crowd == "drop":
+            seen = _chosen(seen, tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
+        count = tf.shape(seen.kept)[0]
+        seen = _chosen(seen, largest(seen.boxes, self.max_objects))
+        labels = tf.gather(features[OBJECT_LABEL], seen.kept) + self.label_offset
+        sample: dict[str, Any] = {
+            "images": image,
+            "bounding_boxes": {
+                "boxes": self._padded(formatted(seen.boxes, self.boxes, view.target)),
+                "labels": self._padded(labels),
+            },
+            "num_objects": count,
+        }
+        if not self.image.mirrors:
+            sample["scale"], sample["offset"] = to_source(view)
+        if self.masks:
+            sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
+        if self.keypoints:
+            x, y, visibility = (
+                tf.reshape(features[key], [-1, names]) for key in (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
+            )
+            x, y, visibility = (tf.gather(values, seen.kept) for values in (x, y, visibility))
+            sample["keypoints"] = self._padded(see_keypoints(x, y, visibility, view, flip), 0)
+        if self.crowd == "flag":
+            sample["crowd"] = self._padded(tf.gather(crowd, seen.kept))
+        if self.area:
+            found = OBJECT_AREA in features
+            areas = see_areas(features[OBJECT_AREA], seen, view) if found else box_areas(seen.boxes)
+            sample["area"] = self._padded(areas)
+        if self.image_id:
+            sample["image_id"] = tf.strings.to_number(features[SOURCE_ID], tf.int64)
+        return sample
+
+    def _padded(self, values: tf.Tensor, padding: int = _PADDING) -> tf.Tensor:
+        """[k, ...] as [max_objects, ...]."""
+        rest = values.shape[1:]
+        missing = tf.stack([0, self.max_objects - tf.shape(values)[0]])
+        margins = tf.stack([missing, *[tf.zeros_like(missing)] * len(rest)])
+        values = tf.pad(values, margins, constant_values=tf.cast(padding, values.dtype))
+        return tf.ensure_shape(values, [self.max_objects, *rest])
+
+
+def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void: int | None = None) -> "Segmentation":
+    """A transform for semantic segmentation: (image, raster), a class for each pixel of the image.
+
+    Image uint8 [height, width, 3], raster uint8 [height, width, 1]; uint16 where the dataset has more classes than that
+    holds. A pixel of the raster is the nearest of the stored one. The void value stays: give it to the loss,
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=255)`.
+
+    Args:
+        image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`. The ground of a letterbox is
+            void.
+        sample_weight: adds a third part, float32 [height, width], 0 where the raster is void, else 1; those pixels of
+            the raster are then 0, a class that every loss takes.
+        void: the value of pixels of no class. None: what the dataset says.
+
+    Raises:
+        UsageError: for values out of range; and from what makes batches, where the dataset has no rasters, and where it
+            has no void value and one is needed.
+
+    Example:
+        train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)
+        model.fit(train, epochs=3)
+    """
+    _check_image("segmentation", image)
+    if void is not None and not 0 <= at_least("void", void, 0) <= 65535:
+        raise UsageError("void", f"got {void!r}, expected 0 to 65535")
+    return Segmentation(image, sample_weight, void)
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """What `segmentation` gives: a transform, once it has seen the schema."""
+
+    image: GeometricTransform
+    sample_weight: bool
+    void: int | None
+
+    def bind(self, schema: Schema) -> tuple[list[str], Transform]:
+        """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
+        _check_features(schema, [RASTER], "rasters", "convert folders of images and masks")
+        known = schema.raster
+        void = known.void if self.void is None and known is not None else self.void
+        if void is None and (self.sample_weight or self.image.letterboxes):
+            why = "pixels around a letterbox are void" if self.image.letterboxes else "weights are 0 where it is"
+            raise UsageError("void", f"this dataset has no void value, and {why}", "give one, void=255, say")
+        classes, ground = 0 if known is None else len(known.class_names), void or 0
+        dtype = tf.uint16 if max(classes - 1, ground) > 255 else tf.uint8
+
+        @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
+        def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            image, view = self.image.see(features, seed)
+            raster = see_raster(_values(features[RASTER], view, dtype), view, ground)
+            if not self.sample_weight:
+                return image, raster[:, :, None]
+            classed = raster != tf.cast(ground, dtype)
+            return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
+
+        return [ENCODED, RASTER, *_there(schema, FORMAT)], transform
+
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Raises UsageError: without a schema nobody knows what there is."""
+        raise _unbound("segmentation")
+
+
+def _check_image(place: str, image: Any) -> None:
+    if not isinstance(image, GeometricTransform):
+        problem = f"got {image!r}, expected a transform that tells which window it shows"
+        raise UsageError(place, problem, "random_resized_crop(512), resize_center_crop(512) or letterbox(512)")
+
+
+def _check_features(schema: Schema, keys: Any, what: str, remedy: str) -> None:
+    for key in keys:
+        if schema.key(key) is None:
+            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
+
+
+def _there(schema: Schema, key: str) -> list[str]:
+    """The key, where the dataset has that feature."""
+    return [] if schema.key(key) is None else [key]
+
+
+def _unbound(name: str) -> UsageError:
+    problem = "it was called with features, before it has seen the schema"
+    return UsageError(name, problem, f"keys, transform = {name}(...).bind(split.schema), and call that")
+
+
+def _chosen(seen: SeenBoxes, chosen: tf.Tensor) -> SeenBoxes:
+    return SeenBoxes(*(tf.gather(values, chosen) for values in seen))
+
+
+def _crowd(features: Mapping[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
+    """For each object whether it is a crowd, int64 [n]: 0 where the record does not say."""
+    found = features.get(IS_CROWD)
+    if found is None:
+        return tf.zeros([count], tf.int64)
+    return tf.concat([found, tf.zeros([count - tf.shape(found)[0]], tf.int64)], 0)
+
+
+def formatted(boxes: tf.Tensor, form: str, target: tuple[int, int]) -> tf.Tensor:
+    """xmin, ymin, xmax, ymax in pixels as one of Keras' formats."""
+    if form.startswith("rel_"):
+        height, width = target
+        boxes = boxes / tf.constant([width, height, width, height], tf.float32)
+    x0, y0, x1, y1 = tf.unstack(boxes, axis=1)
+    x, y, wide, tall = (x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0
+    parts = {
+        "xyxy": (x0, y0, x1, y1),
+        "yxyx": (y0, x0, y1, x1),
+        "xywh": (x0, y0, wide, tall),
+        "center_xywh": (x, y, wide, tall),
+        "center_yxhw": (y, x, tall, wide),
+    }
+    return tf.stack(parts[form.removeprefix("rel_")], 1)
+
+
+def _masks(encoded: tf.Tensor, view: View) -> tf.Tensor:
+    """PNGs, [k], as uint8 [k, height, width] of the target, 0 or 1; what others write as 255 is 1."""
+
+    def mask(png: tf.Tensor) -> tf.Tensor:
+        pixels = tf.io.decode_png(png, 1)[:, :, 0]
+        with tf.control_dependencies([_same_size(pixels, view)]):
+            return tf.cast(see_raster(pixels, view, 0) > 0, tf.uint8)
+
+    return tf.map_fn(mask, encoded, fn_output_signature=tf.TensorSpec(view.target, tf.uint8))
+
+
+def _values(png: tf.Tensor, view: View, dtype: tf.DType) -> tf.Tensor:
+    """A raster's values, [height, width] of the image."""
+    # Read as what it is not, a PNG gives other values without a word: of colours their brightness, of 16 bits the
+    # upper ones. Its header says what it is: a byte of bits, and one of the colour type.
+    bits, colour = tf.unstack(tf.io.decode_raw(tf.strings.substr(png, 24, 2), tf.uint8), 2)
+    gray = tf.debugging.Assert(
+        tf.equal(colour, _GRAY), [f"{RASTER} is no gray PNG, whose pixels are classes; its colour type is", colour]
+    )
+    with tf.control_dependencies([] if gray is None else [gray]):
+        pixels = tf.cond(
+            bits > 8,
+            lambda: tf.cast(tf.io.decode_png(png, 1, tf.uint16), dtype),
+            lambda: tf.cast(tf.io.decode_png(png, 1), dtype),
+        )[:, :, 0]
+    with tf.control_dependencies([_same_size(pixels, view)]):
+        return tf.identity(pixels)
+
+
+def _same_size(pixels: tf.Tensor, view: View) -> Any:
+    message = "a mask or a raster has another size than its image: convert the dataset again"
+    return tf.debugging.assert_equal(tf.shape(pixels), view.size, message)

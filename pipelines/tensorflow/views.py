@@ -1,0 +1,131 @@
+"""What boxes, key points and rasters become in the view that their image's transform drew, as TensorFlow's operations.
+
+The same arithmetic as `pipelines.geometry`, the reference, in the same order: what comes out is equal to the last bit.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from shardfeed.pipelines.geometry import LEAST_SIDE
+
+
+class View(NamedTuple):
+    """`geometry.View` as tensors.
+
+    `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
+    image, and of the target. `target`: (height, width). `mirrored`: bool []; None: never.
+    """
+
+    size: tf.Tensor
+    window: tf.Tensor
+    content: tf.Tensor
+    target: tuple[int, int]
+    mirrored: tf.Tensor | None
+
+
+class SeenBoxes(NamedTuple):
+    """`geometry.SeenBoxes` as tensors: float32 [k, 4], int64 [k], float32 [k]."""
+
+    boxes: tf.Tensor
+    kept: tf.Tensor
+    visible: tf.Tensor
+
+
+def see_boxes(boxes: Sequence[tf.Tensor], view: View, min_visible: float) -> SeenBoxes:
+    """`geometry.see_boxes`. `boxes`: xmin, ymin, xmax, ymax, float32 [n] each."""
+    corners = tf.stack(boxes, 1)
+    corners = tf.reshape(corners, [-1, 2, 2])  # of each object: minimum and maximum, of x and y
+    places = _in_window(corners, view)
+    seen = tf.clip_by_value(places, 0.0, 1.0)
+    sides = seen[:, 1] - seen[:, 0]
+    whole = places[:, 1] - places[:, 0]
+    visible = (sides[:, 0] * sides[:, 1]) / (whole[:, 0] * whole[:, 1])
+    content = tf.cast(tf.reverse(view.content[2:], [0]), tf.float32)
+    least = tf.constant([LEAST_SIDE * side for side in reversed(view.target)], tf.float32)
+    kept = tf.where(tf.reduce_all(sides * content >= least, 1) & (visible >= min_visible))[:, 0]
+    seen, visible = tf.gather(seen, kept), tf.gather(visible, kept)
+    if view.mirrored is not None:
+        turned = tf.stack([1.0 - tf.reverse(seen[:, :, 0], [1]), seen[:, :, 1]], 2)
+        seen = tf.where(view.mirrored, turned, seen)
+    return SeenBoxes(tf.reshape(_in_target(seen, view), [-1, 4]), kept, visible)
+
+
+def see_keypoints(
+    x: tf.Tensor, y: tf.Tensor, visibility: tf.Tensor, view: View, flip: Sequence[int] | None
+) -> tf.Tensor:
+    """`geometry.see_keypoints`: float32 [n, K, 3]. `x`, `y`: float32 [n, K]; `visibility`: int64 [n, K]."""
+    places = _in_window(tf.stack([x, y], 2), view)
+    there = (visibility > 0) & tf.reduce_all((places >= 0.0) & (places <= 1.0), 2)
+
+    def points(places: tf.Tensor) -> tf.Tensor:
+        found = tf.concat([_in_target(places, view), tf.cast(visibility, tf.float32)[:, :, None]], 2)
+        return tf.where(there[:, :, None], found, 0.0)
+
+    if view.mirrored is None:
+        return points(places)
+    turned = tf.gather(points(tf.stack([1.0 - places[:, :, 0], places[:, :, 1]], 2)), list(flip or ()), axis=1)
+    return tf.where(view.mirrored, turned, points(places))
+
+
+def see_raster(pixels: tf.Tensor, view: View, ground: int) -> tf.Tensor:
+    """`geometry.see_raster`: [height, width] of the target, of any dtype."""
+    rows, columns = source_pixels(view)
+    seen = (rows >= 0)[:, None] & (columns >= 0)
+    picked = tf.gather(tf.gather(pixels, tf.maximum(rows, 0)), tf.maximum(columns, 0), axis=1)
+    picked = tf.where(seen, picked, tf.cast(ground, pixels.dtype))
+    return tf.ensure_shape(picked, view.target)
+
+
+def source_pixels(view: View) -> tuple[tf.Tensor, tf.Tensor]:
+    """For each row and each column of the target, the one of the image that is nearest; -1: none. int32."""
+
+    def nearest(axis: int) -> tf.Tensor:
+        start, extent = view.window[axis], view.window[2 + axis]
+        place = tf.range(view.target[axis]) - view.content[axis]
+        content = view.content[2 + axis]
+        if axis == 1 and view.mirrored is not None:
+            place = tf.where(view.mirrored, content - 1 - place, place)
+        inside = (place >= 0) & (place < content)
+        return tf.where(inside, start + (2 * place + 1) * extent // (2 * content), -1)
+
+    return nearest(0), nearest(1)
+
+
+def see_areas(areas: tf.Tensor, seen: SeenBoxes, view: View) -> tf.Tensor:
+    """`geometry.see_areas`: float32 [k]. `areas`: float32 [n]."""
+    window, content = (tf.reduce_prod(tf.cast(part[2:], tf.float64)) for part in (view.window, view.content))
+    scaled = tf.cast(tf.gather(areas, seen.kept), tf.float64) * (content / window)
+    return tf.cast(scaled * tf.cast(seen.visible, tf.float64), tf.float32)
+
+
+def box_areas(boxes: tf.Tensor) -> tf.Tensor:
+    """Of xmin, ymin, xmax, ymax, float32 [n, 4], the areas, [n]."""
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def largest(boxes: tf.Tensor, most: int) -> tf.Tensor:
+    """`geometry.largest`: int32."""
+    chosen = tf.math.top_k(box_areas(boxes), tf.minimum(tf.shape(boxes)[0], most), sorted=False).indices
+    return tf.sort(chosen)
+
+
+def to_source(view: View) -> tuple[tf.Tensor, tf.Tensor]:
+    """`geometry.to_source`: scale and offset, float32 [2] each, for x and y."""
+    window, content = (tf.cast(tf.reverse(tf.reshape(part, [2, 2]), [1]), tf.float64) for part in view[1:3])
+    scale = window[1] / content[1]
+    return tf.cast(scale, tf.float32), tf.cast(window[0] - content[0] * scale, tf.float32)
+
+
+def _in_window(places: tf.Tensor, view: View) -> tf.Tensor:
+    """Fractions of the image, x and y in the last axis, as fractions of the window."""
+    top, left, height, width = tf.unstack(tf.cast(view.window, tf.float32))
+    size = tf.cast(tf.reverse(view.size, [0]), tf.float32)
+    return (places * size - tf.stack([left, top])) / tf.stack([width, height])
+
+
+def _in_target(places: tf.Tensor, view: View) -> tf.Tensor:
+    """Fractions of the window as pixels of the target."""
+    top, left, height, width = tf.unstack(tf.cast(view.content, tf.float32))
+    return places * tf.stack([width, height]) + tf.stack([left, top])

@@ -1,0 +1,96 @@
+"""What batches have beside the image: the number that is its label, its set of classes as a vector, or a caption."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from shardfeed.annotations import CAPTION
+from shardfeed.errors import IntegrityError, UsageError, escape
+from shardfeed.pipelines.arguments import at_least, tag_count
+from shardfeed.pipelines.windows import SPARE, SampleSeed, sample_seeds
+from shardfeed.schema import Schema
+
+
+@dataclass(frozen=True)
+class Label:
+    """From a record to the feature `key`, or to a vector of `classes`, where that is a set of them; pickles."""
+
+    key: str
+    classes: int | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, key: str) -> "Label":
+        """As the schema says what `key` is."""
+        return cls(key, tag_count(schema, key))
+
+    def __call__(self, record: Mapping[str, Any]) -> Any:
+        return record[self.key] if self.classes is None else multi_hot(record[self.key], self.classes)
+
+
+def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
+    """A set of classes as a vector: float32 [classes], 1 for each class that `labels` names, else 0.
+
+    What `torch_loader` gives for a feature of the kind "tags", for a transform of your own.
+
+    Args:
+        labels: integers [n], of one sample, each 0 to `classes` - 1; of none, all is 0.
+        classes: how many there are: `len(split.class_names)`.
+
+    Raises:
+        UsageError: for fewer than one class.
+        IntegrityError: for a label that is not 0 to `classes` - 1.
+
+    Example:
+        class ImageAndTags:  # a class, which pickles for workers that are spawned
+            crop, classes = random_resized_crop(224), len(data["train"].class_names)
+
+            def __call__(self, record, seed):
+                return self.crop(record, seed), multi_hot(record["image/class/label"], self.classes)
+
+        loader = torch_loader(data["train"], batch_size=256, transform=ImageAndTags())
+    """
+    hot = torch.zeros(at_least("classes", classes, 1))
+    numbers = np.asarray(labels, np.int64)
+    wrong = numbers[(numbers < 0) | (numbers >= classes)]
+    if len(wrong):
+        raise IntegrityError("multi_hot", f"got the label {wrong[0]}, expected 0 to {classes - 1}")
+    hot[torch.from_numpy(numbers.copy())] = 1
+    return hot
+
+
+def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:
+    """One of the captions of a sample, drawn by its seed: bytes in UTF-8, empty where it has none.
+
+    Each is as likely as any other. In another epoch it may be another one; the same seed draws the same one, here and
+    with TensorFlow, and a run that goes on draws what it would have.
+
+    Args:
+        record: of one sample, with `key`: a list of bytes, or one, which is given as it is.
+        seed: the sample's own, as a transform gets it.
+        key: of the feature with the captions.
+
+    Raises:
+        UsageError: where there is no feature `key` of texts.
+
+    Example:
+        class ImageAndCaption:  # a class, which pickles for workers that are spawned
+            crop = random_resized_crop(224)
+
+            def __call__(self, record, seed):
+                return self.crop(record, seed), draw_caption(record, seed)
+
+        loader = torch_loader(data["train"], batch_size=256, transform=ImageAndCaption())
+    """
+    captions = record.get(key)
+    if not isinstance(captions, bytes | list):
+        texts = [name for name, value in record.items() if isinstance(value, bytes | list)]
+        problem = f"got {escape(key)!r}, expected a feature of texts"
+        raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
+    if isinstance(captions, bytes):
+        return captions
+    own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
+    place = int(own.uniform[SPARE] * np.float32(len(captions)))
+    return bytes(captions[place]) if captions else b""

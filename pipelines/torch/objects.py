@@ -1,0 +1,343 @@
+"""Detectors and segmentation nets: an image, and what is known of it, under one view that was drawn once.
+
+What becomes of boxes, masks, key points and rasters is NumPy's `pipelines.geometry` itself, in the worker.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from PIL import Image
+
+from shardfeed.annotations import (
+    BOX,
+    IS_CROWD,
+    KEYPOINT_VISIBILITY,
+    KEYPOINT_X,
+    KEYPOINT_Y,
+    KEYPOINTS,
+    OBJECT_AREA,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+    RASTER,
+    Keypoints,
+)
+from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
+from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.geometry import (
+    MIN_VISIBLE,
+    View,
+    keypoints_flip,
+    see_areas,
+    see_boxes,
+    see_keypoints,
+    see_raster,
+    to_source,
+)
+from shardfeed.pipelines.torch.images import GeometricTransform
+from shardfeed.pipelines.torch.targets import Target
+from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
+from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
+
+BoxFormat = Literal[
+    "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
+]
+Crowd = Literal["keep", "drop"]
+
+_TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # what it calls those it has
+
+
+def detection(
+    image: GeometricTransform,
+    *,
+    boxes: BoxFormat = "xyxy",
+    min_visible: float = MIN_VISIBLE,
+    label_offset: int = 0,
+    crowd: Crowd = "keep",
+    masks: bool = False,
+    keypoints: bool = False,
+    tv: bool = False,
+) -> "Detection":
+    """A transform to (image, target), with which the loaders give batches (images, list of targets), as torchvision's
+    detectors take them.
+
+    images are uint8 [b, 3, height, width]. A target is a dict of tensors, for the k objects that the image's window
+    shows, in the order in which they are stored:
+
+    - boxes, float32 [k, 4], clipped to the window; each has an area. labels, int64 [k]. iscrowd, int64 [k].
+    - area, float32 [k]: of the object's region, in pixels squared of what `image` gives. What the window cuts loses as
+      much of it as of its box: an estimate. Without that column it is the box's.
+    - orig_size, int64 [2]: height and width of the stored image.
+    - image_id, int64 []: the number of `image/source_id`, as COCO's evaluation wants it.
+    - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to those of
+      the stored image; see `source_boxes` and `source_masks`.
+    - masks, keypoints, as far as they are asked for.
+
+    An image without objects has tensors of none.
+
+    Args:
+        image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package. All of the
+            sample follows what it drew.
+        boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of what `image` gives; "rel_xyxy",
+            "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
+        min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped, with
+            all that belongs to it.
+        label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which take 0 for the background.
+        crowd: what is done with objects that stand for a group: "keep" has them among the others, with iscrowd 1;
+            "drop" leaves them out, as detectors that cannot ignore them want it in training.
+        masks: adds masks, uint8 [k, height, width], 1 inside of the object, else 0.
+        keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for what is
+            not there, or outside of the window. What mirrors swaps left and right, as the dataset says.
+        tv: whether boxes are a `tv_tensors.BoundingBoxes` and masks a `tv_tensors.Mask` of torchvision, for its
+            transforms.
+
+    Raises:
+        UsageError: for values out of range; and from what makes a loader, where the dataset has no objects, or lacks
+            what is asked for, and where key points cannot be mirrored.
+        MissingExtraError: with `tv`, where torchvision is not installed.
+
+    Example:
+        crop = random_resized_crop(512, area=(0.3, 1.0))
+        loader = torch_loader(data["train"], batch_size=16, transform=detection(crop, label_offset=1))
+        for images, targets in loader:
+            losses = model(list(images.to(device) / 255), [{k: v.to(device) for k, v in t.items()} for t in targets])
+
+        # Inside of a transform of your own:
+        keys, detect = detection(crop).bind(data["train"].schema)
+    """
+    _check_image(image)
+    formats = tuple(_TORCHVISION) if tv else get_args(BoxFormat)
+    if boxes not in formats:
+        raise UsageError("boxes", f"got {boxes!r}, expected one of {', '.join(formats)}{' with tv=True' * tv}")
+    if crowd not in get_args(Crowd):
+        raise UsageError("crowd", f"got {crowd!r}, expected one of {', '.join(get_args(Crowd))}")
+    if not 0 <= min_visible <= 1:
+        raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
+    if tv:
+        _tv_tensors()
+    offset = at_least("label_offset", label_offset, 0)
+    return Detection(image, boxes, float(min_visible), offset, crowd, masks, keypoints, tv)
+
+
+def segmentation(
+    image: GeometricTransform, *, void: int | None = None, dtype: torch.dtype = torch.int64
+) -> "Segmentation":
+    """A transform to (image, raster), with which the loaders give (images, rasters): a class for each pixel.
+
+    images are uint8 [b, 3, height, width], rasters [b, height, width]: nearest pixels, so that none has a class that is
+    not in the dataset. The value of what has no class, `split.schema.raster.void`, stays: give it to the loss as
+    `ignore_index`.
+
+    Args:
+        image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.
+            The ground of a letterbox is void.
+        void: the value of pixels of no class. None: what the dataset says.
+        dtype: of the rasters. `torch.uint8` takes an eighth of the memory, where values go up to 255.
+
+    Raises:
+        UsageError: for values out of range; and from what makes a loader, where the dataset has no rasters, and for a
+            letterbox where it has no void value.
+
+    Example:
+        loader = torch_loader(data["train"], batch_size=8, transform=segmentation(random_resized_crop(512)))
+        void = data["train"].schema.raster.void
+        for images, rasters in loader:
+            loss = F.cross_entropy(model(images / 255), rasters, ignore_index=-100 if void is None else void)
+    """
+    _check_image(image)
+    if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+        raise UsageError("dtype", f"got {dtype}, expected one of integers")
+    if void is not None and not 0 <= void <= torch.iinfo(dtype).max:
+        raise UsageError("void", f"got {void!r}, expected a value that a raster of {dtype} can have")
+    return Segmentation(image, void, dtype)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """See `detection`. `meaning`: of the key points, when the dataset is known. It pickles."""
+
+    image: GeometricTransform
+    boxes: BoxFormat
+    min_visible: float
+    label_offset: int
+    crowd: Crowd
+    masks: bool
+    keypoints: bool
+    tv: bool
+    meaning: Keypoints | None = None
+
+    def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
+        """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
+        _check_features(schema, BOX, "objects", "convert annotations that have boxes")
+        needed = [ENCODED, *BOX]
+        for key in (FORMAT, SOURCE_ID, OBJECT_LABEL, OBJECT_AREA, IS_CROWD):
+            needed += [] if schema.key(key) is None else [key]
+        if self.masks:
+            _check_features(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
+            needed.append(OBJECT_MASK)
+        if not self.keypoints:
+            return needed, self
+        _check_features(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
+        if schema.keypoints is None:
+            problem = "the dataset does not say which key points its objects have"
+            raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
+        keypoints_flip(schema.keypoints, self.image.mirrors)
+        return [*needed, *KEYPOINTS], replace(self, meaning=schema.keypoints)
+
+    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Target]:
+        image, view = self.image.see(record, seed)
+        corners = np.stack(_columns(record, BOX), 1)
+        seen = see_boxes(corners, view, self.min_visible)
+        if self.crowd == "drop" and IS_CROWD in record:
+            chosen = record[IS_CROWD][seen.kept] == 0
+            seen = type(seen)(*(values[chosen] for values in seen))
+        kept, count = seen.kept, len(corners)
+
+        def column(key: str) -> np.ndarray:
+            if key not in record:
+                return np.zeros(len(kept), np.int64)
+            return _of_length(key, record[key], count)[kept]
+
+        if OBJECT_AREA in record:
+            areas = see_areas(_of_length(OBJECT_AREA, record[OBJECT_AREA], count), seen, view)
+        else:
+            areas = np.prod(seen.boxes[:, 2:] - seen.boxes[:, :2], axis=1)
+        target = Target(
+            boxes=torch.from_numpy(_formatted(seen.boxes, self.boxes, view.target)),
+            labels=torch.from_numpy(column(OBJECT_LABEL) + self.label_offset),
+            area=torch.from_numpy(areas),
+            iscrowd=torch.from_numpy(column(IS_CROWD)),
+            orig_size=torch.tensor(view.size),
+        )
+        if self.masks:
+            encoded = _of_length(OBJECT_MASK, record[OBJECT_MASK], count)
+            target["masks"] = torch.from_numpy(_masks([encoded[i] for i in kept.tolist()], view))
+        if self.keypoints:
+            target["keypoints"] = torch.from_numpy(self._keypoints(record, count, view)[kept])
+        if (number := record.get(SOURCE_ID, b"")).isdigit():
+            target["image_id"] = torch.tensor(int(number))
+        if not self.image.mirrors:
+            target["scale"], target["offset"] = map(torch.from_numpy, to_source(view))
+        return image, self._for_torchvision(target, view) if self.tv else target
+
+    def _keypoints(self, record: Mapping[str, Any], count: int, view: View) -> np.ndarray:
+        """Of all objects of the record: float32 [n, K, 3]."""
+        x, y, visibility = _columns(record, (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY))
+        if self.meaning is None:
+            raise UsageError("detection", "it was called before it has seen the schema", "call what `bind` gives")
+        each = len(self.meaning.names)
+        if len(x) != count * each:
+            raise IntegrityError("record", f"it has {len(x)} of {KEYPOINT_X} for {count} objects with {each} each")
+        x, y, visibility = (values.reshape(count, each) for values in (x, y, visibility))
+        return see_keypoints(x, y, visibility, view, self.meaning.flip)
+
+    def _for_torchvision(self, target: Target, view: View) -> Target:
+        tv_tensors = _tv_tensors()
+        form = _TORCHVISION[self.boxes]
+        target["boxes"] = tv_tensors.BoundingBoxes(target["boxes"], format=form, canvas_size=view.target)
+        if self.masks:
+            target["masks"] = tv_tensors.Mask(target["masks"])
+        return target
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """See `segmentation`. It pickles."""
+
+    image: GeometricTransform
+    void: int | None
+    dtype: torch.dtype
+
+    def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
+        """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
+        _check_features(schema, [RASTER], "rasters", "convert folders of images and masks")
+        void = self.void if self.void is not None or schema.raster is None else schema.raster.void
+        if void is None and self.image.letterboxes:
+            problem = "this dataset has no void value, and pixels around a letterbox are void"
+            raise UsageError("void", problem, "give one, void=255, say")
+        needed = [ENCODED, RASTER] + ([] if schema.key(FORMAT) is None else [FORMAT])
+        return needed, replace(self, void=void)
+
+    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+        image, view = self.image.see(record, seed)
+        raster = see_raster(_decoded(record[RASTER], view), view, self.void or 0)
+        return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
+
+
+def _check_features(schema: Schema, keys: Sequence[str], what: str, remedy: str) -> None:
+    for key in keys:
+        if schema.key(key) is None:
+            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
+
+
+def _check_image(image: Any) -> None:
+    if not isinstance(image, GeometricTransform):
+        problem = f"got {image!r}, expected one that tells which part of the image it drew"
+        raise UsageError("image", problem, "random_resized_crop, resize_center_crop or letterbox of pipelines.torch")
+
+
+def _tv_tensors() -> Any:
+    """torchvision's module. Raises MissingExtraError."""
+    try:
+        from torchvision import tv_tensors  # type: ignore[import-not-found]  # no extra of this project
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("tv=True", "torchvision is not installed", "pip install torchvision") from error
+    return tv_tensors
+
+
+def _of_length(key: str, values: Any, count: int) -> Any:
+    """The values. Raises IntegrityError where they are not one for each object."""
+    if len(values) != count:
+        raise IntegrityError("record", f"it has {len(values)} of {key} for {count} objects")
+    return values
+
+
+def _columns(record: Mapping[str, Any], keys: Sequence[str]) -> list[np.ndarray]:
+    """Arrays of one length. Raises IntegrityError where they are not."""
+    first, *_ = found = [np.asarray(record[key]) for key in keys]
+    return [_of_length(key, values, len(first)) for key, values in zip(keys, found, strict=True)]
+
+
+def _formatted(boxes: np.ndarray, form: str, target: tuple[int, int]) -> np.ndarray:
+    """xmin, ymin, xmax, ymax in pixels in one of those formats: float32 [k, 4]."""
+    if form.startswith("rel_"):
+        boxes = boxes / np.array([target[1], target[0]] * 2, np.float32)
+    x0, y0, x1, y1 = boxes.T
+    match form.removeprefix("rel_"):
+        case "xyxy":
+            return boxes
+        case "yxyx":
+            parts = y0, x0, y1, x1
+        case "xywh":
+            parts = x0, y0, x1 - x0, y1 - y0
+        case "center_xywh":
+            parts = (x0 + x1) / np.float32(2), (y0 + y1) / np.float32(2), x1 - x0, y1 - y0
+        case _:
+            parts = (y0 + y1) / np.float32(2), (x0 + x1) / np.float32(2), y1 - y0, x1 - x0
+    return np.stack(parts, 1)
+
+
+def _masks(encoded: Sequence[bytes], view: View) -> np.ndarray:
+    """uint8 [k, height, width] of 0 and 1."""
+    masks = np.zeros((len(encoded), *view.target), np.uint8)
+    for mask, data in zip(masks, encoded, strict=True):
+        mask[:] = see_raster(_decoded(data, view), view) != 0
+    return masks
+
+
+def _decoded(encoded: bytes, view: View) -> np.ndarray:
+    """The values of a PNG of one channel, as large as the image; those of a palette, not its colours.
+
+    Raises IntegrityError for another.
+    """
+    try:
+        pixels = np.asarray(Image.open(io.BytesIO(encoded)))
+    except PILLOW_ERRORS as error:
+        raise undecodable(encoded, error) from None
+    if pixels.shape != view.size:
+        problem = f"a mask or raster of it is {list(pixels.shape)}, expected {list(view.size)} as the image"
+        raise IntegrityError("record", problem, "convert the dataset again")
+    return pixels

@@ -1,0 +1,85 @@
+"""What a detector is taught of an image: a dict a sample, and a batch has a list of them: each has other lengths."""
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import register_pytree_node
+
+
+class Target(dict[str, Any]):
+    """What is known of one image, by name: tensors of any length, numbers, text. A batch lists them, unstacked.
+
+    Tensors may be tv_tensors of torchvision, and stay such ones between processes and in pinned memory; torchvision's
+    transforms go into it as into a dict.
+    """
+
+    def pin_memory(self) -> "Target":
+        """As torch calls it, which would make plain tensors of torchvision's."""
+        return Target((key, pinned(value)) for key, value in self.items())
+
+
+# Else PyTorch's nests, and with them torchvision's transforms, would take one of another class than `dict` for a leaf.
+register_pytree_node(
+    Target,
+    lambda target: (list(target.values()), list(target)),
+    lambda values, keys: Target(zip(keys, values, strict=True)),
+)
+
+
+class Targets(list[Target]):
+    """The targets of a batch. Between processes they go as one tensor a key: each tensor takes a file descriptor."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        keys = list(dict.fromkeys(key for target in self for key in target))
+        columns = {key: _packed([target.get(key, _NONE) for target in self]) for key in keys}
+        return _unpacked, (len(self), columns)
+
+    def __copy__(self) -> "Targets":
+        return Targets(self)
+
+
+def pinned(value: Any) -> Any:
+    """A tensor in pinned memory, of the class that it was; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return _of_class(value.as_subclass(torch.Tensor).pin_memory(), type(value), dict(value.__dict__))
+
+
+def _of_class(tensor: torch.Tensor, kind: type, attributes: dict[str, Any]) -> torch.Tensor:
+    """A plain tensor as one of `kind`, which has those attributes: a tv_tensor knows its format and canvas."""
+    if kind is torch.Tensor:
+        return tensor
+    made = tensor.as_subclass(kind)
+    made.__dict__.update(attributes)
+    return made
+
+
+_NONE = "no value of that key"
+
+
+def _packed(values: list[Any]) -> Any:
+    """Values of a key: (numbers of all, shape, class and attributes of each) for tensors of one dtype, else a list."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if not tensors or len(tensors) < len(values) or len({tensor.dtype for tensor in tensors}) > 1:
+        return values
+    plain = [tensor.as_subclass(torch.Tensor) for tensor in tensors]
+    whole = torch.cat([tensor.reshape(-1) for tensor in plain])
+    return whole, [(tuple(tensor.shape), type(tensor), dict(tensor.__dict__)) for tensor in tensors]
+
+
+def _unpacked(count: int, columns: dict[str, Any]) -> list[Target]:
+    """The inverse of `_packed`, for each key: a plain list of targets, whose tensors are views."""
+    targets = [Target() for _ in range(count)]
+    for key, column in columns.items():
+        values = column
+        if isinstance(column, tuple):
+            whole, each = column
+            parts = whole.split([torch.Size(shape).numel() for shape, _, _ in each])
+            values = [
+                _of_class(part.reshape(shape), kind, attributes)
+                for part, (shape, kind, attributes) in zip(parts, each, strict=True)
+            ]
+        for target, value in zip(targets, values, strict=True):
+            if not (isinstance(value, str) and value == _NONE):
+                target[key] = value
+    return targets

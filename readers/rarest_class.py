@@ -1,0 +1,63 @@
+"""One class for a record that has several, those of its objects or its tags: the rarest of them."""
+
+import numpy as np
+
+from shardfeed.errors import RecordError
+from shardfeed.readers.columns import read_values
+from shardfeed.readers.shards import ClassSets, Shards
+from shardfeed.readers.split import Split
+from shardfeed.schema import Schema
+
+
+def rarest_classes(split: Split, key: str) -> np.ndarray:
+    """For each sample the rarest of its classes, int64 [n]; the number of classes for a sample without any.
+
+    `key` is a feature with class names and any number of values: labels of objects, or tags. The rarest class is the
+    one that the fewest samples of `split` have, however often each has it; of equally rare ones the lowest number.
+
+    The classes stand in the records alone. So all records of the whole split are read once, in sequence, images and
+    all, and their CRCs checked: as long as an epoch takes to read, without decoding. What was found is kept with the
+    split, its views and its cached copy, and pickled with them: one byte a record and one for each of its classes (two
+    where there are 256 classes or more). Whoever opens the dataset, each rank say, reads for itself.
+
+    Raises RecordError for a damaged record, and for a label out of range.
+    """
+    shards = split.shards
+    if key not in shards.class_sets:
+        shards.class_sets[key] = _read(shards, split.schema, key)
+    counts, labels = shards.class_sets[key]
+    places = split.places(np.arange(len(split)))
+    chosen = counts[places].astype(np.int64)
+    # The labels of the view's records, record by record: where each record's begin, and then one after the other.
+    starts = (np.cumsum(counts, dtype=np.int64) - counts)[places] - (np.cumsum(chosen) - chosen)
+    return rarest(
+        chosen, labels[np.repeat(starts, chosen) + np.arange(chosen.sum())], len(split.schema.class_names[key])
+    )
+
+
+def rarest(counts: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    """The rarest class of each record, int64 [n]; `classes` for one without any.
+
+    `counts`: how many classes each record has, int64 [n]. `labels`: those classes, record by record, none twice in one.
+    """
+    by_rarity = np.argsort(np.bincount(labels, minlength=classes), kind="stable")
+    rank = np.empty(classes, np.int64)
+    rank[by_rarity] = np.arange(classes)
+    lowest = np.full(len(counts), classes)
+    np.minimum.at(lowest, np.repeat(np.arange(len(counts)), counts), rank[labels])
+    return np.append(by_rarity, classes)[lowest]
+
+
+def _read(shards: Shards, schema: Schema, key: str) -> ClassSets:
+    """How many classes each record of the split has, and which, record by record."""
+    classes = len(schema.class_names[key])
+    dtype = np.min_scalar_type(classes)
+    counts, labels = np.zeros(shards.info.records, dtype), bytearray()
+    for place, values in read_values(shards, schema, key):
+        found = np.unique(np.asarray(values, np.int64))
+        if len(found) and not 0 <= found[0] <= found[-1] < classes:
+            bad = found[0] if found[0] < 0 else found[-1]
+            raise RecordError(shards.place(place), f"{key} is {bad}, expected 0 to {classes - 1}")
+        counts[place] = len(found)
+        labels += found.astype(dtype).tobytes()
+    return counts, np.frombuffer(bytes(labels), dtype)
