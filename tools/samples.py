@@ -12,23 +12,23 @@ import math
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from PIL import Image, ImageChops, ImageDraw
+from PIL import Image, ImageDraw
 
-from shardfeed.errors import StorageError
+from shardfeed.errors import MissingExtraError, StorageError
 from shardfeed.storage.local import storage_error
+from shardfeed.tools.scenes.canvas import BRIGHT, DARK, SCALE, drawn_colour, gradient, noisy
+from shardfeed.tools.scenes.scene import LONG, SCENES, SHORT
+from shardfeed.tools.scenes.scene_files import scene_files
 
 SHAPES = ("circle", "square", "triangle")
 IMAGES_PER_CLASS = 80  # a file takes a whole block of 4 kB on most disks: 240 keep the folder near 1 MB
 LABELLED_PER_CLASS = 10  # images of each class that the label files name
 FLAT_PER_CLASS = 4
 SIZE = 64  # pixels, width and height of every image
-_SCALE = 4  # drawn larger by this and shrunk, for smooth edges
 _MARGIN = 1 / 16  # of the side, around every shape: the usual crop of evaluation leaves it whole
-_NOISE = 10  # grey levels that noise adds or takes at most
 _REACH = {"circle": 0.75, "square": 0.94, "triangle": 1.17}  # times the radius, for equal areas
-_DARK, _BRIGHT = 110, 130  # a colour of the background is below, one of a shape above, in each channel
 _QUALITY = 80
 _ORIENTATION = 0x0112  # EXIF tag
 _QUARTER_TURN = 6  # its value for: turn clockwise by 90 degrees to see it upright
@@ -47,6 +47,11 @@ colours. Areas are alike, so that the outline alone tells the class.
 `odd/` holds what real folders hold: a PNG, a grey JPEG, one turned by its EXIF entry, a CMYK JPEG, a GIF
 with a palette, a name with spaces and a non-ASCII letter, and two files that no decoder reads: a JPEG
 that was cut, and a text file called `.jpg`.
+`scenes/` holds {SCENES} images of {LONG}x{SHORT} pixels with up to three shapes that do not touch. What is on
+them is there as people have it: `coco/` (instances, key points of triangles, captions), `yolo/` (segments),
+`voc/` (boxes and palette masks), `masks/` (a class for each pixel, named in `masks.txt`), `boxes.csv` (a row a
+box) and `tags.csv` (the classes of an image). All say the same, where they can. One scene has a crowd, which
+only COCO can say and masks call void, one has no objects, and one is turned by its EXIF entry.
 
     cd data_samples
     shardfeed convert shapes /tmp/shapes --split train=0.8,validation=0.1,test=0.1
@@ -54,13 +59,22 @@ that was cut, and a text file called `.jpg`.
     shardfeed convert shapes /tmp/numbered --labels labels/train.txt --classes labels/classes.txt
     shardfeed convert flat /tmp/flat
     shardfeed convert odd /tmp/odd --max-bad 2
+    shardfeed convert scenes/images /tmp/tagged --labels scenes/tags.csv --label-column tags --label-separator ' '
+    shardfeed convert scenes/coco/instances.json /tmp/scenes --images scenes/images --task boxes,masks
+    shardfeed convert scenes/coco/keypoints.json /tmp/corners --images scenes/images --task boxes,keypoints
+    shardfeed convert scenes/coco/captions.json /tmp/captions --images scenes/images
+    shardfeed convert scenes/yolo/data.yaml /tmp/yolo --task boxes,masks
+    shardfeed convert scenes/voc /tmp/voc --from voc
+    shardfeed convert scenes/masks /tmp/masks --images scenes/images --classes scenes/masks.txt
+    shardfeed convert scenes/boxes.csv /tmp/boxes --images scenes/images
 """
 
 
 def make_samples(directory: str | os.PathLike[str]) -> None:
-    """Write `shapes/`, `flat/`, `labels/`, `odd/` and README.md into `directory`, which is created when missing.
+    """Write the folders that README.md names, and it, into `directory`, which is created when missing.
 
-    Files of the same names are overwritten, others are left alone. Raises StorageError where the disk refuses.
+    Files of the same names are overwritten, others are left alone. Raises StorageError where the disk refuses,
+    MissingExtraError where pycocotools is missing, which fills the masks.
     """
     root = os.fspath(directory)
     for shape in SHAPES:
@@ -71,33 +85,25 @@ def make_samples(directory: str | os.PathLike[str]) -> None:
                 _write(root, f"flat/{shape}.{number:03d}.jpg", data)
     _write_labels(root)
     _write_odd(root)
+    for name, data in scene_files():
+        _write(root, f"scenes/{name}", data)
     _write(root, "README.md", _README.encode())
 
 
 def draw_shape(shape: str, number: int) -> Image.Image:
     """The RGB image [64, 64] of one `shape`; the same for the same `number`."""
     draw = random.Random(f"{shape} {number}").random
-    image = _gradient(_colour(draw, 0, _DARK), _colour(draw, 0, _DARK), turned=draw() < 0.5)
-    radius = _REACH[shape] * SIZE * _SCALE * (0.24 + 0.12 * draw())
-    least = radius + _MARGIN * SIZE * _SCALE
-    room = SIZE * _SCALE - 2 * least
+    image = gradient(
+        (SIZE * SCALE, SIZE * SCALE), drawn_colour(draw, 0, DARK), drawn_colour(draw, 0, DARK), turned=draw() < 0.5
+    )
+    radius = _REACH[shape] * SIZE * SCALE * (0.24 + 0.12 * draw())
+    least = radius + _MARGIN * SIZE * SCALE
+    room = SIZE * SCALE - 2 * least
     centre = (least + room * draw(), least + room * draw())
     # Enough to vary: a square on its tip is still a square, and a triangle never points down as much as up.
     angle = (draw() - 0.5) * math.pi / 3
-    _outline(ImageDraw.Draw(image), shape, centre, radius, angle, _colour(draw, _BRIGHT, 256))
-    return _noisy(image.resize((SIZE, SIZE), Image.Resampling.BOX), random.Random(f"noise {shape} {number}"))
-
-
-def _colour(draw: Callable[[], float], least: int, bound: int) -> tuple[int, int, int]:
-    red, green, blue = (least + int(draw() * (bound - least)) for _ in range(3))
-    return red, green, blue
-
-
-def _gradient(near: tuple[int, int, int], far: tuple[int, int, int], *, turned: bool) -> Image.Image:
-    side = SIZE * _SCALE
-    mask = Image.linear_gradient("L").resize((side, side))
-    mask = mask.transpose(Image.Transpose.ROTATE_90) if turned else mask
-    return Image.composite(Image.new("RGB", (side, side), near), Image.new("RGB", (side, side), far), mask)
+    _outline(ImageDraw.Draw(image), shape, centre, radius, angle, drawn_colour(draw, BRIGHT, 256))
+    return noisy(image.resize((SIZE, SIZE), Image.Resampling.BOX), random.Random(f"noise {shape} {number}"))
 
 
 def _outline(
@@ -116,18 +122,6 @@ def _outline(
     turn = angle - math.pi / 2 + (math.pi / 4 if shape == "square" else 0)
     turns = [turn + 2 * math.pi * corner / corners for corner in range(corners)]
     canvas.polygon([(centre[0] + radius * math.cos(t), centre[1] + radius * math.sin(t)) for t in turns], colour)
-
-
-def _noisy(image: Image.Image, noise: random.Random) -> Image.Image:
-    grain = Image.frombytes("L", image.size, noise.randbytes(SIZE * SIZE))
-    lighter = grain.point([max(0, (value - 128) * _NOISE // 128) for value in range(256)])
-    darker = grain.point([max(0, (128 - value) * _NOISE // 128) for value in range(256)])
-    bands = [_shifted(band, lighter, darker) for band in image.split()]
-    return Image.merge("RGB", bands)
-
-
-def _shifted(band: Image.Image, lighter: Image.Image, darker: Image.Image) -> Image.Image:
-    return ImageChops.subtract(ImageChops.add(band, lighter), darker)
 
 
 def _key(shape: str, number: int) -> str:
@@ -199,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", help="folder to write into; created when missing")
     try:
         make_samples(parser.parse_args(arguments).directory)
-    except StorageError as error:
+    except (StorageError, MissingExtraError) as error:
         print(f"samples: {error}", file=sys.stderr)
         return error.exit_code
     return 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.tools.commands.contact_sheet import TILE, Row, Tile, draw_sheet
+from shardfeed.tools.pictures.contact_sheet import TILE, Row, Tile, draw_sheet
 
 RED = (209, 36, 47)  # of the cross
 

@@ -22,6 +22,7 @@ def demo(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=550)
 
 
+@pytest.mark.long
 def test_it_converts_trains_and_says_what_to_type(tmp_path: Path) -> None:
     done = demo(tmp_path, "--samples", str(SHAPES), "--out", "out", "--epochs", "15")
     assert done.returncode == 0, done.stdout + done.stderr

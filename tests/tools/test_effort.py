@@ -27,6 +27,9 @@ def planned(seconds: float, pace: Pace, **options: object) -> Effort:
 @example(
     seconds=6, pace=Pace(start=0.01, image=1.0), rounds=1, batch_size=1, samples=1, step_s=None, parallelism=1
 ).via("a second round of the variants, planned as if its one crop took no time")
+@example(
+    seconds=1, pace=Pace(start=0.01, image=0.004), rounds=1, batch_size=2, samples=2, step_s=1.0, parallelism=1
+).via("eight steps of a model, of batches for which there was time but for those")
 def test_the_work_fits_into_the_time(
     seconds: float, pace: Pace, rounds: int, batch_size: int, samples: int, step_s: float | None, parallelism: int
 ) -> None:

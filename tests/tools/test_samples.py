@@ -17,7 +17,7 @@ from repository import ROOT
 
 STORED = ROOT / "data_samples"
 BROKEN = {"odd/square/cut.jpg", "odd/triangle/text.jpg"}
-MAX_BYTES_ON_DISK = 1_200_000
+MAX_BYTES_ON_DISK = 2_000_000
 
 
 def names(root: Path) -> set[str]:
@@ -47,6 +47,9 @@ def test_the_script_gives_the_stored_names(drawn: Path) -> None:
 def test_the_script_gives_the_stored_pixels(drawn: Path) -> None:
     # Codecs may differ by a few levels; another drawing differs by tens.
     for name in filter(is_image, names(drawn)):
+        if "masks/" in name or "Segmentation" in name:  # PNGs of classes
+            with Image.open(drawn / name) as ours, Image.open(STORED / name) as theirs:
+                assert np.array_equal(np.asarray(ours), np.asarray(theirs)), name
         difference = np.abs(pixels(drawn / name) - pixels(STORED / name))
         assert difference.mean() < 1.5, name
         assert difference.max() < 30, name
@@ -54,7 +57,7 @@ def test_the_script_gives_the_stored_pixels(drawn: Path) -> None:
 
 def test_the_script_gives_the_stored_texts(drawn: Path) -> None:
     texts = {name for name in names(drawn) if not name.endswith((".jpg", ".png", ".gif"))} | {"odd/triangle/text.jpg"}
-    assert len(texts) == 7
+    assert len([name for name in texts if not name.startswith("scenes/")]) == 7
     for name in texts:
         assert (drawn / name).read_bytes() == (STORED / name).read_bytes(), name
 

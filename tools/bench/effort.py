@@ -71,7 +71,10 @@ def plan_effort(
     smallest = starts + (_FEWEST_BATCHES + 1) * HEAVY * pace.image  # a round of single images, and of a first one
     rounds = max(min(_FEWEST_ROUNDS, rounds), min(rounds, int(budget / 2 / starts), int(budget / smallest)))
     images = max(0.0, budget / rounds - starts) / (HEAVY * pace.image)  # that a round has time for, of each pipeline
-    batch = max(1, min(batch_size, samples, int(images / (_FEWEST_BATCHES + 1))))
+    most = batch_size
+    if step_s is not None:  # of which the fewest steps fit
+        most = min(most, int(seconds * _WAITS / _FEWEST_STEPS / max(step_s / batch_size, pace.image)))
+    batch = max(1, min(most, samples, int(images / (_FEWEST_BATCHES + 1))))
     count = max(_FEWEST_BATCHES * batch, int(images - batch) // batch * batch)
     epochs = 1
     if count >= samples:

@@ -1,4 +1,4 @@
-"""`shardfeed inspect DIR`: what is in a dataset, from its manifest and its first records."""
+"""`shardfeed inspect DIR`: what is in a dataset, from its manifest, its first records, and some more with objects."""
 
 import argparse
 import json
@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 import shardfeed
+from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.errors import escape, name_text
 from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
 from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
+from shardfeed.tools.object_counts import counts_text, object_counts
 
 _BYTES_SHOWN = 40  # of a bytes feature
 
@@ -43,6 +45,7 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
     splits: dict[str, Any] = {}
     for name, info in manifest.splits.items():
         split = data[name]
+        objects = object_counts(split)
         splits[name] = {
             "records": info.records,
             "bytes": info.size,
@@ -50,6 +53,7 @@ def description(data: Dataset, records: int) -> dict[str, Any]:
             "class_counts": {key: list(counts) for key, counts in info.class_counts.items()},
             "formats": dict(info.formats),
             "sizes": _sizes_json(image_sizes(split, info)),
+            "objects": None if objects is None else asdict(objects),
             "first": [_shown(split[i]) for i in range(min(records, len(split)))],
         }
     return {
@@ -106,14 +110,14 @@ def _print(data: Dataset, records: int) -> None:
         if sizes is not None:
             print(f"pixels of {name}: {sizes_text(sizes)}")
             print(table([_expensive_row(image) for image in sizes.expensive]))
-    classes = data.class_names
-    if classes:
-        key = manifest.schema.key(LABEL) or LABEL
-        print(f"{number(len(classes), 'class', 'classes')} of {escape(key)}:")
-        counts = [manifest.splits[name].class_counts[key] for name in names]
-        rows = [["label", "class", *names]]
-        rows += [[label, escape(name), *(c[label] for c in counts)] for label, name in enumerate(classes)]
-        print(table(rows))
+        objects = object_counts(data[name])
+        if objects is not None:
+            print(f"objects of {name}: {counts_text(objects)}")
+    for key in (manifest.schema.key(LABEL) or LABEL, OBJECT_LABEL):
+        if key in manifest.schema.class_names:
+            _print_classes(data, key, names)
+    for line in _meanings(manifest.schema):
+        print(line)
     print(feature_table(manifest.schema))
     if manifest.rejected:
         codes = [f"{count} {code}" for code, count in manifest.rejected.items()]
@@ -123,3 +127,30 @@ def _print(data: Dataset, records: int) -> None:
         for i in range(min(records, len(split))):
             print(f"{name}[{i}]:")
             print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))
+
+
+def _print_classes(data: Dataset, key: str, splits: list[str]) -> None:
+    """Each class with its count in each split, and the number that the source had for it where that is another."""
+    schema = data.manifest.schema
+    classes, ids = schema.class_names[key], schema.class_ids.get(key, ())
+    print(f"{number(len(classes), 'class', 'classes')} of {escape(key)}:")
+    counts = [data.manifest.splits[name].class_counts[key] for name in splits]
+    rows: list[list[object]] = [["label", *(["id"] if ids else []), "class", *splits]]
+    for label, name in enumerate(classes):
+        rows.append([label, *([ids[label]] if ids else []), escape(name), *(of_split[label] for of_split in counts)])
+    print(table(rows))
+
+
+def _meanings(schema: Schema) -> list[str]:
+    """What key points and the values of rasters mean, where records have any: a line each."""
+    lines = []
+    if schema.keypoints is not None:
+        points = schema.keypoints
+        mirrored = "" if points.flip else "; which is which in a mirrored image is not known"
+        names = listing([escape(name) for name in points.names], shown=40)
+        lines.append(f"{number(len(points.names), 'key point')} an object: {names}{mirrored}")
+    if schema.raster is not None:
+        names = listing([f"{value} {escape(name)}" for value, name in enumerate(schema.raster.class_names)], shown=40)
+        void = "no void" if schema.raster.void is None else f"{schema.raster.void} is void"
+        lines.append(f"{number(len(schema.raster.class_names), 'class', 'classes')} of pixels: {names}; {void}")
+    return lines

@@ -1,22 +1,25 @@
-"""`shardfeed preview DIR -o sheet.png`: a row of pictures for each class, to see that labels fit."""
+"""`shardfeed preview DIR -o sheet.png`: pictures and what is known of them, to see that it fits."""
 
 import argparse
 import io
 import os
 import random
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import shardfeed
+from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.errors import UsageError, escape
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file
-from shardfeed.text import listing
-from shardfeed.tools.commands.contact_sheet import Row, Tile, draw_sheet
+from shardfeed.text import listing, number
+from shardfeed.tools.pictures.contact_sheet import TILE, WIDE_TILE, Row, Tile, draw_sheet
+from shardfeed.tools.pictures.overlay import draw_annotations, has_annotations, raster_legend
 
 ROWS = 50  # classes shown unless asked for by name: more and the sheet is no longer looked at
 RECORDS_READ = 20_000  # at most, whatever the split's size: some seconds from a local disk
@@ -29,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dataset", help="dataset directory")
     parser.add_argument("-o", "--output", metavar="FILE", default="sheet.png", help="picture to write (sheet.png)")
     parser.add_argument("--split", metavar="NAME", help="split to show (default: train, else the first)")
-    parser.add_argument("--columns", metavar="N", type=int, default=10, help="pictures of each class (default 10)")
+    parser.add_argument("--columns", metavar="N", type=int, help="pictures a row (default 10; 6 where they are larger)")
     parser.add_argument("--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS})")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="draws which pictures are shown (default 0)")
 
@@ -55,50 +58,84 @@ def run(args: argparse.Namespace) -> int:
 
 
 def contact_sheet(
-    split: Split, *, title: str = "", columns: int = 10, labels: Sequence[int] | None = None, seed: int = 0
+    split: Split, *, title: str = "", columns: int | None = None, labels: Sequence[int] | None = None, seed: int = 0
 ) -> Image.Image:
     """An RGB image with a row for each class of `image/class/label`: its number, name, count and some pictures.
 
-    `labels`: classes to show, default the first 50. `columns`: pictures a class. A split without classes gives a grid.
+    `labels`: classes to show, default the first 50. `columns`: pictures a class, default 10. A split without classes
+    gives a grid. Objects, key points and rasters are drawn over the pictures; captions and tags stand below. With
+    them, but for tags, pictures are larger, 6 a row. Where only objects have classes, `labels` are theirs, and without
+    it there is a grid.
     Records are read in a random order decided by `seed` until every row is full, and at most RECORDS_READ of them:
     each picture of a class is as likely as any other, and a huge split costs no more than a large one; a class too rare
     to be met by then has fewer pictures. Raises UsageError for `columns` below 1 and where records
     have no image, RecordError at a damaged record.
     """
+    schema = split.schema
+    wide = _is_wide(schema)
+    columns = columns if columns is not None else 6 if wide else 10
     if columns < 1:
         raise UsageError("columns", f"got {columns}, expected at least 1")
-    key = split.schema.key(ENCODED)
-    if key is None or not split.schema.features[key].scalar or split.schema.kind(key) != "image":
-        found = [key for key, feature in split.schema.features.items() if feature.dtype == "bytes"]
+    key = schema.key(ENCODED)
+    if key is None or not schema.features[key].scalar or schema.kind(key) != "image":
+        found = [key for key, feature in schema.features.items() if feature.dtype == "bytes"]
         problem = f"no feature of its records is one image; of bytes there is {listing(sorted(found)) or 'none'}"
         remedy = "adopt TFRecords of others with `shardfeed index DIR OUT --image-key KEY`"
         raise UsageError(f"split {split.name}", problem, remedy)
     order = random.Random(seed).sample(range(len(split)), min(len(split), RECORDS_READ))
     shown = _shown_labels(split, labels)
     rows = _class_rows(split, shown, columns, order) if shown else _grid_rows(split, columns, order)
-    return draw_sheet(title or split.name, _extent(split, shown), rows, columns)
+    side = WIDE_TILE if wide else TILE
+    return draw_sheet(
+        title or split.name, _extent(split, shown), rows, columns, side=side, legend=raster_legend(schema)
+    )
+
+
+def _is_wide(schema: Schema) -> bool:
+    """Whether pictures are larger: something is drawn over them, or a text stands below."""
+    return has_annotations(schema) or CAPTION in schema.features
+
+
+def _label_key(split: Split) -> str | None:
+    """The feature whose classes the rows are of: the images', else those of objects; None where nothing has classes."""
+    for key in (split.schema.key(LABEL), OBJECT_LABEL):
+        if key in split.schema.class_names:
+            return key
+    return None
+
+
+def _names(split: Split) -> tuple[str, ...]:
+    return split.schema.class_names.get(_label_key(split) or "", ())
 
 
 def _shown_labels(split: Split, labels: Sequence[int] | None) -> Sequence[int]:
+    """Those to make rows of; none for a grid, which objects of many classes in one picture have unless asked."""
     return range(min(ROWS, len(split.class_names))) if labels is None else labels
 
 
 def _extent(split: Split, shown: Sequence[int]) -> list[str]:
     """What is shown, and what is not."""
-    classes = len(split.class_names)
+    classes, images = len(_names(split)), number(len(split), "image")
+    if not classes and split.schema.raster is not None:
+        return [f"{images}, {number(len(split.schema.raster.class_names), 'class', 'classes')} of pixels"]
     if not classes:
-        return [f"{len(split):,} images, without classes"]
-    notes = [f"{len(split):,} images, {classes:,} classes"]
-    if len(shown) < classes:
+        return [f"{images}, without classes"]
+    key = _label_key(split) or ""
+    if key == OBJECT_LABEL and len(split) == len(split.whole):
+        images += f", {number(sum(split.class_counts.get(key, ())), 'object')}"
+    notes = [f"{images}, {number(classes, 'class', 'classes')}"]
+    if len(shown) < classes and (shown or key != OBJECT_LABEL):
         which = f"the first {len(shown)}" if list(shown) == list(range(ROWS)) else f"{len(shown)}"
         notes.append(f"({which} of {classes:,} classes shown; choose with --classes NAME,NAME)")
     return notes
 
 
 def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequence[int]) -> list[Row]:
-    label_key = split.schema.key(LABEL) or LABEL
+    label_key = _label_key(split) or LABEL
     counts = split.class_counts[label_key]
-    what = "image" if split.schema.features[label_key].scalar else "label"  # an image may have several, or none
+    each_once = split.schema.features[label_key].scalar or split.schema.kind(label_key) == "tags"
+    what = "image" if each_once else "label"  # of which an image may have the same twice
+    what = "object" if label_key == OBJECT_LABEL else what
     # A slice may hold fewer than the whole split's counts say: then all of it is read.
     lacking = {label: min(columns, counts[label]) for label in shown if counts[label]}
     tiles: dict[int, list[Tile]] = {label: [] for label in shown}
@@ -118,7 +155,7 @@ def _class_rows(split: Split, shown: Sequence[int], columns: int, order: Sequenc
         remark = f"{counts[label]:,} {what}{'s' if counts[label] != 1 else ''}"
         if counts[label] and not tiles[label]:
             remark += f", none in {read:,} read"
-        rows.append(Row(str(label), split.class_names[label], remark, tiles[label]))
+        rows.append(Row(str(label), _names(split)[label], remark, tiles[label]))
     return rows
 
 
@@ -133,16 +170,35 @@ def _labels_in(record: dict[str, Any], key: str) -> Iterator[int]:
 
 
 def _tile(record: dict[str, Any], schema: Schema) -> Tile:
-    """The picture of a record, under its file's name where it has one."""
+    """The picture of a record with what is known of places in it, under its file's name where it has one."""
     name = record.get(FILENAME, b"")
     caption = os.fsdecode(name.rpartition(b"/")[2]) if isinstance(name, bytes) else ""
     raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
-    return Tile.of(record[schema.key(ENCODED) or ENCODED], caption, raw)
+    encoded = record[schema.key(ENCODED) or ENCODED]
+    texts = _texts(record, schema)
+    side = WIDE_TILE if _is_wide(schema) else TILE
+    drawn = partial(draw_annotations, record=record, schema=schema) if has_annotations(schema) else None
+    return Tile.of(encoded, caption, raw, side=side, drawn=drawn, texts=texts)
+
+
+def _texts(record: dict[str, Any], schema: Schema) -> list[str]:
+    """What stands below a picture: its tags where an image may have several, and its captions, the first of them."""
+    texts = []
+    key = schema.key(LABEL) or LABEL
+    if key in schema.class_names and not schema.features[key].scalar:
+        names = schema.class_names[key]
+        texts.append(", ".join(names[label] for label in _labels_in(record, key)) or "(no class)")
+    if CAPTION in schema.features:
+        found = record.get(CAPTION, [])
+        captions = [found] if isinstance(found, bytes) else list(found)
+        more = f" (and {len(captions) - 1} more)" if len(captions) > 1 else ""
+        texts += [caption.decode("utf-8", "backslashreplace") + more for caption in captions[:1]]
+    return texts
 
 
 def _labels_of(split: Split, names: Sequence[str]) -> list[int]:
     """The labels that names mean; a number that is no name is the label itself."""
-    known = {name: label for label, name in enumerate(split.class_names)}
+    known = {name: label for label, name in enumerate(_names(split))}
     labels = []
     for name in names:
         if name in known:

@@ -1,0 +1,90 @@
+"""How many objects the images of a split have, and how large they are: what decides anchors, padding and batch size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardfeed.annotations import IS_CROWD, OBJECT_AREA, OBJECT_LABEL, XMAX, XMIN, YMAX, YMIN
+from shardfeed.readers.split import Record, Split
+from shardfeed.schema import HEIGHT, WIDTH
+from shardfeed.text import number
+
+RECORDS_READ = 2_000  # of a split, at most: objects are in the records, which hold the images too
+_SMALL, _MEDIUM = 32**2, 96**2  # pixels: below these an object is small, medium, to COCO's evaluation
+
+
+@dataclass(frozen=True)
+class ObjectCounts:
+    """Of a split with objects. `images`: it has; `read`: so many were looked at, spread evenly over it, for the rest.
+
+    `by_class`: objects of each class in the whole split, in label order; empty where they have no class. `objects`:
+    among those read, crowds too, as are `empty`, images without any, and `median` and `most`, objects an image.
+    `small`, `medium`, `large`: objects that are no crowd, by square pixels of the stored image: below 32 x 32, below
+    96 x 96, and others; of the region where it is known, else of the box.
+    """
+
+    images: int
+    read: int
+    by_class: tuple[int, ...]
+    objects: int
+    empty: int
+    median: float
+    most: int
+    small: int
+    medium: int
+    large: int
+    crowds: int
+
+
+def object_counts(split: Split, most_read: int = RECORDS_READ) -> ObjectCounts | None:
+    """None where records have no objects. Reads up to `most_read` records."""
+    schema = split.schema
+    if not schema.object_keys or not len(split):
+        return None
+    read = min(len(split), most_read)
+    chosen = np.linspace(0, len(split) - 1, read).round().astype(int).tolist()
+    counts: list[int] = []
+    areas: list[np.ndarray] = [np.zeros(0)]
+    crowds = 0
+    for index in chosen:
+        record = split[index]
+        area = _areas(record)
+        counts.append(len(area))
+        crowd = np.asarray(record.get(IS_CROWD, ()), bool)
+        crowds += int(crowd.sum())
+        areas.append(area[~crowd] if len(crowd) else area)
+    sizes = np.concatenate(areas)
+    return ObjectCounts(
+        images=len(split),
+        read=read,
+        by_class=tuple(split.class_counts.get(OBJECT_LABEL, ())),
+        objects=sum(counts),
+        empty=counts.count(0),
+        median=float(np.median(counts)),
+        most=max(counts),
+        small=int((sizes < _SMALL).sum()),
+        medium=int(((sizes >= _SMALL) & (sizes < _MEDIUM)).sum()),
+        large=int((sizes >= _MEDIUM).sum()),
+        crowds=crowds,
+    )
+
+
+def _areas(record: Record) -> np.ndarray:
+    """Square pixels of each object of a record."""
+    if OBJECT_AREA in record:
+        return np.asarray(record[OBJECT_AREA], np.float64)
+    left, top, right, bottom = (np.asarray(record.get(key, ()), np.float64) for key in (XMIN, YMIN, XMAX, YMAX))
+    return (right - left) * float(record[WIDTH]) * (bottom - top) * float(record[HEIGHT])  # type: ignore[arg-type]
+
+
+def counts_text(counts: ObjectCounts) -> str:
+    """Sentences: how many, in how many images, how large; and of how many images that is."""
+    parts = [
+        f"{number(counts.objects, 'object')} in {number(counts.read, 'image')}, {counts.empty:,} without any",
+        f"{counts.median:g} an image in the median, {counts.most:,} at most",
+        f"{counts.small:,} small (below 32x32 pixels), {counts.medium:,} medium, {counts.large:,} large (from 96x96)",
+    ]
+    if counts.crowds:
+        parts.append(number(counts.crowds, "crowd"))
+    sampled = f"; of {counts.read:,} images, spread over all {counts.images:,}" if counts.read < counts.images else ""
+    return ", ".join(parts) + sampled

@@ -1,0 +1,148 @@
+"""What is known of an image, drawn over its picture: boxes with names, masks, key points, a class for each pixel."""
+
+import colorsys
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from shardfeed.annotations import (
+    BOX,
+    IS_CROWD,
+    KEYPOINT_VISIBILITY,
+    KEYPOINT_X,
+    KEYPOINT_Y,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+    RASTER,
+    Raster,
+)
+from shardfeed.schema import Schema
+from shardfeed.tools.pictures.lettering import shortened, text_width, write
+
+_NAME_WIDTH, _NAME_SIZE, _NAME_HEIGHT = 100, 10, 13  # pixels, of the plate with a class name
+_LINE = 2  # pixels, of a box
+_DOT = 3  # pixels, radius of a key point
+_TINT = 0.5  # how much of a class colour is in a pixel of it
+_VOID = (255, 255, 255)
+_BACKGROUND = "background"  # a class of this name is not tinted
+
+
+def class_colour(label: int) -> tuple[int, int, int]:
+    """RGB of a class: always the same for a label, and far from that of the next ones."""
+    red, green, blue = colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.85 if label % 2 else 1.0, 1.0 - label % 3 * 0.15)
+    return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def has_annotations(schema: Schema) -> bool:
+    """Whether a record has places in its image that are drawn."""
+    return bool(schema.object_keys or schema.of_kind("raster"))
+
+
+def raster_legend(schema: Schema) -> list[tuple[tuple[int, int, int], str]]:
+    """Colours of the classes of pixels and their names, as `draw_annotations` has them; none without a raster."""
+    if schema.raster is None:
+        return []
+    names = [(class_colour(v), name) for v, name in enumerate(schema.raster.class_names) if name.lower() != _BACKGROUND]
+    return [*names, (_VOID, "void")] if schema.raster.void is not None else names
+
+
+def draw_annotations(picture: Image.Image, record: Mapping[str, Any], schema: Schema) -> Image.Image:
+    """`picture`, RGB, the image of `record` at any size, and over it what the record says of places in it.
+
+    A crowd has a thin box. A key point that is occluded is a ring. Masks that do not decode
+    raise what Pillow raises.
+    """
+    if RASTER in schema.of_kind("raster"):
+        picture = _tinted(picture, _decoded(record[RASTER]), schema)
+    if not schema.object_keys:
+        return picture
+    sides = [np.asarray(record.get(key, ())) for key in BOX]
+    corners = np.rint(np.stack(sides, axis=-1) * (*picture.size, *picture.size)).astype(int)
+    labels = np.asarray(record.get(OBJECT_LABEL, np.zeros(len(corners), int))).astype(int).tolist()
+    crowds = np.asarray(record.get(IS_CROWD, np.zeros(len(corners), int))).tolist()
+    masks = record.get(OBJECT_MASK, []) if schema.features.get(OBJECT_MASK) else []
+    for mask, label in zip(masks, labels, strict=False):
+        picture = _coloured(picture, _fitted(_decoded(mask), picture.size) != 0, class_colour(label))
+    canvas = ImageDraw.Draw(picture)
+    areas = np.prod(corners[:, 2:] - corners[:, :2], axis=-1)
+    order = np.argsort(-areas, kind="stable").tolist()  # small ones last, so that large ones do not hide them
+    for i in order:
+        left, top, right, bottom = corners[i].tolist()
+        edges = (left, top, max(left, right - 1), max(top, bottom - 1))
+        canvas.rectangle(edges, outline=class_colour(labels[i]), width=1 if crowds[i] else _LINE)
+    if schema.keypoints is not None:
+        _draw_keypoints(canvas, record, schema, labels, picture.size)
+    names = schema.class_names.get(OBJECT_LABEL, ())
+    for i in order if names else ():
+        name = names[labels[i]] + (", crowd" if crowds[i] else "")
+        _draw_name(canvas, name, class_colour(labels[i]), corners[i].tolist(), picture.width)
+    return picture
+
+
+def _decoded(png: Any) -> np.ndarray:
+    """[height, width], a value for each pixel; colours of a palette are not looked up."""
+    with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
+        return np.asarray(image)
+
+
+def _fitted(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """`values` at `size` (width, height), the nearest."""
+    rows = ((np.arange(size[1]) + 0.5) * values.shape[0] / size[1]).astype(int)
+    columns = ((np.arange(size[0]) + 0.5) * values.shape[1] / size[0]).astype(int)
+    return values[rows[:, None], columns]
+
+
+def _coloured(picture: Image.Image, where: np.ndarray, colour: tuple[int, int, int]) -> Image.Image:
+    tint = Image.blend(picture, Image.new("RGB", picture.size, colour), _TINT)
+    return Image.composite(tint, picture, Image.fromarray(where.astype(np.uint8) * 255))
+
+
+def _tinted(picture: Image.Image, values: np.ndarray, schema: Schema) -> Image.Image:
+    """`picture` with each pixel in the colour of its class, void in white."""
+    values = _fitted(values, picture.size)
+    raster = schema.raster or Raster(())
+    plain = {value for value, name in enumerate(raster.class_names) if name.lower() == _BACKGROUND}
+    for value in np.unique(values).tolist():
+        if value == raster.void or value not in plain:
+            picture = _coloured(picture, values == value, _VOID if value == raster.void else class_colour(value))
+    return picture
+
+
+def _draw_keypoints(
+    canvas: ImageDraw.ImageDraw,
+    record: Mapping[str, Any],
+    schema: Schema,
+    labels: list[int],
+    size: tuple[int, int],
+) -> None:
+    """Lines of the skeleton between key points that are there, and a dot for each; rings where they are occluded."""
+    assert schema.keypoints is not None
+    each = len(schema.keypoints.names)
+    columns = [np.asarray(record.get(key, ())).reshape(-1, each) for key in (KEYPOINT_X, KEYPOINT_Y)]
+    seen = np.asarray(record.get(KEYPOINT_VISIBILITY, ())).reshape(-1, each)
+    places = np.floor(np.stack(columns, axis=-1) * size).astype(int)
+    for points, visible, label in zip(places.tolist(), seen.tolist(), labels, strict=True):
+        colour = class_colour(label)
+        for a, b in schema.keypoints.skeleton:
+            if visible[a] and visible[b]:
+                canvas.line([tuple(points[a]), tuple(points[b])], colour, 2)
+        for (x, y), state in zip(points, visible, strict=True):
+            if state:
+                edges = (x - _DOT, y - _DOT, x + _DOT, y + _DOT)
+                canvas.ellipse(edges, fill=colour if state == 2 else "white", outline="white" if state == 2 else colour)
+
+
+def _draw_name(
+    canvas: ImageDraw.ImageDraw, name: str, colour: tuple[int, int, int], corners: list[int], width: int
+) -> None:
+    """A plate in the class's colour with its name: above the box, inside it where there is no room above."""
+    text = shortened(name, _NAME_SIZE, _NAME_WIDTH)
+    wide = text_width(text, _NAME_SIZE) + 3
+    left = max(0, min(corners[0], width - wide - 1))
+    top = corners[1] - _NAME_HEIGHT if corners[1] >= _NAME_HEIGHT else corners[1]
+    canvas.rectangle((left, top, left + wide, top + _NAME_HEIGHT - 1), fill=colour)
+    light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
+    write(canvas, (left + 2, top), text, _NAME_SIZE, "black" if light > 128 else "white")
