@@ -7,6 +7,7 @@ program that cannot be installed is listed with the reason; one that reads wrong
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import re
@@ -28,6 +29,12 @@ PAGE = ROOT / "docs" / "other-programs.md"
 BEGIN, END = "<!-- made by `make peers` -->\n", "<!-- the end of what `make peers` makes -->"
 SIDE, PHOTOS, BOXES = (160, 120), 240, 48
 SPLITS = ("train", "train", "test", "train", "validation", "train")  # of each six photos
+SCENES = ROOT / "data_samples" / "scenes"
+DRAWN = (  # of scenes: a name, what is converted, options
+    ("scenes", "coco/instances.json", "--task", "boxes,masks"),
+    ("people", "coco/keypoints.json", "--task", "boxes,keypoints"),
+    ("ground", "masks", "--classes", SCENES / "masks.txt"),
+)
 _SECONDS = 900  # for one script
 _HEADER = re.compile(r"^# /// script\n((?:#.*\n)+?)# ///$", re.MULTILINE)
 
@@ -65,8 +72,11 @@ def make_datasets(root: Path) -> None:
     columns = ["kind", *(f"object/bbox/{key}" for key in ("ymin", "xmin", "ymax", "xmax")), "object/class"]
     options = [word for column in columns for word in ("--label-column", column)]
     _shardfeed("convert", root / "boxes.jsonl", root / "boxes/1.0.0", *options, "--shards", 2)
+    for name, source, *options in DRAWN:
+        (root / name).mkdir(exist_ok=True)
+        _shardfeed("convert", SCENES / source, root / name / "1.0.0", "--images", SCENES / "images", *options)
     expected: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for name in ("photos", "boxes"):
+    for name in ("photos", "boxes", *(name for name, *_ in DRAWN)):
         data = shardfeed.open(root / name / "1.0.0")
         expected[name] = {split: [_expected(record) for record in records] for split, records in data.items()}
     (root / "expected.json").write_text(json.dumps(expected))
@@ -76,14 +86,38 @@ def _expected(record: Any) -> dict[str, Any]:
     """Of one record, by the keys that checks compare."""
     found = {
         "name": record["image/filename"].decode(),
-        "label": record["image/class/label"],
+        "id": record["image/source_id"].decode(),
+        "size": [record["image/height"], record["image/width"]],
         "bytes": hashlib.sha256(record["image/encoded"]).hexdigest(),
     }
+    if "image/class/label" in record:
+        found["label"] = record["image/class/label"]
     if "image/object/class/label" in record:
         found["objects"] = record["image/object/class/label"].tolist()
         sides = [record[f"image/object/bbox/{key}"].tolist() for key in ("ymin", "xmin", "ymax", "xmax")]
         found["boxes"] = [[round(side, 4) for side in box] for box in zip(*sides, strict=True)]
+    if "image/object/is_crowd" in record:
+        found["crowd"] = record["image/object/is_crowd"].tolist()
+        found["area"] = record["image/object/area"].tolist()
+    if "image/object/mask" in record:
+        found["mask bytes"] = [hashlib.sha256(mask).hexdigest() for mask in record["image/object/mask"]]
+        masks = [_pixels(mask) for mask in record["image/object/mask"]]
+        found["mask sums"] = [int(mask.sum()) for mask in masks]
+        found["mask pixels"] = [hashlib.sha256(mask.tobytes()).hexdigest() for mask in masks]
+    if "image/object/keypoint/x" in record:
+        sides = [record[f"image/object/keypoint/{key}"].tolist() for key in ("x", "y", "visibility")]
+        found["key points"] = [[round(x, 4), round(y, 4), seen] for x, y, seen in zip(*sides, strict=True)]
+    if "image/segmentation/class/encoded" in record:
+        found["raster"] = hashlib.sha256(_pixels(record["image/segmentation/class/encoded"]).tobytes()).hexdigest()
     return found
+
+
+def _pixels(png: bytes) -> Any:
+    """Of a PNG with one channel, uint8 [height, width], decoded by Pillow."""
+    import numpy as np
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(png)))
 
 
 def _shardfeed(*words: object) -> None:
@@ -129,11 +163,10 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
         if row["error"]:
             result = f"**{row['error']}**" if not row.get("absent") else row["error"]
         else:
-            counts = set(row["compared"].values())
-            if len(counts) == 1:
-                result = f"{counts.pop()} records: {', '.join(row['compared'])}"
-            else:
-                result = ", ".join(f"{key} of {count} records" for key, count in row["compared"].items())
+            keys: dict[int, list[str]] = {}
+            for key, count in row["compared"].items():
+                keys.setdefault(count, []).append(key)
+            result = "; ".join(f"{count} records: {', '.join(some)}" for count, some in keys.items())
         note = f"; {row['note']}" if row["note"] and not row["error"] else ""
         call = f"`{row['call']}`" if row["call"] and "`" not in row["call"] else row["call"]
         cells = [row["program"], row["version"].partition("+")[0], call, (result + note).replace("|", "\\|")]

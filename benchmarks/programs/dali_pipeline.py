@@ -45,5 +45,85 @@ def records(data: Data) -> None:
         data.compare(split, found, "name", "label", "bytes")
 
 
+OBJECTS = {  # key: type and value where there is none
+    **{f"image/object/bbox/{side}": (tfr.float32, 0.0) for side in ("ymin", "xmin", "ymax", "xmax")},
+    "image/object/class/label": (tfr.int64, -1),
+    "image/object/is_crowd": (tfr.int64, -1),
+    "image/object/area": (tfr.float32, 0.0),
+}
+POINTS = {
+    "image/object/keypoint/x": (tfr.float32, 0.0),
+    "image/object/keypoint/y": (tfr.float32, 0.0),
+    "image/object/keypoint/visibility": (tfr.int64, 0),
+}
+
+
+@pipeline_def(batch_size=4, num_threads=1, device_id=None)
+def read_columns(paths, indexes, columns):
+    features = {"image/source_id": tfr.FixedLenFeature((), tfr.string, "")}
+    features |= {key: tfr.VarLenFeature(*column) for key, column in columns.items()}
+    row = fn.readers.tfrecord(path=paths, index_path=indexes, features=features, name="reader")
+    return tuple(row[key] for key in features)
+
+
+def columns_of(data, name, columns):
+    """Of each record: its id, then a list for each column."""
+    paths = data.files("train", name)
+    pipe = read_columns(paths, [data.index_of(path) for path in paths], columns)
+    pipe.build()
+    count = pipe.epoch_size("reader")
+    rows = []
+    while len(rows) < count:
+        batch = pipe.run()
+        for number in range(4):
+            ours, *lists = (np.asarray(column.at(number)) for column in batch)
+            rows.append((ours.tobytes().decode(), *(column.tolist() for column in lists)))
+    return rows[:count]
+
+
+@check(
+    "NVIDIA DALI, objects",
+    "nvidia-dali-cuda120",
+    "fn.readers.tfrecord(..., features={'image/object/bbox/xmin': tfr.VarLenFeature(tfr.float32, 0.0), ...})",
+    "not the masks and class names: it refuses several strings of a record",
+)
+def objects(data: Data) -> None:
+    found = []
+    for ours, *sides, labels, crowd, areas in columns_of(data, "scenes", OBJECTS):
+        boxes = [[round(side, 4) for side in box] for box in zip(*sides, strict=True)]
+        found.append((ours, labels, boxes, crowd, areas))
+    data.compare("train", found, "id", "objects", "boxes", "crowd", "area", name="scenes")
+    found = [
+        (ours, [[round(x, 4), round(y, 4), seen] for x, y, seen in zip(*lists, strict=True)])
+        for ours, *lists in columns_of(data, "people", POINTS)
+    ]
+    data.compare("train", found, "id", "key points", name="people")
+
+
+@pipeline_def(batch_size=1, num_threads=1, device_id=None)
+def read_rasters(paths, indexes):
+    keys = ("image/filename", "image/segmentation/class/encoded")
+    features = {key: tfr.FixedLenFeature((), tfr.string, "") for key in keys}
+    row = fn.readers.tfrecord(path=paths, index_path=indexes, features=features, name="reader")
+    return row[keys[0]], fn.decoders.image(row[keys[1]], device="cpu", output_type=types.GRAY)
+
+
+@check(
+    "NVIDIA DALI, rasters",
+    "nvidia-dali-cuda120",
+    "fn.decoders.image(row['image/segmentation/class/encoded'], output_type=types.GRAY)",
+    "pixels equal Pillow's",
+)
+def rasters(data: Data) -> None:
+    paths = data.files("train", "ground")
+    pipe = read_rasters(paths, [data.index_of(path) for path in paths])
+    pipe.build()
+    found = []
+    for _ in range(pipe.epoch_size("reader")):
+        name, raster = pipe.run()
+        found.append((bytes(name.at(0)).decode(), digest(raster.at(0).tobytes())))
+    data.compare("train", found, "name", "raster", name="ground")
+
+
 if __name__ == "__main__":
     main()

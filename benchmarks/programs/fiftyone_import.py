@@ -24,21 +24,26 @@ def openssl(folder: str) -> None:
     "FiftyOne",
     "fiftyone",
     "Dataset.from_dir(dataset_type=TFObjectDetectionDataset, tf_records_path='DIR/train*', images_dir=...)",
-    "FiftyOne encodes the images anew",
+    "FiftyOne encodes the images anew, and leaves masks and `is_crowd` behind",
 )
 def detections(data: Data) -> None:
     folder = os.getcwd()  # which is there until the database has ended
     openssl(folder)
     import fiftyone
 
-    made = fiftyone.Dataset.from_dir(
-        dataset_type=fiftyone.types.TFObjectDetectionDataset,
-        tf_records_path=data.glob("train*", "boxes"),
-        images_dir=f"{folder}/images",
-    )
-    names = ("cat", "dog")
-    found = [[names.index(box.label) for box in sample.ground_truth.detections] for sample in made]
-    data.compare("train", found, "objects", name="boxes")
+    for name, classes in (("boxes", ("cat", "dog")), ("scenes", ("circle", "square", "triangle"))):
+        made = fiftyone.Dataset.from_dir(
+            dataset_type=fiftyone.types.TFObjectDetectionDataset,
+            tf_records_path=data.glob("train*", name),
+            images_dir=f"{folder}/{name}",
+        )
+        found = []
+        for sample in made:
+            detections = sample.ground_truth.detections
+            sides = [box.bounding_box for box in detections]  # x, y, width and height
+            boxes = [[round(side, 4) for side in (y, x, y + height, x + width)] for x, y, width, height in sides]
+            found.append(([classes.index(box.label) for box in detections], boxes))
+        data.compare("train", found, "objects", "boxes", name=name)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import tensorflow as tf
-from program import Data, check, main
+from program import Data, check, digest, main
 
 PACKAGE = "tf-models-official"
 
@@ -65,6 +65,55 @@ def detection(data: Data) -> None:
         boxes = [[round(float(side), 4) for side in box] for box in made["groundtruth_boxes"]]
         found.append((made["groundtruth_classes"].numpy().tolist(), boxes))
     data.compare("train", found, "objects", "boxes", name="boxes")
+
+
+@check(
+    "Model Garden, instance masks",
+    PACKAGE,
+    "TfExampleDecoder(include_mask=True).decode over the records of 'DIR/train*'",
+    "`mask pixels` are those that Pillow decodes",
+)
+def instance_masks(data: Data) -> None:
+    from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
+
+    decoder = TfExampleDecoder(include_mask=True)
+    found = []
+    for record in tf.data.TFRecordDataset(data.files("train", "scenes")):
+        made = {key: value.numpy() for key, value in decoder.decode(record).items()}
+        masks = made["groundtruth_instance_masks"].astype("uint8")
+        size = [int(made["height"]), int(made["width"])]
+        assert list(masks.shape[1:]) == size == list(made["image"].shape[:2])
+        found.append((
+            made["source_id"].decode(), size, made["groundtruth_classes"].tolist(),
+            [[round(side, 4) for side in box] for box in made["groundtruth_boxes"].tolist()],
+            made["groundtruth_is_crowd"].astype(int).tolist(), made["groundtruth_area"].tolist(),
+            [int(mask.sum()) for mask in masks], [digest(mask.tobytes()) for mask in masks],
+        ))  # fmt: skip
+    keys = ("id", "size", "objects", "boxes", "crowd", "area", "mask sums", "mask pixels")
+    data.compare("train", found, *keys, name="scenes")
+
+
+@check(
+    "Model Garden, segmentation",
+    PACKAGE,
+    "segmentation_input.Decoder, Parser over the records of 'DIR/train*'",
+    "its `ignore_label` is 255, as is our void",
+)
+def segmentation(data: Data) -> None:
+    from official.vision.dataloaders import segmentation_input
+
+    decoder = segmentation_input.Decoder()
+    parser = segmentation_input.Parser([128, 128], resize_eval_groundtruth=False, groundtruth_padded_size=[128, 128])
+    parse = parser.parse_fn(is_training=False)
+    found = []
+    for record in tf.data.TFRecordDataset(data.files("train", "ground")):
+        decoded = decoder.decode(record)
+        height, width = int(decoded["image/height"]), int(decoded["image/width"])
+        raster = parse(decoded)[1]["masks"].numpy().astype("uint8")[..., 0]
+        assert (raster[height:] == 255).all()
+        assert (raster[:, width:] == 255).all()
+        found.append(([height, width], digest(raster[:height, :width].tobytes())))
+    data.compare("train", found, "size", "raster", name="ground")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ class DifferentError(Exception):
 class Data:
     """The datasets: `photos` (JPEGs, splits train, validation and test) and `boxes` (train, with objects).
 
-    `photos` lies as `photos/1.0.0` below ROOT, which is a name and a version to TFDS.
+    Drawn scenes, all in train: `scenes` has objects with masks, `people` has key points, `ground` a class for each
+    pixel. `photos` lies as `photos/1.0.0` below ROOT, which is a name and a version to TFDS.
     """
 
     root: Path

@@ -105,5 +105,110 @@ def clu(data: Data) -> None:
     data.compare("train", rows(made.unbatch()), "name", "label", "bytes")
 
 
+FLOATS = ("bbox/ymin", "bbox/xmin", "bbox/ymax", "bbox/xmax", "area")
+POINTS = ("keypoint/x", "keypoint/y", "keypoint/visibility")
+
+
+def objects_of(row, prefix="image/object/"):
+    """What our checks compare, of a record of objects whose columns are lists."""
+    columns = {key.removeprefix(prefix): value for key, value in row.items() if key.startswith(prefix)}
+    sides = [columns[f"bbox/{key}"].tolist() for key in ("ymin", "xmin", "ymax", "xmax")]
+    found = [
+        row["image/source_id"].decode(), columns["class/label"].tolist(),
+        [[round(side, 4) for side in box] for box in zip(*sides, strict=True)],
+        columns["is_crowd"].tolist(), columns["area"].tolist(),
+    ]  # fmt: skip
+    if "mask" in columns:
+        found.append([digest(mask) for mask in columns["mask"].tolist()])
+        found.append([int(tf.reduce_sum(tf.cast(tf.io.decode_png(m), tf.int64))) for m in columns["mask"].tolist()])
+    if "keypoint/x" in columns:
+        lists = [columns[key].tolist() for key in POINTS]
+        found.append([[round(x, 4), round(y, 4), seen] for x, y, seen in zip(*lists, strict=True)])
+    return tuple(found)
+
+
+OBJECT_KEYS = ("id", "objects", "boxes", "crowd", "area")
+MASK_KEYS, POINT_KEYS = (*OBJECT_KEYS, "mask bytes", "mask sums"), (*OBJECT_KEYS, "key points")
+
+
+@check(
+    "tf.data, objects",
+    "tensorflow",
+    "tf.io.parse_example(records, {'image/object/bbox/xmin': tf.io.VarLenFeature(tf.float32), ...})",
+    "with the keys of the Object Detection API, which is not installed; its classes count from 1, ours from 0",
+)
+def plain_objects(data: Data) -> None:
+    spec = {
+        "image/encoded": tf.io.FixedLenFeature((), tf.string),
+        "image/format": tf.io.FixedLenFeature((), tf.string, "jpeg"),
+        "image/filename": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/key/sha256": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/source_id": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/height": tf.io.FixedLenFeature((), tf.int64, 1),
+        "image/width": tf.io.FixedLenFeature((), tf.int64, 1),
+        **{f"image/object/{key}": tf.io.VarLenFeature(tf.float32) for key in FLOATS},
+        **{f"image/object/{key}": tf.io.VarLenFeature(tf.int64) for key in ("class/label", "is_crowd")},
+        "image/object/class/text": tf.io.VarLenFeature(tf.string),
+    }
+    masks = {"image/object/mask": tf.io.VarLenFeature(tf.string)}
+    points = {f"image/object/{key}": tf.io.VarLenFeature(tf.float32) for key in POINTS[:2]}
+    points |= {f"image/object/{POINTS[2]}": tf.io.VarLenFeature(tf.int64)}
+    for name, more, keys in (("scenes", masks, MASK_KEYS), ("people", points, POINT_KEYS)):
+        found = []
+        for batch in tf.data.TFRecordDataset(data.files("train", name)).batch(8):
+            parsed = tf.io.parse_example(batch, spec | more)
+            sparse = {key for key, value in parsed.items() if isinstance(value, tf.SparseTensor)}
+            ragged = {key: tf.RaggedTensor.from_sparse(parsed[key]) for key in sparse}
+            for number in range(len(batch)):
+                row = {key: (ragged.get(key, parsed[key]))[number].numpy() for key in parsed}
+                assert len(row["image/object/class/text"]) == len(row["image/object/class/label"])
+                assert list(tf.io.decode_image(row["image/encoded"]).shape[:2]) == [
+                    row["image/height"],
+                    row["image/width"],
+                ]
+                found.append(objects_of(row))
+        data.compare("train", found, *keys, name=name)
+
+
+@check(
+    "TFDS by folder, objects",
+    "tensorflow-datasets",
+    "tfds.builder_from_directory('DIR').as_dataset('train')",
+    "a `Sequence` for each column, and class names; masks are their PNGs",
+)
+def tfds_objects(data: Data) -> None:
+    import tensorflow_datasets as tfds
+
+    for name, keys in (("scenes", MASK_KEYS), ("people", POINT_KEYS)):
+        builder = tfds.builder_from_directory(data.folder(name))
+        names = builder.info.features["image/object/class/label"].feature.names
+        assert names == {"scenes": ["circle", "square", "triangle"], "people": ["triangle"]}[name]
+        found = []
+        for row in builder.as_dataset("train").as_numpy_iterator():
+            assert list(row[IMAGE].shape) == [row["image/height"], row["image/width"], 3]
+            assert [names[label].encode() for label in row["image/object/class/label"]] == [
+                *row["image/object/class/text"]
+            ]
+            found.append(objects_of(row))
+        data.compare("train", found, *keys, name=name)
+
+
+@check(
+    "TFDS by folder, rasters",
+    "tensorflow-datasets",
+    "tfds.builder_from_directory('DIR').as_dataset('train')",
+    "an `Image` of one channel; pixels equal Pillow's",
+)
+def tfds_rasters(data: Data) -> None:
+    import tensorflow_datasets as tfds
+
+    found = []
+    for row in tfds.builder_from_directory(data.folder("ground")).as_dataset("train").as_numpy_iterator():
+        raster = row["image/segmentation/class/encoded"]
+        assert raster.shape == (*row[IMAGE].shape[:2], 1)
+        found.append((row[NAME].decode(), digest(raster.tobytes())))
+    data.compare("train", found, "name", "raster", name="ground")
+
+
 if __name__ == "__main__":
     main()

@@ -98,6 +98,8 @@ def test_what_is_read_is_compared_record_by_record(runner: Any, tmp_path: Path) 
     assert "| absent |  |  | no wheel |" in lines
     assert re.fullmatch(r"\| Reader \| \S+ \| `read\('DIR/train\*'\)` \| 6 records: name, label; a note \|", lines[6])
     assert "**SystemExit: no \\| more**" in lines[3]
+    some = rows[0] | {"compared": {"id": 32, "boxes": 16, "name": 32}, "note": ""}
+    assert "| 32 records: id, name; 16 records: boxes |" in runner.table({"script": [some]})
 
 
 def test_the_table_takes_its_place_in_the_page(runner: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
