@@ -205,6 +205,11 @@ FORBIDDEN_MODULES = {
 }
 FORBIDDEN_MODULES |= {"tarfile", "xml", "html", "jinja2", "webbrowser"}
 MAY_BE_CALLED = {"re.compile", "model.compile"}
+# The one file that may import a module that is dangerous elsewhere, and how it is kept from being so here.
+MAY_BE_IMPORTED = {
+    "converters/sources/annotations/voc.py": {"xml.etree.ElementTree"},  # a DOCTYPE is refused before it is parsed
+    "converters/sources/annotations/yolo/data_yaml.py": {"yaml"},  # its safe loader, which makes no object of a tag
+}
 
 
 def dangers(tree: ast.AST) -> list[tuple[int, str]]:
@@ -233,7 +238,8 @@ def dangers(tree: ast.AST) -> list[tuple[int, str]]:
 def test_nothing_dangerous_is_called(path: Path) -> None:
     found = dangers(ast.parse(path.read_text()))
     # A contract pickles what it tests, and reads no data of others.
-    assert [what for _, what in found if package(path) != "testing" or what != "pickle"] == []
+    harmless = {"pickle"} if package(path) == "testing" else MAY_BE_IMPORTED.get(str(path.relative_to(ROOT)), set())
+    assert [what for _, what in found if what not in harmless] == []
 
 
 @pytest.mark.promise("E")
