@@ -116,6 +116,7 @@ print(json.dumps(rows))
 """
 
 
+@pytest.mark.long
 def test_the_tfrecord_package_with_our_index(flowers: Dataset) -> None:
     for name, split in flowers.items():
         command = [sys.executable, "-c", TFRECORD, json.dumps(shards(flowers, name))]

@@ -35,6 +35,7 @@ def batches_of(split: Split, **options: Any) -> list[tuple[np.ndarray, np.ndarra
     return list(train_batches(split, batch_size=4, image_size=24, seed=3, **options).as_numpy_iterator())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", [b"jpg", b".jpg", b"image/jpeg", b"png", b"JPEG", None])
 def test_what_a_record_says_of_its_format_changes_no_pixel(tmp_path: Path, said: bytes | None) -> None:
     def rows(form: bytes | None) -> list[dict[str, Any]]:
@@ -79,6 +80,7 @@ def test_formats_that_tensorflow_does_not_read(tmp_path: Path) -> None:
     assert sum(len(labels) for _, labels in torch_loader(split, batch_size=4, image_size=24, workers=0)) == 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["stream", pytest.param("global", marks=pytest.mark.long)])
 def test_an_image_that_does_not_decode_is_named(tmp_path: Path, order: str) -> None:
     whole = [picture(n) for n in range(12)]

@@ -193,6 +193,7 @@ def test_a_signal_at_a_random_time(
     )
 
 
+@pytest.mark.long
 @pytest.mark.promise(6)
 @pytest.mark.timeout(3000)
 @counts(4, 50)
@@ -252,6 +253,7 @@ def chosen(trials: int, rng: random.Random) -> Iterator[dict[str, Any]]:
         yield {name: column[trial] for name, column in columns.items()}
 
 
+@pytest.mark.long
 @pytest.mark.promise(14)
 @pytest.mark.timeout(3000)
 @counts(3, 60)

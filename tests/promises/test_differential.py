@@ -149,6 +149,7 @@ EXAMPLES = [encode(FEATURES, values) for values in VALUES]
 PAYLOADS = [*EXAMPLES, b"", b"a", bytes(500)]
 
 
+@pytest.mark.long
 @pytest.mark.promise(28)
 def test_each_reads_what_the_other_wrote(tensorflow: TensorFlow, tmp_path: Path) -> None:
     ours_path, theirs_path = tmp_path / "ours", tmp_path / "theirs"

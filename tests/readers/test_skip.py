@@ -231,6 +231,7 @@ def test_evaluation_counts_the_others_once(damaged: Damaged) -> None:
     assert sorted(seen) == sorted(set(range(len(split))) - BAD.keys())
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:left out:RuntimeWarning")
 def test_the_other_entrances(damaged: Damaged, flowers: Dataset) -> None:
     split = damaged(BAD)

@@ -34,6 +34,7 @@ def work(split: Split, batch_size: int = 8, image_size: int = 32, **options: obj
     return Workload(split, batch_size, image_size, **({"order": "stream", "parallelism": 2} | options))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["stream", pytest.param("global", marks=pytest.mark.long)])
 def test_every_stage_goes_through_the_same_batches(flowers: Dataset, order: str) -> None:
     whole = work(flowers["train"], order=order)

@@ -249,6 +249,7 @@ def test_closed_while_iterated(prefetch: Callable[..., Prefetcher]) -> None:
     assert kept.tolist() == [0, 0]
 
 
+@pytest.mark.long
 @quick_and_ray
 def test_closed_by_another_thread(prefetch: Callable[..., Prefetcher]) -> None:
     """Whoever waits is told, and not when the batch comes."""
@@ -333,6 +334,7 @@ def test_a_used_up_iterator_is_refused() -> None:
             iter(batches)
 
 
+@pytest.mark.long
 def test_unpicklable_producers_are_refused(request: pytest.FixtureRequest) -> None:
     with pytest.raises(UsageError, match=r"producers\[1\]: cannot be sent to a worker.*top of a module"):
         prefetch_processes([producers.counting, lambda worker: []])

@@ -51,6 +51,7 @@ def fit(flowers: Dataset, directory: Path, *callbacks: keras.callbacks.Callback)
     return [weight.numpy() for weight in model.weights]
 
 
+@pytest.mark.long
 def test_an_interrupted_fit_goes_on(flowers: Dataset, tmp_path: Path) -> None:
     whole = fit(flowers, tmp_path / "whole")
     with pytest.raises(Interrupted):

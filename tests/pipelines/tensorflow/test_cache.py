@@ -188,6 +188,7 @@ def test_no_more_is_made_ahead_than_said() -> None:
 # --- Orders and batches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order", [Stream(buffer=32), "global", pytest.param(Blocks(buffer=32), marks=pytest.mark.long)], ids=str
 )
@@ -289,6 +290,7 @@ def test_a_position_goes_on_with_or_without_a_cache(train: Split, encoded: Split
         np.testing.assert_array_equal(labels, expected)
 
 
+@pytest.mark.long
 def test_mixtures_are_cached_part_by_part(flowers: Dataset, tmp_path: Path) -> None:
     parts = [(flowers["train"], 3.0), (flowers["validation"], 1.0)]
     plain = mix(parts)

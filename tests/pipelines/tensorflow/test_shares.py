@@ -164,6 +164,7 @@ def test_workers_share_the_steps_of_one(
         assert (np.abs(rare[found].sum(axis=(1, 2, 3)) - batch_size / 2) < 1).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["stream", "global"])
 def test_each_worker_starts_anywhere(splits: dict[int, Split], order: OrderName) -> None:
     steps = SAMPLES // 6
