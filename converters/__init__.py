@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.report import Report as Report
     from shardfeed.converters.sources.annotations.from_dicts import from_dicts as from_dicts
-    from shardfeed.converters.sources.file_names import FileNames as FileNames
-    from shardfeed.converters.sources.image_folder import ImageFolder as ImageFolder
+    from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
+    from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
+    from shardfeed.converters.sources.folders.unlabelled import Unlabelled as Unlabelled
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
     from shardfeed.converters.sources.open_source import open_source as open_source
     from shardfeed.converters.sources.source import Findings as Findings
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.source import Skipped as Skipped
     from shardfeed.converters.sources.source import Source as Source
     from shardfeed.converters.sources.source import SourceFile as SourceFile
-    from shardfeed.converters.sources.unlabelled import Unlabelled as Unlabelled
 
 __all__, __getattr__ = lazy_names(
     __name__,
@@ -46,11 +46,11 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.report": ("Report",),
         "shardfeed.converters.sources.annotations.from_dicts": ("from_dicts",),
-        "shardfeed.converters.sources.file_names": ("FileNames",),
-        "shardfeed.converters.sources.image_folder": ("ImageFolder",),
+        "shardfeed.converters.sources.folders.file_names": ("FileNames",),
+        "shardfeed.converters.sources.folders.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
         "shardfeed.converters.sources.open_source": ("open_source",),
         "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
-        "shardfeed.converters.sources.unlabelled": ("Unlabelled",),
+        "shardfeed.converters.sources.folders.unlabelled": ("Unlabelled",),
     },
 )

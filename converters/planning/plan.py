@@ -22,7 +22,7 @@ from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.split_shares import draw_splits
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.signs import EVERY, tell
-from shardfeed.converters.sources.source import Content, Findings, Sample, Source, SourceFile, findings_of
+from shardfeed.converters.sources.source import Content, Findings, Sample, Source, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
@@ -199,17 +199,14 @@ def _size(sample: Sample) -> int:
 
 
 def _bytes(content: Content) -> int:
-    if isinstance(content, SourceFile):
-        return content.size
-    return len(content) if isinstance(content, bytes) else 0
+    return len(content) if isinstance(content, bytes) else getattr(content, "size", 0)
 
 
 def _mtimes(sample: Sample) -> bytes:
     """8 bytes that differ when the modification time of the image or of its mask does."""
-    mtime = sample.image.mtime_ns if isinstance(sample.image, SourceFile) else 0
-    found = mtime.to_bytes(8, "little", signed=True)
-    if sample.raster is not None and isinstance(sample.raster.mask, SourceFile):
-        found = hashlib.blake2b(found + repr(sample.raster.mask.mtime_ns).encode(), digest_size=8).digest()
+    found = getattr(sample.image, "mtime_ns", 0).to_bytes(8, "little", signed=True)
+    if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
+        found = hashlib.blake2b(found + repr(mtime).encode(), digest_size=8).digest()
     return found
 
 

@@ -20,13 +20,13 @@ from shardfeed.converters.sources.annotations.recognise import (
     reader as reader_of,
 )
 from shardfeed.converters.sources.classes import ClassList
-from shardfeed.converters.sources.file_names import FileNames
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.files.patterns import Globs
-from shardfeed.converters.sources.image_folder import ImageFolder
+from shardfeed.converters.sources.folders.file_names import FileNames
+from shardfeed.converters.sources.folders.image_folder import ImageFolder
+from shardfeed.converters.sources.folders.unlabelled import Unlabelled
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
-from shardfeed.converters.sources.unlabelled import Unlabelled
 from shardfeed.errors import ShardfeedError, UsageError, argument
 from shardfeed.schema import LABEL, Feature
 from shardfeed.text import some

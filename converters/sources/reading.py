@@ -40,6 +40,8 @@ def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         return content
     try:
         data = content()
+    except RejectedError:
+        raise
     except Exception as error:  # whatever a user's callable raises costs one image, not the run
         raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
     if not isinstance(data, bytes):

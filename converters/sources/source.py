@@ -26,7 +26,9 @@ class SourceFile:
     mtime_ns: int
 
 
-Content = SourceFile | bytes | Callable[[], bytes]  # an encoded file: where it is, its bytes, or what returns them
+# An encoded file: where it is, its bytes, or what returns them. A callable may have the attributes `size`, in bytes, by
+# which shards are planned, and `mtime_ns`; without those nothing tells that what it returns has changed.
+Content = SourceFile | bytes | Callable[[], bytes]
 
 
 @dataclass(frozen=True)

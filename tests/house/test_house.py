@@ -22,7 +22,7 @@ MOST_ROOMS = 14  # files and folders that one folder may show, its face aside
 # What each package may import besides itself.
 MAY_IMPORT = {
     "shardfeed": {"readers"},  # shardfeed.open, lazily
-    "converters": {"shardfeed"},
+    "converters": {"shardfeed", "readers"},  # readers: of datasets that are converted again
     "readers": {"shardfeed"},
     "pipelines": {"shardfeed", "readers"},
     "tools": {"shardfeed", "converters", "readers", "pipelines"},

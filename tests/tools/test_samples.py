@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from shardfeed.converters.sources.file_names import FileNames
-from shardfeed.converters.sources.image_folder import ImageFolder
+from shardfeed.converters.sources.folders.file_names import FileNames
+from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.tools.cli import main as shardfeed
 from shardfeed.tools.samples import IMAGES_PER_CLASS, LABELLED_PER_CLASS, SHAPES, draw_shape, main, make_samples

@@ -203,19 +203,24 @@ def test_nothing_stays(connected: Any) -> None:
 @pytest.mark.long
 def test_a_killed_node(connected: Any) -> None:
     """The last test: it takes the second node away in the middle, with batches that lie there."""
-    found, used = [], set()
+    found: list[int] = []
 
-    def take_all() -> None:
+    def take_all() -> bool:
+        """Whether Ray spread the producers over both nodes, which is a wish to it: on a busy machine it may not."""
+        found.clear()
+        used = set()
         with prefetch_ray([nodes_of] * 4, buffer=2) as batches:
             for index, each in enumerate(batches):
                 found.append(int(each["image"][-1]))
                 used.add(each["node"])
                 if index == 13:
-                    assert len(used) == 2, "the producers were not spread"
+                    if len(used) < 2:
+                        return False
                     connected.remove_node(connected.second, allow_graceful=False)
+        return True
 
     with pytest.warns(RuntimeWarning, match="its actor was lost"):
-        take_all()
+        assert any(take_all() for _ in range(10)), "the producers were never spread"
     assert found == [index for index in range(12) for _ in range(4)]
 
 

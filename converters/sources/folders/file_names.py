@@ -14,7 +14,7 @@ from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.passed_over import only_images
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.other_layouts import refuse_other_layouts
+from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import folder_splits, split_named
 from shardfeed.errors import UsageError, argument

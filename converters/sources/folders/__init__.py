@@ -1,0 +1,1 @@
+"""Folders of images, whose names say the labels, or that have none."""
