@@ -108,7 +108,7 @@ def arithmetic() -> list[dict[str, Any]]:
 def small_records(directory: Path, shards: int, records: int) -> Any:
     """The train split of a new dataset of records that hold nothing but their number."""
     import shardfeed
-    from shardfeed.formats.tfrecord.example import encode_parts
+    from shardfeed.formats.example import encode_parts
     from shardfeed.formats.tfrecord.framing import frame_parts
     from shardfeed.formats.tfrecord.index import Index
     from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo

@@ -21,8 +21,10 @@ from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
+from shardfeed.formats.native import NATIVE
 
 
 def convert(
@@ -31,6 +33,7 @@ def convert(
     *,
     split: Mapping[str, float] | None = None,
     split_by: SplitBy = "exact",
+    to: str = NATIVE.name,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
     seed: int = 0,
@@ -61,6 +64,7 @@ def convert(
         split_by: "exact", where each split gets its share to the image, in each class of the first label too; images
             that are added then move few others to another split. Or "hash", where each image's split is decided by
             its own key: added images move no other, and shares are exact on average only.
+        to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
         shards: number of shards of each split; default as many as `shard_size` asks for.
         shard_size: bytes of source images that a shard should hold, about; by default 256 MB at most, and less in a
             small dataset: it has 16 shards at least as long as each has 8 MB or 512 images.
@@ -98,7 +102,8 @@ def convert(
         raise UsageError("source", problem, "see shardfeed.converters.sources.source")
     check_local(out)
     out = os.path.abspath(os.fspath(out))
-    options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions(), split_by)
+    made_with = source.made_with if isinstance(source, RecordedSource) else None
+    options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions(), split_by, to, made_with)
     limits = RejectLimits.of(max_bad, max_bad_objects)
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)

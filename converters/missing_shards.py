@@ -46,7 +46,7 @@ def finished_shards(plan: Plan, staging: Staging) -> Finished:
     for shard in plan.shards:
         path = receipt_path(staging.receipts, shard.split, shard.number, shard.count)
         receipt = load_receipt(path)
-        files = shard_paths(staging.dataset, shard.split, shard.number, shard.count)
+        files = shard_paths(staging.dataset, shard.split, shard.number, shard.count, plan.options.to)
         if receipt is None or not still_whole(receipt, *files):
             if os.path.lexists(path):
                 remove_file(path)
@@ -61,7 +61,7 @@ def finished_shards(plan: Plan, staging: Staging) -> Finished:
         path = os.path.join(staging.receipts, name)
         receipt, count = load_receipt(path), receipt_count(name)
         if receipt is not None and count:
-            files = shard_paths(staging.dataset, receipt.split, receipt.number, count)
+            files = shard_paths(staging.dataset, receipt.split, receipt.number, count, plan.options.to)
             if still_whole(receipt, *files):
                 found.others.set_aside(receipt, path, *files)
     if stale:
@@ -113,6 +113,7 @@ def write_missing(
                 image=plan.options.image,
                 digest=plan.shard_digest(shard),
                 kept=kept,
+                format=plan.options.to,
             )
 
     if earlier:  # a disk may have no room for all of them beside the new ones: each goes when its last user is done
@@ -123,7 +124,7 @@ def write_missing(
         count = shard_counts[receipt.split]
         path = receipt_path(staging.receipts, receipt.split, receipt.number, count)
         receipts[receipt.split, receipt.number] = save_receipt(path, receipt)
-        data, _ = shard_paths(staging.dataset, receipt.split, receipt.number, count)
+        data, _ = shard_paths(staging.dataset, receipt.split, receipt.number, count, plan.options.to)
         if os.path.lexists(checkpoint := checkpoint_path(data)):
             remove_file(checkpoint)
         earlier.remove_unused((receipt.split, receipt.number))
@@ -137,7 +138,7 @@ def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, eve
     Raises IntegrityError, StorageError.
     """
     for shard, receipt in zip(plan.shards, receipts, strict=True):
-        data, index = shard_paths(directory, shard.split, shard.number, shard.count)
+        data, index = shard_paths(directory, shard.split, shard.number, shard.count, plan.options.to)
         for path, info, whole in ((data, receipt.info.data, every_byte), (index, receipt.info.index, True)):
             try:
                 found = FileInfo.of_file(path) if whole else FileInfo(os.path.getsize(path), info.crc32c)

@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.annotations import KEYPOINT_X, RASTER
 from shardfeed.errors import UsageError, escape
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, Schema
 
@@ -213,5 +213,5 @@ def where_found(samples: Samples, payload: bytes) -> str:
 
 def named(payload: bytes) -> str:
     """What an error says of a record behind its place: ` (its image/filename)`, or "" where it has none."""
-    dtype, values = NATIVE.decode(payload, {FILENAME}).get(FILENAME, ("bytes", ()))
+    dtype, values = decode(payload, {FILENAME}).get(FILENAME, ("bytes", ()))
     return f" ({escape(bytes(values[0]))})" if dtype == "bytes" and len(values) == 1 else ""

@@ -7,8 +7,8 @@ import numpy as np
 
 from shardfeed.column import check_labels, column_dtype, parse_column
 from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.formats.example import decode
 from shardfeed.formats.format import Decoded
-from shardfeed.formats.native import NATIVE
 from shardfeed.readers.shards import Shards
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
@@ -69,7 +69,7 @@ def read_values(shards: Shards, schema: Schema, key: str) -> Iterator[tuple[int,
         places = np.arange(start, min(start + _TOGETHER, shards.info.records))
         for place, payload in zip(places.tolist(), shards.payloads(places), strict=True):
             try:
-                found = NATIVE.decode(payload, {key})
+                found = decode(payload, {key})
                 problem, remedy = only.mismatch(found), "it is not of the dataset's schema: convert again"
             except IntegrityError as error:
                 found, problem, remedy = {}, error.problem, error.remedy

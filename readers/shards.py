@@ -13,7 +13,6 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import ShardView
-from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.local_reading import LOCAL, LocalStorage
@@ -160,7 +159,7 @@ class Shards:
 
     def find(self, payload: bytes) -> int | None:
         """The place of the first record with this payload; None where there is none. Reads all of the same size."""
-        size = sum(map(len, NATIVE.stored(payload)))
+        size = self.info.shard_format.size(payload)
         for shard, first in enumerate(self.firsts[:-1].tolist()):
             for row in np.flatnonzero(self.view(shard).sizes == size).tolist():
                 if self.payloads(np.array([first + row])) == [payload]:
@@ -175,7 +174,7 @@ class Shards:
                 files.move_to_end(shard)
                 return files[shard]
         try:
-            opened = self.storage_of(shard).open(self.path(shard))
+            opened = open_shard(*self.read_from(shard), self.storage_of(shard))
         except FileNotFoundError:
             self.check_current(shard)
             raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
@@ -190,7 +189,13 @@ class Shards:
 def read_view(directory: str, info: SplitInfo, shard: int, storage: Storage = LOCAL) -> ShardView:
     """The records of a shard, by its index, which is checked against the manifest. Raises IntegrityError, OSError."""
     path = os.path.join(directory, info.index_file(shard))
-    return NATIVE.view(info.shards[shard], whole(storage.open(path)), path)
+    return info.shard_format.view(info.shards[shard], whole(storage.open(path)), path)
+
+
+def open_shard(directory: str, info: SplitInfo, shard: int, storage: Storage = LOCAL) -> OpenFile:
+    """The file of a shard, as its view reads it. Raises OSError."""
+    paths = (os.path.join(directory, name) for name in (info.shard_file(shard), info.index_file(shard)))
+    return info.shard_format.open(storage, *paths)
 
 
 def is_local(storage: Storage) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.example import decode
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards, is_local
@@ -247,7 +247,7 @@ class Split(Sequence[Record]):
 
     def parse(self, payload: bytes) -> Record:
         """A serialized Example as `split[i]` gives it. Raises IntegrityError where it is none, or not of the schema."""
-        return checked_record(NATIVE.decode(payload), self.schema)
+        return checked_record(decode(payload), self.schema)
 
     def reading(self, copy: Copy) -> "Split":
         """The same samples, read from a copy of the shards they are in."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.formats.format import Walked
-from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file, is_shard
-from shardfeed.readers.shards import read_view
+from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.storage.local_reading import LOCAL, not_a_file
 from shardfeed.storage.storage import Storage, sizes_by_name
 
@@ -124,8 +123,8 @@ def _walk(directory: str, split: SplitInfo, shard: int, storage: Storage) -> Ite
         view = read_view(directory, split, shard, storage)
     except (OSError, IntegrityError):
         view = None
-    file = storage.open(os.path.join(directory, split.shard_file(shard)))
-    return NATIVE.walk(file, view, split.shards[shard].records)
+    file = open_shard(directory, split, shard, storage)
+    return split.shard_format.walk(file, view, split.shards[shard].records)
 
 
 def _check_records(

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
-from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.native import NATIVE
+from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape
+from shardfeed.formats.format import ShardFormat, ShardInfo
+from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.naming import (
+    CONTAINERS_VERSION,
     FORMAT_VERSION,
     MANIFEST,
     check_split_name,
@@ -42,7 +43,7 @@ class SplitInfo:
     `class_counts[key][v]`: records (values, for ragged features) whose label feature `key` is `v`.
     `formats`: records by `image/format`; empty when unknown.
     `columns`: feature -> its column (see column.py); those not there are read from the records.
-    `version`: of the format on disk, which decides where the files lie.
+    `version`: of the format on disk, which decides where the files lie. `format`: that of the shards, by name.
     """
 
     name: str
@@ -51,6 +52,12 @@ class SplitInfo:
     formats: Mapping[str, int] = field(default_factory=dict)
     columns: Mapping[str, FileInfo] = field(default_factory=dict)
     version: int = FORMAT_VERSION
+    format: str = NATIVE.name
+
+    @property
+    def shard_format(self) -> ShardFormat:
+        """What reads and writes the shards."""
+        return FORMATS[self.format]
 
     @property
     def records(self) -> int:
@@ -64,11 +71,11 @@ class SplitInfo:
 
     def shard_file(self, shard: int) -> str:
         """The file of a shard, relative to the dataset's directory, as are the others."""
-        return shard_file(self.name, shard, len(self.shards))
+        return shard_file(self.name, shard, len(self.shards), self.format)
 
     def index_file(self, shard: int) -> str:
         """The index of a shard."""
-        return index_file(self.name, shard, len(self.shards), self.version)
+        return index_file(self.name, shard, len(self.shards), self.version, self.format)
 
     def column_file(self, key: str) -> str:
         """The column of a feature."""
@@ -83,6 +90,7 @@ class Manifest:
     `fingerprint`: of the plan: inputs (key, size) and every option that changes bytes; 32 hex digits.
     `options`: the options that made it, as given; `made_by`: versions of what decides bytes.
     `rejected`: inputs that were left out, by code. `version`: of the format on disk, which all splits have, too.
+    `format`: that of the shards, by name, likewise.
     """
 
     name: str
@@ -94,6 +102,7 @@ class Manifest:
     rejected: Mapping[str, int]
     made_by: Mapping[str, str]
     version: int = FORMAT_VERSION
+    format: str = NATIVE.name
 
     def files(self) -> dict[str, FileInfo]:
         """Every file of the dataset but the manifest itself, by name."""
@@ -104,6 +113,10 @@ class Manifest:
                 files[split.index_file(number)] = shard.index
             files |= {split.column_file(key): file for key, file in split.columns.items()}
         return files
+
+    def folders(self) -> list[str]:
+        """The folders within the dataset's directory that its files lie in, sorted."""
+        return sorted({os.path.dirname(name) for name in self.files()} - {""})
 
     def to_bytes(self) -> bytes:
         """The file's bytes."""
@@ -118,9 +131,16 @@ class Manifest:
             "rejected": dict(self.rejected),
             "made_by": dict(self.made_by),
         }
+        if self.format != NATIVE.name:  # which is not said: manifests keep their bytes
+            content["shard_format"] = self.format
         rest = _canonical(content)
         # The first of the sorted keys: what is there already need not be written a second time.
         return b'{\n "crc32c": "%08x",' % crc32c(rest) + rest[1:]
+
+
+def version_of(format: str) -> int:
+    """The version of the format on disk of a new dataset whose shards are of this format."""
+    return FORMAT_VERSION if format == NATIVE.name else CONTAINERS_VERSION
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
@@ -160,7 +180,7 @@ def _split_to_json(split: SplitInfo) -> dict[str, Any]:
     return content
 
 
-def _split_from_json(name: str, value: Mapping[str, Any], version: int) -> SplitInfo:
+def _split_from_json(name: str, value: Mapping[str, Any], version: int, format: str) -> SplitInfo:
     shards = tuple(
         ShardInfo(
             _count(shard["records"]),
@@ -171,11 +191,11 @@ def _split_from_json(name: str, value: Mapping[str, Any], version: int) -> Split
     )
     for shard in shards:
         # Whoever makes room for so many records has files that hold them: their sizes are compared when opening.
-        if not NATIVE.may_hold(shard):
+        if not FORMATS[format].may_hold(shard):
             raise ValueError(f"{shard.records} records do not fit the sizes of a shard of {name}")
     counts = {key: tuple(map(_count, values)) for key, values in value["class_counts"].items()}
     columns = {key: _file_from_json(file) for key, file in value.get("columns", {}).items()}
-    split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version)
+    split = SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version, format)
     _count(split.size)
     return split
 
@@ -203,7 +223,8 @@ def _text(value: Any) -> str:
 
 
 def _file_name(value: str) -> str:
-    if name_bytes(value) in (b"", b".", b"..", MANIFEST.encode()) or "/" in value or "\0" in value:
+    parts = value.split("/")
+    if value == MANIFEST or "\0" in value or len(parts) > 2 or {"", ".", ".."}.intersection(parts):
         raise ValueError(f"{value!r} is not the name of a file beside the manifest")
     return value
 
@@ -223,22 +244,25 @@ def parse_manifest(data: bytes, place: object) -> Manifest:
     try:
         content = json.loads(data)
         version = content["format_version"]
-        if type(version) is int and version > FORMAT_VERSION and _is_sound(content):
-            raise NewerFormatError(
-                place, f"format version {version}, this release reads {FORMAT_VERSION}", "install a newer shardfeed"
-            )
+        format = content.get("shard_format", NATIVE.name)
+        readable = version_of(format) if format in FORMATS else 0
+        if type(version) is int and version > readable and _is_sound(content):
+            shards = "" if format == NATIVE.name else f" with shards in {escape(format)}"
+            problem = f"format version {version}{shards}, this release reads {readable or CONTAINERS_VERSION}"
+            raise NewerFormatError(place, problem, "install a newer shardfeed")
         if type(version) is not int or version < 1:
             raise ValueError(f"{version!r} is not a format version")
         manifest = Manifest(
             name=_text(content["name"]),
             schema=Schema.from_json(content["features"]),
-            splits={name: _split_from_json(name, value, version) for name, value in content["splits"].items()},
+            splits={name: _split_from_json(name, value, version, format) for name, value in content["splits"].items()},
             sidecars={_file_name(name): _file_from_json(value) for name, value in content["sidecars"].items()},
             fingerprint=_text(content["fingerprint"]),
             options=content["options"],
             rejected=_counts(content["rejected"]),
             made_by={key: _text(value) for key, value in content["made_by"].items()},
             version=version,
+            format=format,
         )
         whole = manifest.to_bytes() == data
     except IntegrityError:

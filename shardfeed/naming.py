@@ -1,6 +1,7 @@
 """The names of a dataset's files, relative to its directory.
 
-    train-00003-of-00008.tfrecord          a shard: the pattern that TensorFlow Datasets and the Model Garden glob for
+    train-00003-of-00008.tfrecord          a shard: the pattern that TensorFlow Datasets and the Model Garden glob for;
+                                           in another format as its programs want it
     index/train-00003-of-00008.tfindex     its index
     index/train.image.class.label.npy      the values of one feature in the whole split
     manifest.json, features.json ...       what is said of all
@@ -13,9 +14,11 @@ import os
 import re
 
 from shardfeed.errors import UsageError
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.names import shard_stem
+from shardfeed.formats.native import FORMATS, NATIVE
 
 FORMAT_VERSION = 2  # of what is written; the manifest says which one a dataset has, and 1 is read as well
+CONTAINERS_VERSION = 3  # of a dataset whose shards are no TFRecords, which earlier releases do not know
 INDEX_DIRECTORY = "index"
 
 MANIFEST = "manifest.json"
@@ -29,6 +32,13 @@ COLUMN_SUFFIX = ".npy"
 
 # TFDS wants a word; no digit first, so that "-00000-of-00008" can always be told from the name.
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*\Z")
+# Others may have files that end in .tar: a shard's name ends in its number, and an index lies with indexes.
+_OTHER_SHARD = re.compile(
+    rf"[-.][0-9]{{5,}}({'|'.join(re.escape(each.data_suffix) for each in FORMATS.values() if each is not NATIVE)})\Z"
+)
+_OTHER_INDEX = re.compile(
+    rf"{INDEX_DIRECTORY}/.*({'|'.join({re.escape(each.index_suffix) for each in FORMATS.values()})})\Z"
+)
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")  # of a dataset, as TFDS writes them
 
 
@@ -48,23 +58,24 @@ def label_names_file(key: str) -> str:
 
 def is_shard(name: str) -> bool:
     """Whether a file of this name is a shard of a dataset, whatever its splits."""
-    return name.endswith(NATIVE.data_suffix)
+    return name.endswith(NATIVE.data_suffix) or bool(_OTHER_SHARD.search(name))
 
 
 def is_index(name: str) -> bool:
     """Whether a file of this name is the index of a shard."""
-    return name.endswith(NATIVE.index_suffix)
+    return name.endswith(NATIVE.index_suffix) or bool(_OTHER_INDEX.search(name))
 
 
 def is_dataset_file(name: str) -> bool:
     """Whether a dataset of any format may have a file of this name, whatever its splits and features."""
-    made_of_shards = (NATIVE.index_suffix, COLUMN_SUFFIX)
     directory, _, file = name.rpartition("/")
+    if directory == INDEX_DIRECTORY:
+        return is_index(name) or file.endswith(COLUMN_SUFFIX)
     if directory:
-        return directory == INDEX_DIRECTORY and file.endswith(made_of_shards)
-    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, LEFT_OUT, SALVAGED}:
+        return bool(_OTHER_SHARD.search(name))
+    if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, LEFT_OUT, SALVAGED} or is_shard(name):
         return True
-    return name.endswith((NATIVE.data_suffix, LABEL_NAMES_SUFFIX, *made_of_shards))
+    return name.endswith((LABEL_NAMES_SUFFIX, NATIVE.index_suffix, COLUMN_SUFFIX))
 
 
 def dataset_name(directory: str) -> str:
@@ -79,19 +90,14 @@ def dataset_name(directory: str) -> str:
     return word if _NAME.match(word) else f"dataset_{word}"
 
 
-def shard_stem(split: str, number: int, count: int) -> str:
-    """`train-00003-of-00008` for shard 3 (from 0) of 8; five digits, more where a number needs them."""
-    return f"{split}-{number:05d}-of-{count:05d}"
-
-
-def shard_file(split: str, number: int, count: int) -> str:
+def shard_file(split: str, number: int, count: int, format: str = NATIVE.name) -> str:
     """The file of a shard."""
-    return shard_stem(split, number, count) + NATIVE.data_suffix
+    return FORMATS[format].shard_file(split, number, count)
 
 
-def index_file(split: str, number: int, count: int, version: int = FORMAT_VERSION) -> str:
+def index_file(split: str, number: int, count: int, version: int = FORMAT_VERSION, format: str = NATIVE.name) -> str:
     """The index of a shard, in a dataset of this format version."""
-    return _made_of_shards(shard_stem(split, number, count) + NATIVE.index_suffix, version)
+    return _made_of_shards(shard_stem(split, number, count) + FORMATS[format].index_suffix, version)
 
 
 def column_file(split: str, key: str, version: int = FORMAT_VERSION) -> str:

@@ -6,11 +6,13 @@ from functools import partial
 from typing import Any
 
 from shardfeed.column import column_dtype, column_keys, join_columns
-from shardfeed.converters.commit.tfds_view import tfds_files
+from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unasked
 from shardfeed.converters.shards.task import Receipt
-from shardfeed.manifest import Manifest, SplitInfo
+from shardfeed.formats.format import Described
+from shardfeed.formats.native import NATIVE, shard_format
+from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
 from shardfeed.schema import Schema
 from shardfeed.storage.file_info import FileInfo
@@ -23,9 +25,13 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
     """Write columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
     splits: dict[str, SplitInfo] = {}
     for split in plan.split_sizes():
-        splits[split] = split_info(directory, split, plan.schema, [r for r in receipts if r.split == split])
+        of_split = [receipt for receipt in receipts if receipt.split == split]
+        splits[split] = split_info(directory, split, plan.schema, of_split, plan.options.to)
     name = dataset_name(out)
-    sidecars = tfds_files(name, plan.schema, splits, plan.options.image)
+    described = Described(name, plan.schema, {split: info.shards for split, info in splits.items()})
+    sidecars = dict(shard_format(plan.options.to).describe(described))
+    if plan.options.to in TFDS_FORMATS:
+        sidecars |= tfds_files(name, plan.schema, splits, plan.options.image)
     if noticed.rejected:
         sidecars[REJECTED] = noted_lines(noticed.rejected)
     if changed := unasked(noticed.normalised):
@@ -42,10 +48,13 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         options=plan.options.to_json(),
         rejected=counts_by_code(noticed.rejected),
         made_by=plan.made_by,
+        format=plan.options.to,
     )
 
 
-def split_info(directory: str, name: str, schema: Schema, receipts: Sequence[Receipt]) -> SplitInfo:
+def split_info(
+    directory: str, name: str, schema: Schema, receipts: Sequence[Receipt], format: str = NATIVE.name
+) -> SplitInfo:
     """What the manifest says of a split, by the receipts of its shards in order; its columns are written."""
     counts: dict[str, list[int]] = {}
     formats: dict[str, int] = {}
@@ -57,7 +66,8 @@ def split_info(directory: str, name: str, schema: Schema, receipts: Sequence[Rec
             formats[kind] = formats.get(kind, 0) + number
     shards = tuple(receipt.info for receipt in receipts)
     columns = _write_columns(directory, name, schema, receipts)
-    return SplitInfo(name, shards, {key: tuple(values) for key, values in counts.items()}, formats, columns)
+    of_classes = {key: tuple(values) for key, values in counts.items()}
+    return SplitInfo(name, shards, of_classes, formats, columns, version_of(format), format)
 
 
 def _write_columns(directory: str, split: str, schema: Schema, receipts: Sequence[Receipt]) -> dict[str, FileInfo]:
@@ -96,6 +106,7 @@ def stage_manifest(
     rejected: Mapping[str, int],
     made_by: Mapping[str, str],
     kept: Mapping[str, FileInfo] | None = None,
+    format: str = NATIVE.name,
 ) -> Manifest:
     """Write sidecars and manifest into `directory`, where the shards, indexes and columns are.
 
@@ -103,11 +114,15 @@ def stage_manifest(
     not part of the dataset is removed.
     """
     infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
-    manifest = Manifest(name, schema, splits, {**(kept or {}), **infos}, fingerprint, options, rejected, made_by)
+    files = {**(kept or {}), **infos}
+    version = version_of(format)
+    manifest = Manifest(name, schema, splits, files, fingerprint, options, rejected, made_by, version, format)
     if kept is None:
-        present = sizes_by_name(LOCAL, directory, [INDEX_DIRECTORY])
+        folders = manifest.folders()
+        present = sizes_by_name(LOCAL, directory, folders)
         for file in present.keys() - manifest.files().keys():
             remove_file(os.path.join(directory, file))
-        fsync_directory(os.path.join(directory, INDEX_DIRECTORY))
+        for folder in folders:
+            fsync_directory(os.path.join(directory, folder))
     write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
     return manifest

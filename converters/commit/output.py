@@ -153,7 +153,10 @@ def _check_replaceable(out: str) -> None:
     present = sizes_by_name(LOCAL, out, [INDEX_DIRECTORY])
     names = sorted(present)
     try:
-        ours = read_manifest(out).files().keys() | {MANIFEST}
+        manifest = read_manifest(out)
+        ours = manifest.files().keys() | {MANIFEST}
+        present = sizes_by_name(LOCAL, out, manifest.folders())
+        names = sorted(present)
     except IntegrityError:  # a damaged dataset may be replaced
         ours = {name for name in names if is_dataset_file(name)}
     for name in names:

@@ -22,7 +22,7 @@ from shardfeed.converters.commit.changes import other_inputs, other_manner
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import checkpoint_path
 from shardfeed.errors import PlanMismatchError, StorageError, UsageError, argument, escape
-from shardfeed.naming import INDEX_DIRECTORY, MANIFEST
+from shardfeed.naming import MANIFEST
 from shardfeed.storage.building import discard, hidden_sibling
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import (
@@ -103,8 +103,9 @@ class Staging:
         """Remove files that were being written, but for shards that have a checkpoint to go on from."""
         with suppress(StorageError):  # a machine that was given up may still hold a file there
             remove_tree(self.tries)
-        for directory in (self.dataset, os.path.join(self.dataset, INDEX_DIRECTORY), self.receipts):
-            for name in os.listdir(directory) if os.path.isdir(directory) else ():
+        inside = [entry.path for entry in os.scandir(self.dataset) if entry.is_dir()]
+        for directory in (self.dataset, *inside, self.receipts):
+            for name in os.listdir(directory):
                 path = os.path.join(directory, name)
                 if name.endswith(TEMPORARY) and not os.path.exists(checkpoint_path(path.removesuffix(TEMPORARY))):
                     remove_file(path)

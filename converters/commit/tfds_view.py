@@ -16,6 +16,8 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.naming import label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
+# Formats whose shards TFDS reads, and what it calls them: a record is an Example in both.
+TFDS_FORMATS = {"tfrecord": "tfrecord"}
 _FEATURES = "tensorflow_datasets.core.features."
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
 

@@ -14,7 +14,7 @@ from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.example import decode
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest

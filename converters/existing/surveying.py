@@ -19,8 +19,8 @@ from shardfeed.converters.existing.roles import LABEL_WORDS, image_feature, labe
 from shardfeed.converters.existing.shard_names import FoundSplit, find_splits, splits_by_pattern, splits_of_folders
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
+from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
-from shardfeed.formats.tfrecord.example import decode, is_sequence_example
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.naming import (

@@ -7,6 +7,7 @@ from typing import Any
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
 from shardfeed.errors import UsageError
+from shardfeed.formats.native import NATIVE, shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.text import in_usual_order
 
@@ -20,6 +21,7 @@ class PlanOptions:
     `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size; None:
     256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
     `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
+    `to`: the format of shards, by name. `made_with`: of records that are there already, what stands for `image`.
     `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
     """
 
@@ -30,8 +32,11 @@ class PlanOptions:
     sha256: bool = True
     image: ImageOptions = field(default_factory=ImageOptions)
     split_by: SplitBy = "exact"
+    to: str = NATIVE.name
+    made_with: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        shard_format(self.to)
         fractions = {"train": 1.0} if self.fractions is None else self.fractions
         if not fractions:
             raise UsageError("split", "no split is named", "give for example train=0.9,validation=0.1")
@@ -61,5 +66,6 @@ class PlanOptions:
             "shard_size": self.shard_size,
             "seed": self.seed,
             "sha256": self.sha256,
-            **self.image.to_json(),
+            **(self.image.to_json() if self.made_with is None else self.made_with),
+            **({"to": self.to} if self.to != NATIVE.name else {}),  # others were made before there was a choice
         }

@@ -21,9 +21,11 @@ from shardfeed.converters.planning.shard_count import shard_counts, stored_size,
 from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.split_shares import draw_splits
 from shardfeed.converters.planning.versions import made_by
-from shardfeed.converters.signs import EVERY, tell
+from shardfeed.converters.sources.records import RecordedSource
+from shardfeed.converters.sources.signs import EVERY, tell
 from shardfeed.converters.sources.source import Content, Findings, Sample, Source, findings_of
 from shardfeed.errors import UsageError, escape
+from shardfeed.formats.native import shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
 
@@ -110,7 +112,10 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     if not count:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
+    shard_format(options.to).check(schema)
     labelled = _has_label(schema)
+    recorded = source if isinstance(source, RecordedSource) else None
+    keeps_order = recorded is not None and recorded.keeps_order
     features = sorted(source.schema.features)
     draws_bytes, digests, inputs = bytearray(), bytearray(), Inputs()
     sizes = np.zeros(count, np.int64)
@@ -147,7 +152,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     orders: dict[str, np.ndarray] = {}
     for name in sorted(names):
         members = np.flatnonzero(split_of == names[name])
-        orders[name] = members[np.argsort(draws[members, 1], kind="stable")]
+        orders[name] = members if keeps_order else members[np.argsort(draws[members, 1], kind="stable")]
     images = {name: len(order) for name, order in orders.items()}
     stored = {name: stored_size(sizes[order], options) for name, order in orders.items()}
     shard_count = shard_counts(images, stored, options.shards, options.shard_size)
@@ -162,7 +167,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         schema=schema,
         options=options,
         shards=shards,
-        fingerprint=content.hexdigest(),
+        fingerprint=recorded.fingerprint if recorded and recorded.fingerprint else content.hexdigest(),
         source_bytes=size,
         drawn=drawn,
         class_counts={name: _class_counts(labels[order], classes) for name, order in orders.items() if classes},
@@ -195,6 +200,8 @@ def _draw(
 
 def _size(sample: Sample) -> int:
     """Bytes of the image, and of its mask, which a record holds in about as many."""
+    if sample.record is not None:
+        return sample.record.size
     return _bytes(sample.image) + (_bytes(sample.raster.mask) if sample.raster is not None else 0)
 
 
@@ -236,6 +243,8 @@ def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
     labels = [sample.features.get(key) for key in features]
     if sample.objects is not None or sample.number is not None:
         labels += [sample.number, sample.objects and sample.objects.digest()]
+    if sample.record is not None:
+        labels.append(sample.record.digest)
     if sample.raster is not None:
         mask, upright = sample.raster.mask, sample.raster.upright
         labels += [hashlib.blake2b(mask).digest() if isinstance(mask, bytes) else _bytes(mask), upright]

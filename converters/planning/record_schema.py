@@ -5,6 +5,7 @@ from dataclasses import replace
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import Schema, image_features
@@ -15,6 +16,8 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
 
     Raises UsageError for a key that the conversion writes itself, and for features that its images would not fit.
     """
+    if isinstance(source, RecordedSource):
+        return source.schema.stated()
     images = image_features(sha256=options.sha256)
     own = source.schema
     for key in own.features:

@@ -22,6 +22,7 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_I
 from shardfeed.storage.local import free_space
 
 _NUMBER_BYTES = 8  # of a number in a column, or of where a value of bytes ends
+_LINE_BYTES = 64  # of a record that is stored as it is: its frame, its line in the index and its values in columns
 _LOOKED_AT = 200  # images whose headers an estimate is made from; their mean is then a few percent off
 _FILES_A_SHARD = 3  # records, index, receipt
 _MORE_FILES = 64  # directories, manifest, sidecars, the columns of a few splits, a temporary file
@@ -53,7 +54,9 @@ def make_forecast(source: Source, shards: int, source_bytes: int, schema: Schema
     content = pixels
     if image.encode != "raw" and not (image.shape or image.resize_shorter or image.quality):
         content = source_bytes or None
-    size = None if content is None else content + images * _beside(source[0], schema)
+    first = source[0]
+    beside = _beside(first, schema) if first.record is None else _LINE_BYTES
+    size = None if content is None else content + images * beside
     return Forecast(images, shards, size, pixels, exact)
 
 

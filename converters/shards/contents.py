@@ -8,8 +8,8 @@ from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask
 from shardfeed.converters.sources.account import Account
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.formats.example import decode, values_of
 from shardfeed.formats.format import Checkpoint, ShardInfo
-from shardfeed.formats.native import NATIVE
 from shardfeed.schema import FORMAT, Value
 from shardfeed.storage.file_info import FileInfo
 
@@ -23,6 +23,8 @@ class ShardContents:
     def __init__(self, task: ShardTask, earlier: Receipt | None = None, payloads: Iterable[bytes] = ()) -> None:
         self._task = task
         self._keys = column_keys(task.split, task.schema)
+        counted = {*self._keys, *task.schema.class_names, FORMAT} & task.schema.features.keys()
+        self._counted = {key: task.schema.features[key] for key in counted}
         self._counts = {key: [0] * len(names) for key, names in task.schema.class_names.items()}
         self._formats: dict[str, int] = {}
         self.rejected: list[Noted] = []
@@ -36,7 +38,7 @@ class ShardContents:
             self.rejected, self.normalised = list(earlier.rejected), list(earlier.normalised)
             self.warnings, self.progressive = list(earlier.warnings), earlier.progressive
             self.account = earlier.account
-        fields = (NATIVE.decode(payload, self._keys) for payload in payloads)
+        fields = (decode(payload, self._keys) for payload in payloads)
         self._rows = [tuple([values[key][1][0] for key in self._keys]) for values in fields]  # for each record
 
     @property
@@ -48,8 +50,13 @@ class ShardContents:
         """A record that was written. Raises UsageError for a label that has no class name."""
         _count(self._counts, values, sample)
         self._rows.append(tuple([values[key] for key in self._keys]))
-        kind = bytes(values[FORMAT]).decode()  # type: ignore[arg-type]  # bytes, by image_features
-        self._formats[kind] = self._formats.get(kind, 0) + 1
+        if FORMAT in values:  # also in every record that we make
+            kind = bytes(values[FORMAT]).decode()  # type: ignore[arg-type]  # bytes, by image_features
+            self._formats[kind] = self._formats.get(kind, 0) + 1
+
+    def add_payload(self, payload: bytes, sample: Sample) -> None:
+        """A record that was written by its payload. Raises IntegrityError where it is not as the schema says."""
+        self.add(values_of(payload, self._counted), sample)
 
     def so_far(self, checkpoint: Checkpoint) -> Receipt:
         """What is durable of a shard that is not finished; its columns are in the records."""

@@ -20,8 +20,8 @@ from shardfeed.converters.shards.receipts import load_receipt, still_whole
 from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt
 from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError
-from shardfeed.formats.format import ShardInfo, ShardView
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.example import decode
+from shardfeed.formats.format import ShardFormat, ShardInfo, ShardView
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, WIDTH, Schema, Value
 from shardfeed.storage.local import make_directory, move_file, remove_file
 from shardfeed.storage.local_reading import LOCAL
@@ -49,6 +49,8 @@ def made_of(samples: Iterable[Sample], schema: Schema, image: ImageOptions) -> b
 
 def _state(sample: Sample) -> bytes:
     image = sample.image
+    if sample.record is not None:
+        return bytes(_BYTES)
     if isinstance(image, SourceFile):
         return _FILE.pack(crc32(sample.key), image.size & 0xFFFFFFFF, image.mtime_ns)
     if isinstance(image, bytes):
@@ -149,17 +151,18 @@ class Taken(NamedTuple):
 class ImagesOfEarlier:
     """Images out of earlier shards, for one worker and one shard."""
 
-    def __init__(self) -> None:
+    def __init__(self, format: ShardFormat) -> None:
+        self._format = format
         self._open: dict[str, tuple[ShardView, OpenFile]] = {}
 
     def take(self, kept: Kept, key: bytes, image: ImageOptions) -> Taken | None:
         """The image of the sample `key`; None where it is not as it was, and must be read again."""
         try:
             if kept.path not in self._open:
-                view = NATIVE.view(kept.info, whole(LOCAL.open(kept.index_path)), kept.index_path)
-                self._open[kept.path] = view, LOCAL.open(kept.path)
+                view = self._format.view(kept.info, whole(LOCAL.open(kept.index_path)), kept.index_path)
+                self._open[kept.path] = view, self._format.open(LOCAL, kept.path, kept.index_path)
             view, file = self._open[kept.path]
-            fields = NATIVE.decode(view.read(file, kept.row, 1)[0], _OF_IMAGE)
+            fields = decode(view.read(file, kept.row, 1)[0], _OF_IMAGE)
             values: dict[str, Value] = {name: of_type[1][0] for name, of_type in fields.items()}
         except (IntegrityError, StorageError, OSError):
             return None

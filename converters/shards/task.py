@@ -9,7 +9,8 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
-from shardfeed.formats.format import ShardInfo
+from shardfeed.formats.format import ShardFormat, ShardInfo
+from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file, shard_stem
 from shardfeed.schema import Schema
 
@@ -35,7 +36,7 @@ class ShardTask:
     samples from there, so that a rejected one leaves a gap and changes no other record.
     `condemned`: places in the shard that must not be tried again, with the code they get. `digest`: of what decides the
     shard's bytes; without one no checkpoint is made, as nothing would say what it is of. `kept`: by their places in the
-    shard, images that need not be read and checked again.
+    shard, images that need not be read and checked again. `format`: that of the shard, by name.
     """
 
     directory: str
@@ -49,6 +50,12 @@ class ShardTask:
     condemned: Mapping[int, RejectCode] = field(default_factory=dict)
     digest: str = ""
     kept: Mapping[int, Kept] = field(default_factory=dict)
+    format: str = NATIVE.name
+
+    @property
+    def shard_format(self) -> ShardFormat:
+        """What writes the shard."""
+        return FORMATS[self.format]
 
     @property
     def stem(self) -> str:
@@ -58,7 +65,7 @@ class ShardTask:
     @property
     def paths(self) -> tuple[str, str]:
         """The files that are to be written: the shard's and its index."""
-        return shard_paths(self.directory, self.split, self.number, self.count)
+        return shard_paths(self.directory, self.split, self.number, self.count, self.format)
 
     @property
     def checkpoint(self) -> str:
@@ -66,9 +73,9 @@ class ShardTask:
         return checkpoint_path(self.paths[0])
 
 
-def shard_paths(directory: str, split: str, number: int, count: int) -> tuple[str, str]:
+def shard_paths(directory: str, split: str, number: int, count: int, format: str = NATIVE.name) -> tuple[str, str]:
     """The paths of a shard and its index in a dataset that is being made."""
-    names = shard_file(split, number, count), index_file(split, number, count)
+    names = shard_file(split, number, count, format), index_file(split, number, count, format=format)
     return os.path.join(directory, names[0]), os.path.join(directory, names[1])
 
 

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
@@ -23,18 +24,7 @@ from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import IntegrityError, StorageError, escape
 from shardfeed.formats.format import Checkpoint, ShardSink
-from shardfeed.formats.native import NATIVE
-from shardfeed.schema import (
-    ENCODED,
-    FILENAME,
-    FORMAT,
-    HEIGHT,
-    SHA256,
-    SOURCE_ID,
-    WIDTH,
-    Feature,
-    Value,
-)
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_ID, WIDTH, Feature, Value
 from shardfeed.storage.local import remove_file
 
 Progress = Callable[
@@ -55,19 +45,26 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     own = own_features(task.schema)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
     placed = bool(task.schema.object_keys)
-    ahead, earlier = ReadAhead(task.samples), ImagesOfEarlier()
+    ahead, earlier = ReadAhead(task.samples), ImagesOfEarlier(task.shard_format)
     sink, contents = _begun(task)
     with sink as shard:
         read = 0
         due = time.monotonic() + CHECKPOINT_SECONDS
         for place in range(contents.place, len(task.samples)):
             if time.monotonic() > due and task.digest:
-                save_receipt(task.checkpoint, contents.so_far(shard.checkpoint()))
+                if durable := shard.checkpoint():
+                    save_receipt(task.checkpoint, contents.so_far(durable))
                 due = time.monotonic() + CHECKPOINT_SECONDS
             sample = task.samples[place]
             progress(place, read)
             read = 0
             number = task.first + place
+            if sample.record is not None:
+                payload = sample.record()
+                shard.write_payload(payload)
+                contents.add_payload(payload, sample)
+                read = len(payload)
+                continue
             if (kept := task.kept.get(place)) and (taken := earlier.take(kept, sample.key, task.image)):
                 contents.normalised += kept.normalised
                 contents.warnings += kept.warnings
@@ -111,16 +108,16 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
 
 def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
     """A shard to write and what is in it already, by the checkpoint of an earlier try where that can be used."""
-    features = task.schema.features
+    begun = partial(task.shard_format.sink, *task.paths, task.schema, len(task.samples))
     earlier = load_receipt(task.checkpoint)
     if earlier is not None and earlier.digest == task.digest and not earlier.worth_another_try:
         data = earlier.info.data
         with suppress(IntegrityError, StorageError):  # the file is not as it was then
-            sink = NATIVE.sink(*task.paths, features, Checkpoint(earlier.info.records, data.size, data.crc32c))
+            sink = begun(after=Checkpoint(earlier.info.records, data.size, data.crc32c))
             return sink, ShardContents(task, earlier, sink.payloads())
     if os.path.lexists(task.checkpoint):
         remove_file(task.checkpoint)
-    return NATIVE.sink(*task.paths, features), ShardContents(task)
+    return begun(), ShardContents(task)
 
 
 def _image_values(image: StoredImage, data: bytes, *, hashed: bool) -> dict[str, Value]:

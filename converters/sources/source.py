@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from shardfeed.converters.sources.account import Account
 from shardfeed.converters.sources.objects import MaskTable, Objects
+from shardfeed.converters.sources.records import StoredRecord
 from shardfeed.schema import Schema, Value
 
 
@@ -57,6 +58,7 @@ class Sample:
     `objects`: what is in the image, where the schema has boxes of the kind "box"; the worker that writes them makes
     the values of `schema.object_keys`, which are not among `features`.
     `raster`: a mask that says a class for each pixel, where the schema has a `raster`; likewise made by the worker.
+    `record`: of a sample of a `RecordedSource`: what is stored, whatever the image; of features only the label counts.
     `number`: 0 or more, the source's own for the image, by which evaluation knows it: stored as `image/source_id`.
     """
 
@@ -67,6 +69,7 @@ class Sample:
     objects: Objects | None = None
     number: int | None = None
     raster: RasterImage | None = None
+    record: StoredRecord | None = None
 
 
 @dataclass(frozen=True)

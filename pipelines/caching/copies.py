@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError
-from shardfeed.formats.format import ShardInfo, Stored
+from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.native import NATIVE
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
@@ -107,11 +107,11 @@ def write_copy(
 
     encode = NATIVE.encoder(split.schema.features)
 
-    def made(piece: range) -> list[Stored]:
-        records: list[Stored] = []
+    def made(piece: range) -> list[Sequence[bytes]]:
+        records: list[Sequence[bytes]] = []
         for place, payload in zip(piece, shards.payloads(np.arange(piece.start, piece.stop)), strict=True):
             if rewrite is None:
-                records.append(NATIVE.stored(payload))
+                records.append(NATIVE.framed(payload))
             else:
                 try:
                     new = rewrite(split.parse(payload))
@@ -133,13 +133,14 @@ def write_copy(
         for number, of_shard in groupby(results, key=lambda result: result[0]):
             names = [named(split.name, len(infos), len(plan.numbers)) for named in (shard_file, index_file)]
             data, index = (os.path.join(directory, name) for name in names)
-            with NATIVE.sink(data, index, split.schema.features) as sink:
+            with NATIVE.sink(data, index, split.schema) as sink:
                 for _, records in of_shard:
                     for record in records:
                         sink.append(record)
                     progress(len(records))
             _, source, source_number = shards.read_from(number)
-            if rewrite is None and sink.info.data != source.shards[source_number].data:
+            as_it_was = rewrite is None and source.format == NATIVE.name
+            if as_it_was and sink.info.data != source.shards[source_number].data:
                 raise IntegrityError(
                     shards.path(number), "its checksum is not the manifest's", "run `shardfeed verify`"
                 )

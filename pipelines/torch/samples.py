@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import Dataset
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.example import decode
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Samples, named
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
@@ -118,7 +118,7 @@ class TorchSamples(Dataset[Any]):
         for payload, row in zip(payloads, rows, strict=True):
             seed = seeds[row]
             try:
-                record = checked_record(NATIVE.decode(payload, self._schema.features), self._schema)
+                record = checked_record(decode(payload, self._schema.features), self._schema)
                 made.append(self.transform(self._with_aliases(record), seed))
             except IntegrityError as error:  # CRC right, content not: name the record
                 where = self.samples.where(int(indices[row])) + named(payload)

@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
+from shardfeed.formats.native import NATIVE
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import ShardSlice, Split
 from shardfeed.readers.tensorflow.indexed import indexed_records
@@ -33,7 +34,7 @@ READ_BYTES = 1 << 20  # read from a shard at a time: few round trips to a networ
 # Of records, read before the first one leaves: a fraction of a second from a local disk. Of the dataset's own records,
 # also where a cache holds larger ones: the order must not depend on it.
 START_BYTES = 64 << 20
-_SKIP_RECORDS = 64  # read at once where damaged ones are left out; part of which neighbour takes a gap
+_SKIP_RECORDS = 64  # read at once by the index; where damaged ones are left out, part of which neighbour takes a gap
 _START_SHARE = 8  # the start of an epoch has so many times fewer records than the buffer; see `_with_early_start`
 
 ReadShard = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]  # from what is known of a shard to its (place, record)
@@ -71,8 +72,10 @@ def serialized_records(
         "take": tf.constant([-1 if s.skip + s.take == s.records else s.take for s in slices], tf.int64),
     }
     shards = tf.data.Dataset.from_tensor_slices(table)
-    look = look_at_manifests(split, slices) if damaged is None else None
-    read = _shard_records if damaged is None else _shard_records_skipping(split.whole, damaged, fill)
+    look = look_at_manifests(split) if damaged is None else None
+    formats = {split.shards.read_from(shard)[1].format for shard in split.shard_numbers()}
+    by_tensorflow = damaged is None and formats == {NATIVE.name}
+    read = _shard_records if by_tensorflow else _shard_records_by_index(split.whole, damaged, fill)
     if seed is None:
         return _between(look, shards.flat_map(read), look)
     ordered = _shuffled(shards, len(slices), seed, 1)
@@ -192,11 +195,13 @@ def _shard_records(shard: dict[str, tf.Tensor]) -> tf.data.Dataset:
     return counted.skip(shard["skip"]).take(shard["take"])
 
 
-def _shard_records_skipping(split: Split, damaged: Skip, fill: bool) -> ReadShard:
-    """As `_shard_records`, of a whole split's shards, without the damaged records."""
+def _shard_records_by_index(split: Split, damaged: Skip | None, fill: bool) -> ReadShard:
+    """As `_shard_records`, of a whole split's shards of any format; with `damaged` without the damaged records."""
 
     def read(start: int, stop: int) -> tuple[np.ndarray, list[bytes]]:
         places = np.arange(start, stop)
+        if damaged is None:
+            return np.stack([places, places], axis=1), split.payloads(places)
         groups = np.zeros(len(places), np.int64) if fill else None
         where = f"split {split.name}, sample {start}"
         found = read_intact(split.payloads, places, damaged.note, fill=groups, place=where)

@@ -6,27 +6,26 @@ the first shard is opened and after the last one was read, so that an epoch of t
 """
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from shardfeed.naming import MANIFEST
-from shardfeed.readers.split import ShardSlice, Split
+from shardfeed.readers.split import Split
 
 _BUCKETS = (1 << 63) - 1  # of the hash that stands for a manifest
 _REPLACED = "replaced by another dataset since it was opened; open it again: "
 
 
-def look_at_manifests(split: Split, slices: Sequence[ShardSlice]) -> tf.data.Dataset:
-    """No (place, record), but an error where a manifest beside `slices` is another one than when the split was opened.
+def look_at_manifests(split: Split) -> tf.data.Dataset:
+    """No (place, record), but an error where a manifest beside its shards is not the one that was there at first.
 
     Raises IntegrityError when it is another one by now.
     """
     hashes: dict[str, int] = {}
     with tf.init_scope():  # numbers, also where a function is being traced
-        for piece, shard in zip(slices, split.shard_numbers(), strict=True):
-            path = os.path.join(os.path.dirname(piece.path), MANIFEST)
+        for shard in split.shard_numbers():
+            path = os.path.join(split.shards.read_from(shard)[0], MANIFEST)
             if path not in hashes:  # a split and a copy of some of its shards have one each
                 hashes[path] = int(_hash(tf.constant(os.fsencode(path))).numpy())
                 split.shards.check_current(shard)  # after it was read: what was hashed is the right one

@@ -1,11 +1,12 @@
 """What a shard format is: how records become a file that is written once, and are read from it by their rows.
 
-A dataset is plan, receipts, manifest and commit whatever its shards are. What is behind these protocols alone knows
-what stands in a shard file: to add a format is to write one class with them, and to run it through
-`shardfeed.testing.shard_format.ShardFormatContract`.
+A dataset is plan, receipts, manifest and commit whatever its shards are, and whatever they are, a record that is read
+from them is its payload: a serialized tf.train.Example (see example.py), the same bytes in each format. What is behind
+these protocols alone knows what stands in a shard file: to add a format is to write one class with them, and to run it
+through `shardfeed.testing.shard_format.ShardFormatContract`.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol
@@ -13,13 +14,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from shardfeed.errors import RecordError
-from shardfeed.schema import Dtype, Feature, Value
+from shardfeed.schema import Dtype, Schema, Value
 from shardfeed.storage.file_info import FileInfo
-from shardfeed.storage.storage import OpenFile
+from shardfeed.storage.storage import OpenFile, Storage
 
 Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array
 Fields = Mapping[str, tuple[Dtype, Decoded]]  # feature key -> dtype and values of a record
-Stored = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,6 @@ class Walked(NamedTuple):
     error: RecordError | None
 
 
-class Encoder(Protocol):
-    """Records with the same features, one after the other. Has no state that a call changes: it serves many threads."""
-
-    def __call__(self, values: Mapping[str, Value], /) -> Stored:
-        """The record: `values` has exactly the features' keys, each of the stated dtype and shape.
-
-        The same values give the same bytes. Large values may be among the buffers as they are, without a copy.
-        """
-        ...
-
-
 class ShardSink(Protocol):
     """A shard that is being written: `with sink: sink.write(...)`.
 
@@ -67,15 +56,21 @@ class ShardSink(Protocol):
     """
 
     def write(self, values: Mapping[str, Value]) -> None:
-        """Append a record; arguments as of `Encoder`. Raises StorageError."""
+        """Append a record: `values` has exactly the features' keys, each of the stated dtype and shape.
+
+        The same values give the same bytes. Raises StorageError.
+        """
         ...
 
-    def append(self, record: Stored) -> None:
-        """Append a record that is encoded already, byte for byte. Raises StorageError."""
+    def write_payload(self, payload: bytes) -> None:
+        """Append a record by its payload, which readers get again byte for byte. Raises StorageError."""
         ...
 
-    def checkpoint(self) -> Checkpoint:
-        """Make durable what was written so far, so that another sink can go on there. Raises StorageError."""
+    def checkpoint(self) -> Checkpoint | None:
+        """Make durable what was written so far, so that another sink can go on there. Raises StorageError.
+
+        None where files of this format cannot be gone on with: who is killed begins the shard anew.
+        """
         ...
 
     def payloads(self) -> Iterator[bytes]:
@@ -104,7 +99,7 @@ class ShardView(Protocol):
 
     @property
     def sizes(self) -> np.ndarray:
-        """Bytes of each record in the shard file, int64 [n]."""
+        """Bytes of each record with what frames it, int64 [n]: what `ShardFormat.size` says of its payload."""
         ...
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
@@ -114,6 +109,15 @@ class ShardView(Protocol):
     def place(self, file: OpenFile, row: int) -> str:
         """What an error calls a record: file, number and offset."""
         ...
+
+
+@dataclass(frozen=True)
+class Described:
+    """A dataset as its manifest will have it: splits by name, each with its shards in order."""
+
+    name: str
+    schema: Schema
+    splits: Mapping[str, Sequence[ShardInfo]]
 
 
 class ShardFormat(Protocol):
@@ -126,26 +130,32 @@ class ShardFormat(Protocol):
     @property
     def index_suffix(self) -> str: ...
 
-    def encoder(self, features: Mapping[str, Feature]) -> Encoder:
-        """What makes stored records of values."""
+    def check(self, schema: Schema) -> None:
+        """Raises UsageError for what such shards cannot hold, and where a package that writes them is not installed."""
         ...
 
-    def stored(self, payload: bytes) -> Stored:
-        """A record that was read, as it stands in a shard file."""
+    def shard_file(self, split: str, number: int, count: int) -> str:
+        """The file of shard `number` (from 0) of `count`, relative to the dataset's directory."""
         ...
 
-    def decode(self, payload: bytes, keys: Container[str] | None = None) -> Fields:
-        """The features of a payload, all of them or those in `keys`. Raises IntegrityError where it is no record."""
+    def size(self, payload: bytes) -> int:
+        """Bytes of a record with what frames it."""
         ...
 
-    def sink(
-        self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None
-    ) -> ShardSink:
-        """A new shard in the files `data` and `index`; the index's directory is made if it is not there.
+    def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ShardSink:
+        """A new shard, of `most` records at most, in the files `data` and `index`; directories are made.
 
         `after`: a checkpoint of the sink of the same files that was killed, whoever it was; this one writes what comes
         behind it. Raises IntegrityError where what was written up to there has changed; StorageError where it is gone.
         """
+        ...
+
+    def describe(self, dataset: "Described") -> Mapping[str, bytes]:
+        """Files beside the shards by which the format's own programs know the dataset: name -> content."""
+        ...
+
+    def open(self, storage: Storage, data: str, index: str) -> OpenFile:
+        """A shard's file, ready for a view to read from. Raises OSError."""
         ...
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> ShardView:
@@ -158,7 +168,8 @@ class ShardFormat(Protocol):
     def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
         """All of the `count` records of a shard that may be damaged; without a `view` as far as they can be found.
 
-        Damage is given, not raised, and memory is bounded by the file's size whatever it says. Raises OSError.
+        `file`: as `open` gives it. Damage is given, not raised, and memory is bounded by the file's size whatever it
+        says. Raises OSError.
         """
         ...
 

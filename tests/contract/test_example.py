@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError
-from shardfeed.formats.tfrecord.example import ExampleEncoder, decode, encode, encode_parts
+from shardfeed.formats.example import ExampleEncoder, decode, encode, encode_parts
 from shardfeed.formats.tfrecord.framing import unframe
 from shardfeed.schema import Feature
 

@@ -30,7 +30,7 @@ from shardfeed.converters.shards.annotations import check_record
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import IntegrityError
-from shardfeed.formats.tfrecord.example import encode
+from shardfeed.formats.example import encode
 from shardfeed.schema import HEIGHT, WIDTH, Feature, Schema
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.verify_command import check_annotations

@@ -105,7 +105,7 @@ def test_datasets_are_read_through_a_storage(package: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from shardfeed.formats.tfrecord.example import decode",
+        "from shardfeed.formats.tfrecord.framing import unframe",
         "from shardfeed.formats.tfrecord import index",
         "import shardfeed.formats.tfrecord.framing",
         "tf.data.TFRecordDataset(path)",

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.formats.tfrecord.example import _fields, decode, encode
+from shardfeed.formats.example import _fields, decode, encode
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, frame, payload_length
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.schema import Feature, Value

@@ -27,7 +27,7 @@ from shardfeed.converters.shards.receipts import load_receipt, save_receipt, wit
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
-from shardfeed.formats.tfrecord.example import decode, encode
+from shardfeed.formats.example import decode, encode
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES, frame, mask, unframe
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import pieces

@@ -19,7 +19,7 @@ import shardfeed
 from shardfeed.column import encode_column
 from shardfeed.converters import Sample, convert
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, TooManyRejectedError, UsageError
-from shardfeed.formats.tfrecord.example import decode, encode
+from shardfeed.formats.example import decode, encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, read_manifest

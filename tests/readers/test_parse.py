@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.formats.tfrecord.example import encode
+from shardfeed.formats.example import encode
 from shardfeed.readers import Dataset
 from shardfeed.readers.tensorflow.parse import parse_spec
 from shardfeed.schema import LABEL, Feature, Schema

@@ -9,7 +9,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.formats.tfrecord.example import encode
+from shardfeed.formats.example import encode
 from shardfeed.readers import Dataset, verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Feature, Value
 from shardfeed.tools.commands.verify_command import check_image

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed.formats.tfrecord.example import encode
+from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.readers import Dataset
 from shardfeed.schema import LABEL, Feature

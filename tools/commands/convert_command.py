@@ -20,11 +20,11 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.signs import told_to
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.options import Task
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.signs import told_to
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.schema import Feature
 from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned

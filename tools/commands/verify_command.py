@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from shardfeed.errors import IntegrityError, escape
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.example import decode
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Schema
@@ -88,7 +88,7 @@ class _Deep:
 
     def __call__(self, payload: bytes) -> None:
         if self.why_not:
-            NATIVE.decode(payload)
+            decode(payload)
             self.not_decoded += 1
         else:
             self.decoded += 1  # or damage, which is counted elsewhere
@@ -119,7 +119,7 @@ def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> 
     from shardfeed.converters.images.store import check_stored
     from shardfeed.converters.rejects import RejectedError
 
-    features = NATIVE.decode(payload)
+    features = decode(payload)
     encoded = bytes(_only(features, key, "bytes"))
     declared = _only(features, FORMAT, "bytes") if trusted or len(features.get(FORMAT, ("", ()))[1]) == 1 else b""
     kind = bytes(declared).lower().replace(b"jpg", b"jpeg")  # the Model Garden writes b"JPEG"
@@ -138,7 +138,7 @@ def check_annotations(payload: bytes, schema: Schema) -> None:
     """Raises IntegrityError unless the objects and the mask of a record are as its schema and its image say."""
     from shardfeed.converters.shards.annotations.check_record import annotations_problem
 
-    if problem := annotations_problem(NATIVE.decode(payload), schema):
+    if problem := annotations_problem(decode(payload), schema):
         raise IntegrityError("record", problem)
 
 

@@ -23,9 +23,9 @@ from shardfeed.converters.existing.tally import ShardTally, shards_fingerprint, 
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.native import NATIVE
-from shardfeed.formats.tfrecord.example import decode
 from shardfeed.formats.tfrecord.framing import unframe
 from shardfeed.formats.tfrecord.scan import Piece, pieces
 from shardfeed.manifest import Manifest
@@ -154,7 +154,7 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
     doubled = refused = broken = 0
     reasons: list[str] = []
     paths = shard_paths(building, shard.split, shard.number, shard.count)
-    with NATIVE.sink(*paths, schema.features) as sink:
+    with NATIVE.sink(*paths, schema) as sink:
         for piece in _pieces(shard.path):
             progress(piece.end - piece.start)
             if piece.framed is None:

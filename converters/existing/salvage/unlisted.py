@@ -9,7 +9,7 @@ from shardfeed.converters.existing.record_schema import SchemaInference
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors, read_side_file
 from shardfeed.converters.existing.shard_names import find_splits
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.example import decode
 from shardfeed.formats.tfrecord.scan import pieces
 from shardfeed.naming import label_names_file
 from shardfeed.schema import Schema, is_plain

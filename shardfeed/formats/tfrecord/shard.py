@@ -6,23 +6,26 @@ train-00000-of-00004.tfindex      a line for each record (see index.py)
 
 import os
 from array import array
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.formats.format import Checkpoint, Encoder, Fields, ShardInfo, ShardView, Stored, Walked
-from shardfeed.formats.tfrecord.example import ExampleEncoder, decode
+from shardfeed.formats.example import ExampleEncoder
+from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked
+from shardfeed.formats.names import shard_stem
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
 from shardfeed.formats.tfrecord.index import LEAST_LINE_BYTES, Index
 from shardfeed.formats.tfrecord.scan import walk_records
-from shardfeed.schema import Feature, Value
+from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
 from shardfeed.storage.local_reading import LOCAL
-from shardfeed.storage.storage import OpenFile
+from shardfeed.storage.storage import OpenFile, Storage
+
+Framed = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other
 
 _READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
 _REMEDY = "`shardfeed index DIR --rebuild` makes it again"
@@ -45,7 +48,11 @@ class _Sink:
     def write(self, values: Mapping[str, Value]) -> None:
         self.append(self._encode(values))
 
-    def append(self, record: Stored) -> None:
+    def write_payload(self, payload: bytes) -> None:
+        self.append(frame_parts([payload]))
+
+    def append(self, record: Framed) -> None:
+        """Append a record in its frame."""
         self._data.write(record)
         self._sizes.append(sum(map(len, record)))
 
@@ -131,7 +138,7 @@ def _payload_alone(file: OpenFile, start: int, end: int) -> bytes | None:
     return payload if framed_alike and len(payload) == end - start - FRAME_BYTES else None
 
 
-def _encoder(features: Mapping[str, Feature]) -> Encoder:
+def _encoder(features: Mapping[str, Feature]) -> Callable[[Mapping[str, Value]], Framed]:
     parts = ExampleEncoder(features).parts
     return lambda values: frame_parts(parts(values))
 
@@ -143,21 +150,39 @@ class TFRecord:
     data_suffix = ".tfrecord"
     index_suffix = ".tfindex"
 
-    def encoder(self, features: Mapping[str, Feature]) -> Encoder:
-        """Framed Examples, the keys of each sorted."""
+    def check(self, schema: Schema) -> None:
+        """It holds whatever a schema can say."""
+
+    def shard_file(self, split: str, number: int, count: int) -> str:
+        """The pattern that TensorFlow Datasets and the Model Garden glob for: `train-00003-of-00008.tfrecord`."""
+        return shard_stem(split, number, count) + self.data_suffix
+
+    def size(self, payload: bytes) -> int:
+        """The payload and its frame."""
+        return len(payload) + FRAME_BYTES
+
+    def encoder(self, features: Mapping[str, Feature]) -> Callable[[Mapping[str, Value]], Framed]:
+        """Framed Examples, the keys of each sorted. Large values are among the buffers as they are, without a copy.
+
+        Serves many threads.
+        """
         return _encoder(features)
 
-    def stored(self, payload: bytes) -> Stored:
+    def framed(self, payload: bytes) -> Framed:
         """The payload in its frame."""
         return frame_parts([payload])
 
-    def decode(self, payload: bytes, keys: Container[str] | None = None) -> Fields:
-        """The features of an Example. Raises IntegrityError."""
-        return decode(payload, keys)
-
-    def sink(self, data: str, index: str, features: Mapping[str, Feature], after: Checkpoint | None = None) -> _Sink:
+    def sink(self, data: str, index: str, schema: Schema, most: int = 0, after: Checkpoint | None = None) -> _Sink:
         """A shard in `data`, its offsets and sizes in `index`."""
-        return _Sink(data, index, features, after)
+        return _Sink(data, index, schema.features, after)
+
+    def describe(self, dataset: Described) -> Mapping[str, bytes]:
+        """Nothing: what TFDS reads is beside the shards of every format."""
+        return {}
+
+    def open(self, storage: Storage, data: str, index: str) -> OpenFile:
+        """The shard's file."""
+        return storage.open(data)
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> _View:
         """By an index with the CRC, count and size that `info` has. Raises IntegrityError."""

@@ -5,7 +5,7 @@ import pytest
 
 from shardfeed.converters.existing.record_schema import SchemaInference, nonconformity
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.formats.tfrecord.example import decode, encode
+from shardfeed.formats.example import decode, encode
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, Value
 
 

@@ -15,7 +15,7 @@ from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, con
 from shardfeed.converters.existing.salvage import salvage as salvaging
 from shardfeed.converters.existing.salvage.survivors import Survivors
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
-from shardfeed.formats.tfrecord.example import decode, encode
+from shardfeed.formats.example import decode, encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.manifest import FileInfo, ShardInfo, read_manifest
 from shardfeed.pipelines import train_batches

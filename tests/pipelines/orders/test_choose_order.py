@@ -34,7 +34,7 @@ def train(flowers: Dataset) -> Split:
 
 def classes(split: Any, order: IndexedOrder, step: int) -> list[int]:
     """Labels of a step, from the records themselves."""
-    from shardfeed.formats.tfrecord.example import decode
+    from shardfeed.formats.example import decode
 
     return [int(decode(payload)[LABEL][1][0]) for payload in split.payloads(order.batch(step))]
 
@@ -154,7 +154,7 @@ def test_classes_within_the_parts_of_a_mixture(flowers: Dataset) -> None:
     from_validation = {record[FILENAME] for record in validation}
     for step in range(order.steps_per_epoch):
         assert sorted(classes(arranged, order, step)) == [0] * 4 + [1] * 4 + [2] * 4
-        from shardfeed.formats.tfrecord.example import decode
+        from shardfeed.formats.example import decode
 
         names = [decode(payload)[FILENAME][1][0] for payload in arranged.payloads(order.batch(step))]
         assert sum(name in from_validation for name in names) == 3

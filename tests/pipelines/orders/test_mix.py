@@ -9,7 +9,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
-from shardfeed.formats.tfrecord.example import decode
+from shardfeed.formats.example import decode
 from shardfeed.pipelines import Global, mix, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.samples import Mixture

@@ -17,7 +17,7 @@ from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.format import Decoded
 from shardfeed.schema import Dtype, Feature, Value
 
@@ -66,7 +66,9 @@ _KINDS: Mapping[Dtype, bytes] = {"bytes": _BYTES, "float32": _FLOAT, "int64": _I
 class ExampleEncoder:
     """Examples with these features, one after the other: what they have in common is worked out once."""
 
-    def __init__(self, features: Mapping[str, Feature]) -> None:
+    def __init__(self, features: Mapping[str, Feature], apart: str | None = None) -> None:
+        """`apart`: a feature with one bytes value, which is a buffer of its own however small it is."""
+        self._apart = None if apart is None else _field(b"\x0a", apart.encode())
         self._fields = [(key, _field(b"\x0a", key.encode()), features[key]) for key in sorted(features)]
 
     def parts(self, values: Mapping[str, Value]) -> list[bytes]:
@@ -81,7 +83,7 @@ class ExampleEncoder:
         for key, name, feature in self._fields:
             value = values[key]
             if isinstance(value, bytes):
-                if len(value) >= _LARGE:
+                if len(value) >= _LARGE or name == self._apart:
                     parts += [b"".join([*small, _before_large(name, len(value))]), value]
                     small = []
                     continue
@@ -241,6 +243,20 @@ def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tupl
     except UnicodeDecodeError as error:
         raise IntegrityError("Example", f"a feature's key is not UTF-8: {error.reason}") from None
     return features
+
+
+def values_of(payload: bytes, features: Mapping[str, Feature]) -> dict[str, Value]:
+    """The values of these features of a record, as an encoder takes them. Raises IntegrityError where it has others."""
+    found = decode(payload, features)
+    values: dict[str, Value] = {}
+    for key, feature in features.items():
+        dtype, of_key = found.get(key, (feature.dtype, []))
+        if (dtype != feature.dtype and len(of_key)) or feature.count not in (None, len(of_key)):
+            problem = f"feature {escape(key)} has {len(of_key)} values of {dtype}"
+            raise IntegrityError("Example", problem, "it is not of the dataset's schema: convert again")
+        listed = of_key if isinstance(of_key, list) else of_key.tolist()
+        values[key] = listed[0] if feature.scalar else listed  # type: ignore[assignment]  # as the schema says
+    return values
 
 
 def is_sequence_example(payload: bytes) -> bool:

@@ -1,0 +1,182 @@
+"""What the formats of this folder have in common: all but the file itself, which each makes by a `Container`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.formats.containers.index import END_BYTES, LINE, LineBuilder, parse_lines
+from shardfeed.formats.containers.view import ContainerView, TwoFiles
+from shardfeed.formats.example import ExampleEncoder, values_of
+from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked
+from shardfeed.formats.names import shard_stem
+from shardfeed.schema import ENCODED, Schema, Value
+from shardfeed.storage.checksum import crc32c, extend_crc32c
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import NewFile, fsync_directory, make_directory
+from shardfeed.storage.storage import OpenFile, Storage
+
+_REMEDY = "restore it from a copy, or convert again"
+
+
+class Written(NamedTuple):
+    """A container that is durable under its name: the file, and where the image of each record lies in it, int64 [n].
+
+    `sizes`: the bytes from the start of each image to its end there, where something lies in between.
+    """
+
+    file: FileInfo
+    offsets: np.ndarray
+    sizes: np.ndarray | None = None
+
+
+class Container(Protocol):
+    """A file of a format that is being written."""
+
+    def add(self, values: Mapping[str, Value]) -> None:
+        """Append a record. Raises StorageError."""
+        ...
+
+    def finish(self) -> Written:
+        """Make it durable and give it its name. Raises StorageError; then no file stays."""
+        ...
+
+    def discard(self) -> None:
+        """Leave no file."""
+        ...
+
+
+class ContainerSink:
+    """See `ShardSink`. Holds 32 bytes a record until the index is written."""
+
+    def __init__(self, make: Callable[[], Container], data: str, index: str, schema: Schema) -> None:
+        self._features = schema.features
+        self._image = image_key(schema)
+        self._encoder = ExampleEncoder(schema.features, apart=self._image)
+        self._directories = dict.fromkeys((os.path.dirname(data), os.path.dirname(index)))
+        for directory in self._directories:
+            if not os.path.isdir(directory):
+                make_directory(directory)
+        self._lines = LineBuilder()
+        self._container = make()
+        self._index = NewFile(index, sync_directory=False)
+        self._info: ShardInfo | None = None
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """Append a record."""
+        parts = self._encoder.parts(values)
+        image = values[self._image] if self._image is not None else None
+        at = next((i for i, part in enumerate(parts) if part is image), len(parts))
+        before, behind = b"".join(parts[:at]), b"".join(parts[at + 1 :])
+        crc = crc32c(before)
+        for part in parts[at:]:
+            crc = extend_crc32c(crc, part)
+        size = len(image) if at < len(parts) and isinstance(image, bytes) else 0
+        self._container.add(values)
+        self._index.write([before, behind])
+        self._lines.add(size, len(before), len(behind), crc)
+
+    def write_payload(self, payload: bytes) -> None:
+        """Append a record by its payload, as `write` would make it of its values."""
+        self.write(values_of(payload, self._features))
+
+    def checkpoint(self) -> Checkpoint | None:
+        """None: most of these files end with what says where all is."""
+        return None
+
+    def payloads(self) -> Iterator[bytes]:
+        """Nothing: it never goes on from a checkpoint."""
+        return iter(())
+
+    @property
+    def info(self) -> ShardInfo:
+        """What was written; once the block was left."""
+        assert self._info is not None, "the block was not left"
+        return self._info
+
+    def __enter__(self) -> "ContainerSink":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._container.discard()
+            self._index.__exit__(kind, error, trace)
+            return
+        with self._index:
+            written = self._container.finish()
+            self._index.write([self._lines.end(written.offsets, written.sizes)])
+        for directory in self._directories:
+            fsync_directory(directory)
+        self._info = ShardInfo(len(self._lines), written.file, FileInfo(self._index.size, self._index.crc32c))
+
+
+class ContainerFormat:
+    """See `ShardFormat`: a subclass has `name`, `data_suffix` and `container`."""
+
+    name = ""
+    data_suffix = ""
+    index_suffix = ".index"
+    block, header = 0, 0  # see `ContainerView`
+
+    def container(self, path: str, schema: Schema, most: int) -> Container:
+        """A new file at `path` for `most` records at most. Raises StorageError."""
+        raise NotImplementedError
+
+    def check(self, schema: Schema) -> None:
+        """Raises UsageError for what such shards cannot hold."""
+
+    def shard_file(self, split: str, number: int, count: int) -> str:
+        """`train-00003-of-00008` with the suffix of the format."""
+        return shard_stem(split, number, count) + self.data_suffix
+
+    def size(self, payload: bytes) -> int:
+        """The payload's: what is around it differs from record to record."""
+        return len(payload)
+
+    def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ContainerSink:
+        """A shard in `data`, and what is around its images in `index`."""
+        assert after is None, "there are no checkpoints"
+        return ContainerSink(lambda: self.container(data, schema, most), data, index, schema)
+
+    def describe(self, dataset: Described) -> Mapping[str, bytes]:
+        """Nothing."""
+        return {}
+
+    def open(self, storage: Storage, data: str, index: str) -> OpenFile:
+        """Both files."""
+        return TwoFiles(storage.open(data), storage.open(index))
+
+    def view(self, info: ShardInfo, index: bytes, place: object) -> ContainerView:
+        """By an index with the CRC, and lines for as many records, as `info` has. Raises IntegrityError."""
+        if crc32c(index) != info.index.crc32c:
+            raise IntegrityError(place, "the index is not the one that was written with this shard", _REMEDY)
+        lines = parse_lines(index, place)
+        if len(lines.lines) != info.records:
+            problem = f"the index has {len(lines.lines)} records, the manifest {info.records}"
+            raise IntegrityError(place, problem, _REMEDY)
+        return ContainerView(lines, self.block, self.header)
+
+    def walk(self, file: OpenFile, view: ShardView | None, count: int) -> Iterator[Walked]:
+        """Record after record by the index; nothing without one."""
+        for row in range(count if view is not None else 0):
+            assert isinstance(view, ContainerView)
+            offset = int(view._lines["offset"][row])
+            try:
+                yield Walked(view.read(file, row, 1)[0], row, offset, None)
+            except RecordError as error:
+                yield Walked(b"", row, offset, error)
+
+    def may_hold(self, info: ShardInfo) -> bool:
+        """A record has its line in the index."""
+        return info.index.size >= info.records * LINE.itemsize + END_BYTES
+
+
+def image_key(schema: Schema) -> str | None:
+    """The feature that is stored as an image of its own; None where a record has none."""
+    key = schema.key(ENCODED)
+    return key if key is not None and schema.features[key].scalar and schema.kind(key) == "image" else None

@@ -1,0 +1,76 @@
+"""The index of a shard in a container: for each record, what stands before and behind its image in its payload.
+
+    before 0, behind 0, before 1, behind 1 ...    pieces of payloads; the image lies between them, in the shard's file
+    a line for each record, 28 bytes              where its image is, and the CRC-32C of the whole payload
+    24 bytes                                      the number of records, the CRC-32C of the lines, and "SHARDIDX"
+
+All numbers are little-endian. The pieces begin at byte 0 and follow each other without gaps.
+"""
+
+import struct
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError
+from shardfeed.storage.checksum import crc32c
+
+LINE = np.dtype(
+    [("offset", "<u8"), ("size", "<u8"), ("before", "<u4"), ("behind", "<u4"), ("crc32c", "<u4")]
+)  # offset and size in bytes: of the image in the shard's file, with what lies in between there
+_END = struct.Struct("<QQ8s")
+_MAGIC = b"SHARDIDX"
+END_BYTES = _END.size
+_REMEDY = "restore it from a copy, or convert again"
+
+
+class Lines(NamedTuple):
+    """What is kept of an index: `lines` [n] of LINE, and where the piece before each image begins, int64 [n + 1]."""
+
+    lines: np.ndarray
+    starts: np.ndarray
+
+
+class LineBuilder:
+    """The lines of a shard that is being written."""
+
+    def __init__(self) -> None:
+        self._numbers = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 4
+
+    def add(self, size: int, before: int, behind: int, crc: int) -> None:
+        """A record, whose image's offset comes later."""
+        self._numbers.extend((size, before, behind, crc))
+
+    def end(self, offsets: np.ndarray, sizes: np.ndarray | None) -> bytes:
+        """The bytes behind the pieces. `offsets`, int64 [n], of images; `sizes` of them there, where they differ."""
+        numbers = np.frombuffer(self._numbers, np.uint64).reshape(-1, 4)
+        lines = np.empty(len(numbers), LINE)
+        lines["offset"] = offsets
+        lines["size"] = numbers[:, 0] if sizes is None else sizes
+        for column, name in enumerate(("before", "behind", "crc32c"), 1):
+            lines[name] = numbers[:, column]
+        content = lines.tobytes()
+        return content + _END.pack(len(lines), crc32c(content), _MAGIC)
+
+
+def parse_lines(index: bytes, place: object) -> Lines:
+    """The lines at the end of an index. Raises IntegrityError, in which `place` names it, where they are not sound."""
+    if len(index) < END_BYTES:
+        raise IntegrityError(place, f"got {len(index)} bytes, expected {END_BYTES} at least", _REMEDY)
+    count, crc, magic = _END.unpack(index[-END_BYTES:])
+    room = (len(index) - END_BYTES) // LINE.itemsize
+    if magic != _MAGIC or count > room:
+        raise IntegrityError(place, "it does not end as an index does", _REMEDY)
+    first = len(index) - END_BYTES - count * LINE.itemsize
+    content = index[first : len(index) - END_BYTES]
+    lines = np.frombuffer(content, LINE)
+    pieces = lines["before"].astype(np.int64) + lines["behind"]
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(pieces, out=starts[1:])
+    if crc32c(content) != crc or starts[-1] != first:
+        raise IntegrityError(place, "its lines are not those that were written", _REMEDY)
+    return Lines(lines, starts)

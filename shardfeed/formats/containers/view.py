@@ -1,0 +1,92 @@
+"""Records read from a container: the image from its file, what is around it in the payload from its index."""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from shardfeed.errors import RecordError
+from shardfeed.formats.containers.index import Lines
+from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.storage import OpenFile
+
+_READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
+
+
+class TwoFiles:
+    """A shard's file, opened with its index: see `OpenFile`, of which this is one for the shard's file."""
+
+    def __init__(self, data: OpenFile, index: OpenFile) -> None:
+        self._data, self.index = data, index
+        self.path, self.size = data.path, data.size
+        self.version: Hashable = data.version, index.version
+        self.read = data.read
+
+
+class ContainerView:
+    """See `ShardView`. Holds 36 bytes a record.
+
+    `block`: where a file has `header` bytes that belong to no record at each multiple of so many bytes; 0: nowhere.
+    """
+
+    def __init__(self, lines: Lines, block: int = 0, header: int = 0) -> None:
+        self._lines, self._starts = lines
+        self._block, self._header = block, header
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Bytes of each payload, int64 [n]."""
+        inside = self._lines["size"].astype(np.int64)
+        if self._block:
+            first = self._lines["offset"].astype(np.int64)
+            inside -= self._header * ((first + inside - 1) // self._block - (first - 1) // self._block)
+        return np.diff(self._starts) + inside
+
+    def place(self, file: OpenFile, row: int) -> str:
+        """What an error calls a record."""
+        return f"{file.path}, record {row}, offset {self._lines['offset'][row]}"
+
+    def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
+        """The payloads of `count` records from `row` on, checked. Raises RecordError at the first damaged one."""
+        assert isinstance(file, TwoFiles), "opened by the format"
+        payloads: list[bytes] = []
+        while len(payloads) < count:
+            payloads += self._read_together(file, row + len(payloads), row + count)
+        return payloads
+
+    def _read_together(self, file: TwoFiles, row: int, end: int) -> list[bytes]:
+        """The payloads of some records from `row` on, at least one and none from `end` on."""
+        lines = self._lines[row:end]
+        first = int(lines["offset"][0])
+        ends = (lines["offset"] + lines["size"]).astype(np.int64)
+        together = max(1, int(np.searchsorted(ends - first, _READ_BYTES, "right")))
+        lines = lines[:together].tolist()
+        data = file.read(first, int(ends[together - 1]) - first)
+        begin = int(self._starts[row])
+        pieces = file.index.read(begin, int(self._starts[row + together]) - begin)
+        at, payloads = 0, []
+        for number, (offset, size, before, behind, crc) in enumerate(lines, row):
+            image = data[offset - first : offset - first + size]
+            if self._block:
+                image = self._without_headers(image, offset)
+            payload = b"".join((pieces[at : at + before], image, pieces[at + before : at + before + behind]))
+            at += before + behind
+            if crc32c(payload) != crc:
+                problem = "its bytes are not those that were written: the CRC-32C differs"
+                raise RecordError(self.place(file, number), problem, "run `shardfeed verify`")
+            payloads.append(payload)
+        return payloads
+
+    def _without_headers(self, data: bytes, offset: int) -> bytes:
+        """The bytes of a record, without what the file has among them at multiples of the block."""
+        parts, at = [], 0
+        while at < len(data):
+            inside = (offset + at) % self._block
+            if inside < self._header:
+                at += self._header - inside
+            stop = min(len(data), at + self._block - (offset + at) % self._block)
+            parts.append(data[at:stop])
+            at = stop
+        return b"".join(parts)

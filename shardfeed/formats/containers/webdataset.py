@@ -1,0 +1,127 @@
+"""A shard as WebDataset: a tar, in which files of one stem are one sample.
+
+train-00000-of-00004.tar:
+    train-00000-000000.jpg      the image, as it is
+    train-00000-000000.cls      where a record has one label: its number
+    train-00000-000000.json     all other features by their keys; bytes that are no text as {"base64": ...}
+
+A sample is called by its split, shard and number, and not by its file: a WebDataset key ends at the first dot, and
+several programs want it short and ASCII. The file's name is in the JSON, under image/filename.
+
+Sources: webdataset/webdataset, src/webdataset/{tariterators,writer}.py; for the files beside the shards, timm's
+reader_wds.py and webdataset's old wids.
+"""
+
+import base64
+import json
+import os
+import tarfile
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key
+from shardfeed.formats.format import Described
+from shardfeed.schema import FORMAT, LABEL, Schema, Value
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import NewFile
+
+_BLOCK = 512  # bytes; each file in a tar begins at a multiple
+_END = bytes(2 * _BLOCK)
+_SUFFIXES = {b"jpeg": "jpg"}
+
+
+class _Tar:
+    """See `Container`."""
+
+    def __init__(self, path: str, schema: Schema) -> None:
+        self._file = NewFile(path, sync_directory=False)
+        self._image = image_key(schema)
+        self._label = LABEL if LABEL in schema.class_names and schema.features[LABEL].scalar else None
+        name = os.path.basename(path).removesuffix(WebDataset.data_suffix)
+        self._stem = "-".join(name.split("-")[:2])  # of train-00003-of-00008
+        self._offsets = array("q")
+
+    def add(self, values: Mapping[str, Value]) -> None:
+        """The files of a sample, one after the other."""
+        stem = f"{self._stem}-{len(self._offsets):06d}"
+        rest = {key: _plain(value) for key, value in sorted(values.items()) if key != self._image}
+        self._offsets.append(self._file.size + _BLOCK)
+        if self._image is not None:
+            kind = values.get(FORMAT, b"bin")
+            assert isinstance(kind, bytes)
+            suffix = _SUFFIXES.get(kind, kind.decode())
+            self._put(f"{stem}.{suffix}", values[self._image])  # type: ignore[arg-type]  # one bytes value
+        if self._label is not None:
+            self._put(f"{stem}.cls", b"%d" % values[self._label])  # type: ignore[operator]  # a label is an int
+        self._put(f"{stem}.json", json.dumps(rest, separators=(",", ":"), ensure_ascii=False).encode())
+
+    def _put(self, name: str, content: bytes) -> None:
+        """A file, without owner or time: what is in it alone decides the bytes."""
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        header = entry.tobuf(tarfile.USTAR_FORMAT)
+        self._file.write([header, content, bytes(-len(content) % _BLOCK)])
+
+    def finish(self) -> Written:
+        """Two empty blocks end a tar."""
+        self._file.write([_END])
+        self._file.__exit__(None, None, None)
+        return Written(FileInfo(self._file.size, self._file.crc32c), np.frombuffer(self._offsets, np.int64))
+
+    def discard(self) -> None:
+        self._file.__exit__(RuntimeError, None, None)
+
+
+class WebDataset(ContainerFormat):
+    """See `ShardFormat`."""
+
+    name = "webdataset"
+    data_suffix = ".tar"
+
+    def container(self, path: str, schema: Schema, most: int) -> Container:
+        """A tar."""
+        return _Tar(path, schema)
+
+    def describe(self, dataset: Described) -> Mapping[str, bytes]:
+        """What timm wants to know, and an index for each split as wids reads it."""
+        splits: dict[str, Any] = {}
+        files: dict[str, bytes] = {}
+        for name, shards in dataset.splits.items():
+            names = [self.shard_file(name, number, len(shards)) for number in range(len(shards))]
+            splits[name] = {
+                "name": name,
+                "num_samples": sum(shard.records for shard in shards),
+                "filenames": names,
+                "shard_lengths": [shard.records for shard in shards],
+            }
+            pairs = zip(names, shards, strict=True)
+            files[f"{name}.wids.json"] = _json(
+                {
+                    "__kind__": "wids-shard-index-v1",
+                    "wids_version": 1,
+                    "name": f"{dataset.name}-{name}",
+                    "shardlist": [
+                        {"url": file, "nsamples": shard.records, "filesize": shard.data.size} for file, shard in pairs
+                    ],
+                }
+            )
+        return {"_info.json": _json({"splits": splits}), **files}
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _plain(value: Value) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]  # type: ignore[arg-type]  # a list in a list has plain items, too
+    return float(np.float32(value)) if isinstance(value, float) else value  # as records have it
