@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.sources.source import Sample
-from shardfeed.manifest import SplitInfo
+from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.readers.dataset import Dataset
-from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL, Schema, Value
@@ -59,13 +58,18 @@ class DatasetSource:
     """Every record of a dataset in its order, split by split; see `RecordedSource`.
 
     A sample's key is the record's file name; where records have none, or one twice, it is its split and place.
-    Memory: 8 bytes a record, and its key. Raises UsageError, IntegrityError as `shardfeed.open`.
+    Memory: 8 bytes a record, and its key. A damaged record is rejected (`E_DAMAGED`). Raises UsageError for what is no
+    dataset, IntegrityError where its manifest, an index or a column is damaged.
     """
 
     keeps_order = True
 
     def __init__(self, dataset: Dataset | str | os.PathLike[str]) -> None:
-        self.dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        if not isinstance(dataset, Dataset):
+            directory = os.path.abspath(os.fspath(dataset))
+            # Damage is named record by record when they are read: whoever allows for it keeps the others.
+            dataset = Dataset(directory, read_manifest(directory))
+        self.dataset = dataset
         manifest = self.dataset.manifest
         self.schema: Schema = manifest.schema
         self.made_with: Mapping[str, Any] = {k: v for k, v in manifest.options.items() if k not in _OF_EACH_CONVERSION}
