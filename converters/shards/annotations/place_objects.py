@@ -19,10 +19,11 @@ from shardfeed.annotations import (
 from shardfeed.converters.images.fit import Placement
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.shards.annotations.frame import is_upright
 from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask
 from shardfeed.converters.sources.account import Account, AnnotationCode, BadAnnotationError, LeftOut
 from shardfeed.converters.sources.objects import Objects
-from shardfeed.errors import UsageError, argument, escape, name_text
+from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema, Value
 
 _PIXELS, _SHARE = 1.0, 0.01  # how far a box or key point may leave the image, the larger of the two, to be clipped
@@ -50,7 +51,7 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
     """
     objects = objects if objects is not None else Objects(np.zeros((0, 4)))
     _check_lengths(key, objects, schema)
-    upright = _is_upright(objects, image.placement)
+    upright = _of_upright(objects, image.placement)
     width, height = image.placement.size(upright=upright)
     sides = np.array([width, height], np.float64)
     corners = np.asarray(objects.boxes, np.float64).reshape(-1, 2, 2)
@@ -122,7 +123,7 @@ def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:
         raise UsageError(f"sample {name_text(key)}, objects", f"no column {lacking[0]}, which is in source.schema")
 
 
-def _is_upright(objects: Objects, placement: Placement) -> bool:
+def _of_upright(objects: Objects, placement: Placement) -> bool:
     """Whether places are of the upright image. Raises RejectedError where that is not to be known."""
     stored, turned = placement.size(upright=False), placement.size(upright=True)
     size = objects.size
@@ -131,17 +132,8 @@ def _is_upright(objects: Objects, placement: Placement) -> bool:
         raise RejectedError(
             RejectCode.FRAME, f"annotated as {size[0]} x {size[1]} pixels, {what} has {stored[0]} x {stored[1]}"
         )
-    if placement.orientation == 1 or not len(objects):
-        return True
-    if size is not None and stored != turned:
-        return size == turned
-    if objects.upright is not None:
-        return objects.upright
-    remedy = argument("boxes_on", typed="upright|stored")
-    raise RejectedError(
-        RejectCode.FRAME,
-        f"its EXIF turns it, and nothing tells whether the annotations are of the upright image: say {remedy}",
-    )
+    unclear = "its EXIF turns it, and nothing tells whether the annotations are"
+    return not len(objects) or is_upright(placement, size, objects.upright, unclear)
 
 
 def _beyond(corners: np.ndarray, sides: np.ndarray) -> np.ndarray:
