@@ -42,7 +42,8 @@ from shardfeed.pipelines import (
     segmentation,
     source_boxes,
 )
-from shardfeed.pipelines.tensorflow.objects import BoxFormat, formatted
+from shardfeed.pipelines.objects import BoxFormat
+from shardfeed.pipelines.tensorflow.objects import formatted
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset
 from shardfeed.readers.split import Split
@@ -501,7 +502,7 @@ def test_what_a_dataset_lacks_is_said_when_batches_are_made(train: Split, flower
         ({"min_visible": 1.5}, "min_visible: got 1.5"),
         ({"label_offset": -1}, "label_offset: got -1"),
         ({"crowd": "hide"}, "crowd: got 'hide'"),
-        ({"image": lambda features, seed: seed}, "detection: got .*letterbox"),
+        ({"image": lambda features, seed: seed}, "image: got .*letterbox"),
     ],
 )
 def test_wrong_arguments(wrong: dict[str, Any], problem: str) -> None:
@@ -514,7 +515,7 @@ def test_transforms_that_have_not_seen_the_schema_say_so() -> None:
     for transform in (detection(letterbox(8)), segmentation(letterbox(8))):
         with pytest.raises(UsageError, match="bind"):
             transform({}, tf.zeros([2], tf.int64))
-    with pytest.raises(UsageError, match="segmentation: got"):
+    with pytest.raises(UsageError, match="image: got"):
         segmentation(lambda features, seed: seed)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="void"):
         segmentation(letterbox(8), void=70_000)
