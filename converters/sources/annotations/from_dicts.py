@@ -2,12 +2,11 @@
 
 import difflib
 import errno
-import operator
 import os
 import posixpath
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
@@ -18,7 +17,16 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import Account, AnnotationCode, LeftOut
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
-from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn, NumberColumn, TextColumn
+from shardfeed.converters.sources.files.listed_source import (
+    ClassColumn,
+    ListedColumn,
+    NumberColumn,
+    TextColumn,
+    ragged,
+    sample_number,
+    schema_of,
+    values_at,
+)
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, escape, name_text
@@ -51,11 +59,8 @@ class DictSource:
         return len(self.keys)
 
     def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
-        features = {key: value for column in self.columns for key, value in column.values(index).items()}
+        index = sample_number(index, len(self))
+        features = values_at(self.columns, index)
         objects = None if self.objects is None else self.objects.of_image(index)
         return Sample(self.keys[index], self.images[index], features, self.splits[index], objects, self.numbers[index])
 
@@ -125,8 +130,7 @@ def from_dicts(
     given = _GivenNames(class_names, read)
     columns = _columns(there, read, given, reader)
     objects = _objects(there, read, given, keypoints, fractions=fractions, boxes_on=boxes_on)
-    names = {f"{column.prefix}/label": column.names for column in columns if isinstance(column, ClassColumn)}
-    schema = Schema({key: feature for column in columns for key, feature in column.features.items()}, names)
+    schema = schema_of(columns)
     return DictSource(
         schema=schema if objects is None else objects.joined(schema),
         keys=[one.key for one in there],
@@ -433,9 +437,9 @@ def _columns(there: Sequence[_Read], read: Sequence[_Read], given: _GivenNames, 
         for one, numbers in zip(there, sets, strict=True):
             if len(set(numbers)) < len(numbers):  # by two spellings
                 raise one.error(f"tags: got {some(one.classes['tags'])}, expected each class once")
-        columns.append(ClassColumn("image/class", labels.names, *_ragged(sets, np.int64), tags=True))
+        columns.append(ClassColumn("image/class", labels.names, *ragged(sets, np.int64), tags=True))
     if any(one.captions is not None for one in read):
-        columns.append(_text_column(CAPTION, [one.captions or [] for one in there]))
+        columns.append(TextColumn.of_lists(CAPTION, [one.captions or [] for one in there]))
     for name in reader.texts:
         values = _alike(there, name)
         columns.append(_text_column(_feature_key(name), values))
@@ -444,7 +448,7 @@ def _columns(there: Sequence[_Read], read: Sequence[_Read], given: _GivenNames, 
         flat = [number for value in values for number in (value if isinstance(value, list) else [value])]
         dtype = np.float32 if any(isinstance(number, float) for number in flat) else np.int64
         try:
-            made = _ragged(values, dtype) if isinstance(values[0], list) else (np.array(values, dtype), None)
+            made = ragged(values, dtype) if isinstance(values[0], list) else (np.array(values, dtype), None)
         except OverflowError:
             raise UsageError("numbers", f"{escape(name)} has a number that does not fit int64") from None
         columns.append(NumberColumn(_feature_key(name), *made))
@@ -466,19 +470,12 @@ def _alike(there: Sequence[_Read], name: str) -> list[Any]:
     return [one.extra[name] for one in there]
 
 
-def _ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.ndarray, np.ndarray]:
-    ends = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    return np.array([item for row in rows for item in row], dtype), ends
-
-
 def _text_column(key: str, values: Sequence[Any]) -> TextColumn:
     """Of lists of texts, or of texts."""
-    lists = bool(values) and isinstance(values[0], list)
-    flat = [text for value in values for text in value] if lists else list(values)
-    places = {text: i for i, text in enumerate(dict.fromkeys(flat))}
-    numbers = np.array([places[text] for text in flat], np.int64)
-    ends = _ragged(values, np.bytes_)[1] if lists else None
-    return TextColumn(key, list(places), numbers, ends)
+    if values and isinstance(values[0], list):
+        return TextColumn.of_lists(key, values)
+    texts = TextColumn.of_lists(key, [[value] for value in values])
+    return replace(texts, ends=None)
 
 
 def _objects(

@@ -31,7 +31,7 @@ from shardfeed.converters.sources.files.listing import Listing, is_hidden, names
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.table import LabelTable
-from shardfeed.converters.sources.split_names import folder_splits, usual_split
+from shardfeed.converters.sources.split_names import splits_by_folder, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import some
 
@@ -49,13 +49,15 @@ _MARK = re.compile(r"(.*\S)\s+-?[01]\Z")  # of a line `2008_000008 -1`: what sta
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where things are: folders of XML files, of images and of the lists of splits ("" where there are none)."""
+    """`found`: what a folder was recognised by, and `missing`: what it lacks; where it is whole, the folders of its XML
+    files, of its images and of its lists of splits ("" where there are none).
+    """
 
-    xmls: str
-    images: str
-    lists: str
     found: str
-    missing: str = ""
+    missing: str
+    xmls: str = ""
+    images: str = ""
+    lists: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,23 +136,16 @@ def _layout(path: str, options: AnnotationOptions) -> _Layout | None:
         if options.images is None and images is None:
             if _image_beside(xml):
                 break
-            return _Layout(
-                inside,
-                "",
-                "",
-                found,
-                f"no folder JPEGImages or images beside it; {_SAID}",
-            )
+            return _Layout(found, f"no folder JPEGImages or images beside it; {_SAID}")
         lists = os.path.join(path, by_name["imagesets"], "Main") if "imagesets" in by_name else ""
         lists = lists if lists and _names(lists)[1] else ""
         found += f", images in {escape(options.images or images)}" + (", splits in ImageSets/Main" if lists else "")
-        return _Layout(inside, options.images or os.path.join(path, images or ""), lists, found)
+        return _Layout(found, "", inside, options.images or os.path.join(path, images or ""), lists)
     for name in folders:
         within = {inner.casefold() for inner in _names(os.path.join(path, name))[0]}
         if {"annotations", "jpegimages"} <= within:
             of_years = [inner for inner in folders if inner.upper().startswith("VOC")] or [name]
-            missing = f"give one of the folders in it: {some(of_years)}"
-            return _Layout("", "", "", "a folder with devkits of Pascal VOC", missing)
+            return _Layout("a folder with devkits of Pascal VOC", f"give one of the folders in it: {some(of_years)}")
     xml = _some_xml(path, paired=options.images is None)
     paired = xml is not None
     xml = xml or _some_xml(path)
@@ -158,14 +153,8 @@ def _layout(path: str, options: AnnotationOptions) -> _Layout | None:
         return None
     found = f"{escape(os.path.relpath(xml, path))} begins with <annotation>"
     if not paired:
-        return _Layout(
-            path,
-            "",
-            "",
-            found,
-            f"no image of the same name beside it; {_SAID}",
-        )
-    return _Layout(path, options.images or path, "", found)
+        return _Layout(found, f"no image of the same name beside it; {_SAID}")
+    return _Layout(found, "", path, options.images or path)
 
 
 def _names(folder: str) -> tuple[list[str], list[str]]:
@@ -340,9 +329,7 @@ class _Reading:
         for stem, said in (self.lists or {}).items():
             if stem not in known and self.choice.wants(stem):
                 self.ledger.reject(stem, RejectCode.MISSING, f"{said.place}: no image is called so")
-        self.ledger.notes += [*without.note, *unlisted.note, *unwanted.note]
-        for option, patterns in (("include", self.choice.include), ("exclude", self.choice.exclude)):
-            self.ledger.notes += [f"nothing matched the {option} pattern {escape(one)!r}" for one in patterns.unused()]
+        self.ledger.notes += [*without.note, *unlisted.note, *unwanted.note, *self.choice.unused()]
         return images
 
     def _table(self, images: Sequence[int]) -> ObjectTable:
@@ -386,8 +373,7 @@ class _Reading:
         """The split of each image: from the lists, else from folders that are called like splits."""
         if self.lists is not None:
             return [said.split if (said := self.lists.get(_stem(key))) else None for key in taken]
-        folders = folder_splits(self.files)
-        return [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in taken]
+        return splits_by_folder(self.files, taken)
 
 
 def _stem(key: bytes) -> bytes:

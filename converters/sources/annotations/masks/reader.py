@@ -165,9 +165,7 @@ def _notes(pairs: Pairs, choice: Choice) -> list[str]:
     notes = [counted("files passed over, neither images nor their masks", beside, len(beside))] if beside else []
     if pairs.unwanted:
         notes.append(f"{number(pairs.unwanted, 'image')} left out by include and exclude")
-    for option, patterns in (("include", choice.include), ("exclude", choice.exclude)):
-        notes += [f"nothing matched the {option} pattern {escape(glob)!r}" for glob in patterns.unused()]
-    return notes
+    return notes + choice.unused()
 
 
 def _split(folder: bytes, layout: Layout, options: AnnotationOptions) -> str | None:
@@ -187,7 +185,7 @@ def _splits(root: bytes, names: list[str | None]) -> Splits | None:
         problem = f"{number(names.count(None), 'image')} in no split, the others in {', '.join(known)}"
         remedy = f"move them, leave them out by {argument('exclude', typed='PATTERN')}, or say one split for all"
         raise UsageError(root, problem, remedy)
-    return Splits(tuple(known), np.array([known.index(name) for name in names if name is not None], np.int64))
+    return Splits.of(names)
 
 
 def _listed_pairs(

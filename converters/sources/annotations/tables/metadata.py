@@ -5,7 +5,6 @@ import json
 import math
 import os
 import posixpath
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +22,7 @@ from shardfeed.converters.sources.annotations.gathering import (
     Names,
     check_tasks,
     in_numbers,
+    list_wanted,
     splits_of,
 )
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
@@ -30,11 +30,10 @@ from shardfeed.converters.sources.annotations.options import AnnotationOptions, 
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.files.listed_source import TextColumn
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import folder_splits, usual_split
+from shardfeed.converters.sources.split_names import splits_by_folder, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 _TABLES = ("metadata.jsonl", "metadata.csv")
@@ -197,11 +196,7 @@ class _Reading:
     def __init__(self, path: str, tables: Sequence[_Table], options: AnnotationOptions) -> None:
         self.tables, self.options, self.ledger = tables, options, Ledger()
         root = options.images or (path if os.path.isdir(path) else os.path.dirname(path) or ".")
-        self.listing = list_files(
-            root, include=options.include, exclude=options.exclude, follow_links=options.follow_links
-        )
-        if not len(self.listing):
-            raise nothing_listed(self.listing)
+        self.listing = list_wanted(root, options)
         self.ledger.notes += self.listing.notes
         self.lookup = PathLookup(self.listing)
         self.file_of: dict[tuple[str, int], int] = {}  # by folder and line: of rows whose objects are to be read
@@ -242,13 +237,11 @@ class _Reading:
         self._fill(table, classes if labelled else None, captions if "captions" in wanted else None)
         self._note_others()
         taken = self.listing.take(np.array(self.taken, np.int64))
-        folders = folder_splits(self.listing)
-        said = [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in taken]
         return AnnotatedSource(
             taken,
             table,
-            columns=[_captions_column(captions)] if "captions" in wanted else [],
-            splits=splits_of(said, self.options),
+            columns=[TextColumn.of_lists(CAPTION, captions)] if "captions" in wanted else [],
+            splits=splits_of(splits_by_folder(self.listing, taken), self.options),
             findings=self.ledger.findings(),
             described=in_numbers(len(taken), table),
         )
@@ -474,12 +467,3 @@ def _add(
 def _is_number(value: Any) -> bool:
     """Whether a JSON value is a number that a float holds; NaN and infinity are for the caller to judge."""
     return type(value) is float or (type(value) is int and abs(value) < 2**63)
-
-
-def _captions_column(captions: Sequence[Sequence[bytes]]) -> TextColumn:
-    """The feature `image/caption` of all images."""
-    ends = array("q", [0])
-    for of_image in captions:
-        ends.append(ends[-1] + len(of_image))
-    texts = [text for of_image in captions for text in of_image]
-    return TextColumn(CAPTION, texts, np.arange(len(texts)), np.array(ends, np.int64))

@@ -108,8 +108,7 @@ class YoloImages:
             raise self._no_image(unwanted)
         if unwanted:
             self.notes.append(f"images left out by include and exclude: {unwanted}")
-        for option, patterns in (("include", self._choice.include), ("exclude", self._choice.exclude)):
-            self.notes += [f"nothing matched the {option} pattern {escape(glob)!r}" for glob in patterns.unused()]
+        self.notes += self._choice.unused()
         if twice:
             self.notes.append(counted("images that are named twice, taken once", sorted(twice), len(twice)))
         if elsewhere:
@@ -290,14 +289,10 @@ class YoloImages:
     def _splits(self, options: AnnotationOptions) -> Splits | None:
         """Of the images: those that the dataset says, or its folders, or the user."""
         if self.dataset.entries:
-            numbers = self._split_of[self.images].astype(np.int64)
-            used = sorted({self._names[number] for number in numbers.tolist()})
-            places = np.array([used.index(name) if name in used else -1 for name in self._names], np.int64)
-            return Splits(tuple(used), places[numbers])
+            return Splits.of([self._names[number] for number in self._split_of[self.images].tolist()])
         found = [_folder_split(self.files.key(number)) for number in self.images.tolist()]
         if None not in found:
-            used = sorted({split for split in found if split})
-            return Splits(tuple(used), np.array([used.index(str(split)) for split in found], np.int64))
+            return Splits.of(found)
         if any(found):
             one, other = (found.index(None), next(i for i, split in enumerate(found) if split))
             keys = [escape(self.files.key(self.images.item(i))) for i in (one, other)]
@@ -306,7 +301,7 @@ class YoloImages:
                 self.files.root, problem, "name the folders of each split in a data.yaml: train, val, test"
             )
         if options.split is not None:
-            return Splits((options.split,), np.zeros(len(self.images), np.int64))
+            return Splits.of([options.split] * len(self.images))
         return None
 
 
