@@ -119,7 +119,7 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         rasters = fill.rasters(raster_of(surveys[0].path, categories), pngs, found, options)
     return AnnotatedSource(
         found.listing,
-        fill.table,
+        objects=fill.table,
         rasters=rasters,
         columns=[_captions(fill, len(found.listing))] if isinstance(fill, Fill) and captions else [],
         splits=_splits(layout.files, found),

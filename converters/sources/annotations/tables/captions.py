@@ -149,7 +149,6 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
     texts = [[text for name in of_file for _, text in said.texts[name]] for of_file in names]
     return AnnotatedSource(
         listing.take(chosen),
-        None,
         columns=[TextColumn.of_lists(CAPTION, texts)],
         splits=_splits(names, said, options.split),
         findings=Findings(images.rejected, notes, account=account),

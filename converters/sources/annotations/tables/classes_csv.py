@@ -96,7 +96,6 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         notes.append(counted("rows that say again what an earlier row says", doubled, len(doubled)))
     return AnnotatedSource(
         listing.take(chosen),
-        None,
         columns=[ClassColumn("image/class", given or names, numbers, ends, tags=not single)],
         splits=splits,
         findings=Findings(images.rejected, notes),

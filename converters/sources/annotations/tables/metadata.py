@@ -239,7 +239,7 @@ class _Reading:
         taken = self.listing.take(np.array(self.taken, np.int64))
         return AnnotatedSource(
             taken,
-            table,
+            objects=table,
             columns=[TextColumn.of_lists(CAPTION, captions)] if "captions" in wanted else [],
             splits=splits_of(splits_by_folder(self.listing, taken), self.options),
             findings=self.ledger.findings(),

@@ -168,7 +168,7 @@ class _Reading:
         self._note_unnamed()
         described = in_numbers(len(taken), table)
         findings = self.ledger.findings()
-        return AnnotatedSource(taken, table, splits=splits, findings=findings, described=described)
+        return AnnotatedSource(taken, objects=table, splits=splits, findings=findings, described=described)
 
     def rows(self, of: _Table) -> Iterator[_Row]:
         """The rows of a table, without its header."""

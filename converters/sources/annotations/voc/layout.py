@@ -70,7 +70,7 @@ def find_layout(path: str, options: AnnotationOptions) -> Layout | None:
 
 
 def first_names(folder: str) -> tuple[list[str], list[str]]:
-    """The names of visible folders, and of files, in a folder: of its first ones, sorted. None of either where it is no folder."""
+    """The names of visible folders, and of files, in a folder: of its first ones, sorted."""
     folders, files = [], []
     try:
         with os.scandir(folder) as entries:

@@ -96,8 +96,8 @@ class _Reading:
             if names_image(skipped.key) and self.choice.wants(skipped.key):
                 self.ledger.reject(skipped.key, RejectCode(skipped.code), skipped.reason)
         splits = splits_of(self._splits(taken), self.options)
-        findings = self.ledger.findings(self.files.root)
-        return AnnotatedSource(taken, table, splits=splits, findings=findings, described=in_numbers(len(taken), table))
+        findings, described = self.ledger.findings(self.files.root), in_numbers(len(taken), table)
+        return AnnotatedSource(taken, objects=table, splits=splits, findings=findings, described=described)
 
     def _read_xmls(self) -> None:
         """Reads every XML file whose image is wanted, and finds that image."""
