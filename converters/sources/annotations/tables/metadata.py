@@ -5,7 +5,7 @@ import json
 import math
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -116,7 +116,7 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
         several = [key for key in rows[0] if key.endswith(("file_name", "file_names"))]
         found = f"{name} with the column {escape(several[0])}" if several else ""
         return Evidence("imagefolder", found, "no column file_name, of one image for each row") if several else None
-    kinds = _kinds(rows)
+    kinds = _kinds(dict.fromkeys(key for row in rows for key in row), objects=any(map(_has_objects, rows)))
     if not kinds.objects and (not kinds.captions or any(key.casefold() in _LABELS for key in kinds.others)):
         return None
     files = [str(row.get("file_name")) for row in rows]
@@ -126,9 +126,11 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
     return Evidence("imagefolder", f"{name} of a Hugging Face imagefolder, with {', '.join(map(escape, has))}")
 
 
-def _kinds(rows: Sequence[Mapping[str, Any]]) -> _Kinds:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    objects = any(isinstance(row.get("objects"), dict | list) for row in rows)
+def _has_objects(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("objects"), dict | list)
+
+
+def _kinds(columns: Iterable[str], *, objects: bool) -> _Kinds:
     captions = tuple(key for key in columns if key in _CAPTIONS)
     used = {"file_name", *captions, *(["objects", "width", "height"] if objects else [])}
     return _Kinds(objects, captions, tuple(key for key in columns if key not in used))
@@ -211,10 +213,8 @@ class _Reading:
 
     def source(self) -> AnnotatedSource:
         """Everything read."""
-        possible: list[Task] = [
-            *(["boxes"] if self.kinds.objects else []),
-            *(["captions"] if self.kinds.captions else []),
-        ]
+        has: dict[Task, bool] = {"boxes": self.kinds.objects, "captions": bool(self.kinds.captions)}
+        possible: list[Task] = [task for task, there in has.items() if there]
         first = self.tables[0]
         if not possible:
             raise LabelFileError(first.table.path, "got no column objects, text or caption", "read it as a label file")
@@ -250,10 +250,12 @@ class _Reading:
         """The first reading."""
         rows_of: dict[int, tuple[str, bytes]] = {}  # by file: where it is named first, and a digest of that row
         again = Names("rows that say again what an earlier row says")
-        found: list[_Kinds] = []
+        columns: dict[str, None] = {}
+        has_objects = False
         for of in self.tables:
             for line, row in of.rows():
-                found = [_joined(found, _kinds([row]))]
+                columns |= dict.fromkeys(row)
+                has_objects = has_objects or _has_objects(row)
                 file = self._find(of, line, row)
                 try:
                     objects = _objects_of(row)
@@ -283,7 +285,7 @@ class _Reading:
                     problem = f"'{escape(self.listing.key(file))}' is there already: {where}"
                     raise LabelFileError(of.place(line), problem, "write one row for each image")
         self.ledger.notes += again.note
-        return found[0] if found else _Kinds(objects=False, captions=(), others=())
+        return _kinds(columns, objects=has_objects)
 
     def _find(self, of: _Table, line: int, row: Mapping[str, Any]) -> int | Skipped:
         """The file of a row, or why there is none."""
@@ -382,15 +384,6 @@ class _Reading:
         for name in self.kinds.others:
             unused.add(name)
         self.ledger.notes += [*unnamed.note, *self.unwanted.note, *unused.note]
-
-
-def _joined(before: Sequence[_Kinds], more: _Kinds) -> _Kinds:
-    for one in before:
-        captions, others = (dict.fromkeys(names) for names in (one.captions + more.captions, one.others + more.others))
-        objects = one.objects or more.objects
-        of_objects = {"objects", "width", "height"} if objects else set()
-        return _Kinds(objects, tuple(captions), tuple(name for name in others if name not in of_objects))
-    return more
 
 
 def _objects_of(row: Mapping[str, Any]) -> list[_Object]:
