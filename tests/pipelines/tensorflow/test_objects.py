@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from object_images import encoded
 from PIL import Image
 
 import shardfeed
@@ -54,12 +55,6 @@ SIZES = ((120, 90), (64, 100), (560, 700), (90, 90))  # (height, width)
 VOID = 255
 LONG = pytest.mark.long
 KEYS = (*BOX, OBJECT_LABEL, OBJECT_AREA, IS_CROWD, *KEYPOINTS, RASTER)
-
-
-def encoded(pixels: np.ndarray, kind: str = "PNG") -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, kind, **({"quality": 95, "subsampling": 0} if kind == "JPEG" else {}))
-    return out.getvalue()
 
 
 MASKS = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
@@ -115,7 +110,7 @@ class Scenes:
             pixels[y0:y1, x0:x1] = COLORS[n]
             raster[y0:y1, x0:x1] = (i + n) % 3
         raster[: height // 4] = VOID
-        image = encoded(pixels, self.kind)
+        image = encoded(pixels, self.kind, **({"quality": 95, "subsampling": 0} if self.kind == "JPEG" else {}))
         mask = RasterImage(encoded(raster), VALUES)
         return Sample(b"%03d" % i, image, objects=self.table.of_image(i), number=100 + i, raster=mask)
 
