@@ -162,7 +162,9 @@ class _File:
     def __init__(self, tree: Tree, name: bytes, categories: list[dict[str, Any]] | None) -> None:
         self.name = name
         self._lines = tree.stream(name)
-        self._waiting: IO[bytes] = tempfile.TemporaryFile(dir=tree.root)  # noqa: SIM115  # closed with the file
+        self._waiting: IO[bytes] | None = None
+        if tree.root is not None:
+            self._waiting = tempfile.TemporaryFile(dir=tree.root)  # noqa: SIM115  # closed with the file
         self._images = self._count = 0
         head: dict[str, Any] = {"info": {"description": "written by shardfeed"}, "licenses": []}
         head |= {} if categories is None else {"categories": categories}
@@ -175,15 +177,20 @@ class _File:
 
     def annotation(self, entry: Mapping[str, Any]) -> None:
         """One more annotation."""
-        self._waiting.write((b",\n" if self._count else b"\n") + _json(entry))
+        line = (b",\n" if self._count else b"\n") + _json(entry)
         self._count += 1
+        if self._waiting is None:
+            self._lines.write(line)  # where nothing is written it is counted
+        else:
+            self._waiting.write(line)
 
     def close(self) -> None:
         """Write what waits."""
         self._lines.write(b'\n],\n"annotations":[')
-        self._waiting.seek(0)
-        shutil.copyfileobj(self._waiting, self._lines, 1 << 20)
-        self._waiting.close()
+        if self._waiting is not None:
+            self._waiting.seek(0)
+            shutil.copyfileobj(self._waiting, self._lines, 1 << 20)
+            self._waiting.close()
         self._lines.write(b"\n]}\n")
         self._lines.close()
 

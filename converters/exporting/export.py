@@ -29,6 +29,7 @@ from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
 from shardfeed.storage.building import built, locked
 from shardfeed.storage.local import free_space
+from shardfeed.text import listing
 
 To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
 FORMS: dict[str, type[Form]] = {
@@ -102,7 +103,7 @@ def export(
             root = stack.enter_context(built(target))
         with Tree(root) as tree:
             form = FORMS[to](items, tree, losses)
-            written = _Written(form)
+            written = _Written(form, items)
             for item in items(losses):
                 written.add(item)
                 progress(1)
@@ -138,7 +139,7 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
     held = FORMS[to].held(items.schema)
     if not held:
         fits = [name for name, form in FORMS.items() if form.held(items.schema)]
-        remedy = f"what it has fits {' or '.join(fits)}" if fits else "it has images alone"
+        remedy = f"what it has fits {listing(fits)}" if fits else "it has images alone"
         raise UsageError(items.directory, f"{to} is for {FORMS[to].NEEDS}, which it does not have", remedy)
     if not items.splits:
         raise UsageError(items.directory, "has no record", "there is nothing to export")
@@ -160,17 +161,19 @@ def _check_space(parent: str, items: Items, to: str) -> None:
 class _Written:
     """The records that were given to a form. `found`: what readers must find. `renamed`: by how many names changed."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, items: Items) -> None:
         self.found = [Found(part) for part in form.parts]
         self.renamed = self._otherwise = self._changed = 0
-        self._form = form
+        self._form, self._items = form, items
         self._first = ""
 
     def add(self, item: Item) -> None:
         """One more."""
+        before = self._items.left_out["twins"]
         key = self._form.add(item)
+        objects = len(item.values.get(XMIN, ())) - (self._items.left_out["twins"] - before)
         for found in self.found:
-            found.add(found.part.prefix + key, item.split.name, item.values, len(item.values.get(XMIN, ())))
+            found.add(found.part.prefix + key, item.split.name, item.values, objects)
         if key != item.key:
             self._first = self._first or f"{escape(item.key or b'')} is {escape(key)}"
             self.renamed += 1

@@ -23,7 +23,7 @@ from shardfeed.text import counted
 class FolderForm:
     """One class an image. Without folders of splits where all is in train and names begin with their classes."""
 
-    NEEDS: ClassVar[str] = "one class an image (image/class/label); csv holds sets of classes"
+    NEEDS: ClassVar[str] = "one class an image (image/class/label)"
 
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         del losses
@@ -41,7 +41,8 @@ class FolderForm:
         if self._other:
             what = "classes whose names no folder can have, which conversions then call as the folder"
             self.notes.append(counted(what, self._other, len(self._other)))
-        self.parts = [Part([LABEL] if self._other else [LABEL, TEXT])]
+        named = TEXT in items.schema.features and not self._other
+        self.parts = [Part([LABEL, TEXT] if named else [LABEL])]
         first = items.first("train") if items.splits == ("train",) else None
         flat = first is not None and (first.key or b"").startswith(self._folder_of(first) + b"/")
         self._words = {"train": b""} if flat else {k: w + b"/" for k, w in folder_words(items, "folder", 0).items()}

@@ -66,7 +66,7 @@ class TableForm:
         self._twins = Twins("csv", losses, lambda: items.left_out.update(["twins"]))
         self._missing: dict[str, str] = {}
         self._tables: dict[str, Lines] = {}
-        labels = [*self._columns, *((LABEL, TEXT) if self._labelled else ())]
+        labels = [*self._columns, *(key for key in (LABEL, TEXT) if self._labelled and key in schema.features)]
         self.parts = [Part(labels)] if labels else []
         self.parts += [Part(objects=True)] if self._boxes else []
         self.parts += [Part([CAPTION])] if self._captions else []

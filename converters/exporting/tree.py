@@ -15,6 +15,7 @@ from shardfeed.storage.local import NewFile, fsync_directory, make_directory
 
 _THREADS = 16  # each waits for the disk: one alone would write an eighth of what those do
 _WAITING = 64 << 20  # bytes that wait to be written, at most
+_BESIDE = 16 << 10  # bytes of memory that a file counts for, besides its own
 
 
 class Tree:
@@ -63,8 +64,9 @@ class Tree:
         self.size += len(data)
         if self._threads is None:
             return
-        self._writes.append((self._threads.submit(_write, self._path(name), data), len(data)))
-        self._waiting += len(data)
+        size = len(data) + _BESIDE
+        self._writes.append((self._threads.submit(_write, self._path(name), data), size))
+        self._waiting += size
         self._wait(_WAITING)
 
     def stream(self, name: bytes) -> "Lines":

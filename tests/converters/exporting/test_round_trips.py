@@ -14,7 +14,7 @@ from shardfeed.converters import Exported, ImageFolder, ImageOptions, convert, e
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import LABEL, SHA256, SOURCE_ID
 
-from again import converted_again, records
+from exported_again import converted_again, records
 from repository import ROOT
 
 SCENES = ROOT / "data_samples" / "scenes"
