@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from shardfeed.converters.conversion import convert as convert
     from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.existing.adopt import adopt as adopt
+    from shardfeed.converters.existing.export.export import export as export
+    from shardfeed.converters.existing.export.report import Exported as Exported
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
     from shardfeed.converters.existing.salvage.report import Salvaged as Salvaged
     from shardfeed.converters.existing.salvage.salvage import salvage as salvage
     from shardfeed.converters.existing.surveying import Survey as Survey
     from shardfeed.converters.existing.surveying import survey as survey
-    from shardfeed.converters.exporting.export import export as export
-    from shardfeed.converters.exporting.report import Exported as Exported
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
     from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.report import Report as Report
@@ -44,8 +44,8 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.existing.surveying": ("Survey", "survey"),
         "shardfeed.converters.existing.salvage.report": ("Salvaged",),
         "shardfeed.converters.existing.salvage.salvage": ("salvage",),
-        "shardfeed.converters.exporting.export": ("export",),
-        "shardfeed.converters.exporting.report": ("Exported",),
+        "shardfeed.converters.existing.export.export": ("export",),
+        "shardfeed.converters.existing.export.report": ("Exported",),
         "shardfeed.converters.images.options": ("ImageOptions",),
         "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.report": ("Report",),

@@ -5,8 +5,8 @@ import json
 
 from tqdm import tqdm
 
-from shardfeed.converters.exporting.export import FORMS, export
-from shardfeed.converters.exporting.report import Exported
+from shardfeed.converters.existing.export.export import FORMS, export
+from shardfeed.converters.existing.export.report import Exported
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
 

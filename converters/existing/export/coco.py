@@ -26,10 +26,10 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
 )
-from shardfeed.converters.exporting.form import WORDS, Again, Part, class_names, image_name, object_keys
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses
-from shardfeed.converters.exporting.tree import Tree
+from shardfeed.converters.existing.export.form import WORDS, Again, Part, class_names, image_name, object_keys
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
 from shardfeed.schema import SOURCE_ID, Schema
 

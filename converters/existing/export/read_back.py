@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.exporting.form import Again, Part
+from shardfeed.converters.existing.export.form import Again, Part
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Sample, findings_of
 from shardfeed.errors import IntegrityError, ShardfeedError, escape

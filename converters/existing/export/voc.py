@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER
-from shardfeed.converters.exporting.form import (
+from shardfeed.converters.existing.export.form import (
     Again,
     Part,
     Twins,
@@ -19,10 +19,10 @@ from shardfeed.converters.exporting.form import (
     stem,
     usual_words,
 )
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses
-from shardfeed.converters.exporting.masks import class_table, mask_numbers, raster_options
-from shardfeed.converters.exporting.tree import Lines, Tree
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.masks import class_table, mask_numbers, raster_options
+from shardfeed.converters.existing.export.tree import Lines, Tree
 from shardfeed.schema import Schema
 
 _IMAGES = b"JPEGImages/"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, KEYPOINTS, OBJECT_LABEL
-from shardfeed.converters.exporting.form import (
+from shardfeed.converters.existing.export.form import (
     Again,
     Part,
     Twins,
@@ -21,9 +21,9 @@ from shardfeed.converters.exporting.form import (
     object_keys,
     stem,
 )
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses
-from shardfeed.converters.exporting.tree import Tree
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import check_extra
 from shardfeed.schema import Schema
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
-from shardfeed.converters.exporting.form import (
+from shardfeed.converters.existing.export.form import (
     Again,
     Part,
     Twins,
@@ -18,9 +18,9 @@ from shardfeed.converters.exporting.form import (
     number_text,
     object_keys,
 )
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses
-from shardfeed.converters.exporting.tree import Lines, Tree
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Lines, Tree
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
 

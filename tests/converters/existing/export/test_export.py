@@ -17,7 +17,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, XMIN
 from shardfeed.converters import ImageFolder, Sample, adopt, convert, export, open_source, survey
-from shardfeed.converters.exporting import export as exporting
+from shardfeed.converters.existing.export import export as exporting
 from shardfeed.converters.sources.objects import Objects
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
 from shardfeed.formats.tfrecord.example import encode

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_VISIBILITY, KEYPOINTS, XMIN
-from shardfeed.converters.exporting.losses import Losses
+from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.errors import IntegrityError, RecordError, UsageError
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split

@@ -10,18 +10,18 @@ from typing import Literal, get_args
 from shardfeed.annotations import XMIN
 from shardfeed.converters.commit.output import check_parent
 from shardfeed.converters.elsewhere import check_local
-from shardfeed.converters.exporting.coco import CocoForm
-from shardfeed.converters.exporting.folder import FolderForm
-from shardfeed.converters.exporting.form import Form
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses, losses_of
-from shardfeed.converters.exporting.masks import MasksForm
-from shardfeed.converters.exporting.read_back import Found, check
-from shardfeed.converters.exporting.report import Exported
-from shardfeed.converters.exporting.table import TableForm
-from shardfeed.converters.exporting.tree import Tree
-from shardfeed.converters.exporting.voc import VocForm
-from shardfeed.converters.exporting.yolo import YoloForm
+from shardfeed.converters.existing.export.coco import CocoForm
+from shardfeed.converters.existing.export.folder import FolderForm
+from shardfeed.converters.existing.export.form import Form
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses, losses_of
+from shardfeed.converters.existing.export.masks import MasksForm
+from shardfeed.converters.existing.export.read_back import Found, check
+from shardfeed.converters.existing.export.report import Exported
+from shardfeed.converters.existing.export.table import TableForm
+from shardfeed.converters.existing.export.tree import Tree
+from shardfeed.converters.existing.export.voc import VocForm
+from shardfeed.converters.existing.export.yolo import YoloForm
 from shardfeed.errors import OutputExistsError, StorageError, UsageError, escape
 from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from shardfeed.converters.exporting.form import (
+from shardfeed.converters.existing.export.form import (
     Again,
     Part,
     class_lines,
@@ -11,9 +11,9 @@ from shardfeed.converters.exporting.form import (
     image_name,
     name_of,
 )
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses
-from shardfeed.converters.exporting.tree import Tree
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import LABEL, TEXT, Schema

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import RASTER, Raster
-from shardfeed.converters.exporting.form import (
+from shardfeed.converters.existing.export.form import (
     Again,
     Part,
     class_lines,
@@ -16,9 +16,9 @@ from shardfeed.converters.exporting.form import (
     image_name,
     stem,
 )
-from shardfeed.converters.exporting.item import Item, Items
-from shardfeed.converters.exporting.losses import Losses
-from shardfeed.converters.exporting.tree import Tree
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError
 from shardfeed.schema import Schema
