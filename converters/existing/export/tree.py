@@ -27,11 +27,12 @@ class Tree:
     def __init__(self, root: str | None) -> None:
         self.root = root
         self.files = self.size = 0
-        self._names: set[bytes] = set()  # digests: 16 bytes of each name
+        self._names: set[bytes] = set()  # digests of names: of all where nothing is written, else the disk knows them
+        self._pending: set[bytes] = set()  # names that are not on the disk yet
         self._folded = array("Q")  # of each name without case
         self._folders = {b""}
         self._threads = ThreadPoolExecutor(_THREADS) if root is not None else None
-        self._writes: deque[tuple[Future[None], int]] = deque()
+        self._writes: deque[tuple[Future[None], bytes, int]] = deque()
         self._waiting = 0
         self._streams: list[Lines] = []
 
@@ -65,7 +66,7 @@ class Tree:
         if self._threads is None:
             return
         size = len(data) + _BESIDE
-        self._writes.append((self._threads.submit(_write, self._path(name), data), size))
+        self._writes.append((self._threads.submit(_write, self._path(name), data), name, size))
         self._waiting += size
         self._wait(_WAITING)
 
@@ -84,15 +85,23 @@ class Tree:
 
     def _claim(self, name: bytes, where: object) -> None:
         check_name(name, where)
-        digest = _digest(name)
-        if digest in self._names or name in self._folders:
+        if name in self._folders or self._is_file(name):
             problem = f"would be written as {escape(name)}, as a sample before it is already"
             raise UsageError(where, problem, "rename one of the two, or export to coco, which keeps whole paths")
         self._make_folders(name, where)
-        self._names.add(digest)
+        if self._threads is None:
+            self._names.add(_digest(name))
+        else:
+            self._pending.add(name)
         folded = name_text(name).casefold().encode("utf-8", "surrogateescape")
         self._folded.append(int.from_bytes(hashlib.blake2b(folded, digest_size=8).digest(), "little"))
         self.files += 1
+
+    def _is_file(self, name: bytes) -> bool:
+        """Whether a file of that name was given."""
+        if self._threads is None:
+            return _digest(name) in self._names
+        return name in self._pending or os.path.isfile(self._path(name))
 
     def _path(self, name: bytes) -> str:
         return os.path.join(self.root or "", os.fsdecode(name))
@@ -105,7 +114,7 @@ class Tree:
             missing.append(folder)
             folder = folder.rpartition(b"/")[0]
         for folder in reversed(missing):
-            if _digest(folder) in self._names:
+            if self._is_file(folder):
                 problem = f"would lie in {escape(folder)}, which is the file of another sample"
                 raise UsageError(where, problem, "rename one of the two where it is from")
             if self._threads is not None:
@@ -115,9 +124,10 @@ class Tree:
     def _wait(self, most: int) -> None:
         """Until no more than so many bytes wait; raises what went wrong."""
         while self._writes and (self._waiting > most or most == 0):
-            done, size = self._writes.popleft()
+            done, name, size = self._writes.popleft()
             self._waiting -= size
             done.result()
+            self._pending.discard(name)
 
 
 class Lines:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--drop",
         metavar="A,B",
         default="",
-        help="what may be left out where FORMAT cannot hold it: crowds, masks, ids, ...; all",
+        help="what may be left out where the format cannot hold it: crowds, masks, ids, ...; all",
     )
     parser.add_argument("--dry-run", action="store_true", help="read all, say what would be written, write nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from shardfeed.schema import ENCODED, LABEL, TEXT, Feature, Schema
 from shardfeed.storage.building import locked
 from shardfeed.tools.cli import main
 
+import disk_model
+import storage_ops
 from exported_again import converted_again, records
 from repository import ROOT, SUPPORT
 from trees import tree
@@ -436,3 +439,25 @@ def test_killed_at_every_operation(to: str, every: int, tmp_path: Path) -> None:
         "fsync directory",
     ):
         assert kind in kinds
+
+
+@pytest.mark.parametrize("to", ["coco", pytest.param("voc", marks=pytest.mark.long)])
+def test_the_power_is_cut_after_every_operation(to: Any, tmp_path: Path) -> None:
+    """Whatever was not fsynced is lost: the export is absent or complete."""
+    data = made(open_source(SCENES / "coco" / "instances.json", images=str(SCENES / "images")), tmp_path)
+    place = tmp_path / "place"
+    place.mkdir()
+    operations: list[Any] = []
+    with storage_ops.watched(place, lambda operation: None, operations.append):
+        export(data, place / "out", to, drop=[] if to == "coco" else "all")
+    expected = {"out/": b"", **{f"out/{name}": content for name, content in tree(place / "out").items()}}
+    disk, rng, there = disk_model.Disk(str(place), {}), random.Random(0), 0
+    for operation in operations:
+        disk.apply(operation)
+        for loss in disk_model.LOSSES:
+            left = disk.after_power_cut(loss, rng)
+            found = {name: content for name, content in left.items() if name.startswith("out/")}
+            assert found in ({}, expected), f"{loss} after {operation.kind}"
+            there += bool(found)
+    assert there
+    assert disk.after_power_cut("all lost", rng).keys() >= expected.keys()
