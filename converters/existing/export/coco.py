@@ -82,7 +82,7 @@ class CocoForm:
     def held(cls, schema: Schema) -> frozenset[str]:
         """All that is known of objects and their captions."""
         objects = object_keys(schema, IS_CROWD, OBJECT_AREA, OBJECT_MASK, *KEYPOINTS)
-        captions = {CAPTION} if CAPTION in schema.features and schema.kind(CAPTION) == "text" else set[str]()
+        captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*objects, *captions, SOURCE_ID}) if objects or captions else frozenset()
 
     def _note_added(self, schema: Schema) -> None:
@@ -115,8 +115,7 @@ class CocoForm:
         if self._captions:
             file = self._files[split, "captions"]
             file.image(image)
-            texts = item.values[CAPTION]
-            for text in [texts] if isinstance(texts, bytes) else texts:
+            for text in item.values[CAPTION]:
                 file.annotation({"id": self._next(), "image_id": number, "caption": item.text(text, "a caption")})
         return name
 

@@ -76,7 +76,7 @@ def losses_of(
         words["boxes"] = tuple(sorted(key for key in lost if key.startswith(OBJECTS)))
         lost = [key for key in lost if not key.startswith(OBJECTS)]
     for key in sorted(lost):
-        word = next((word for word, keys in _WORDS.items() if key in keys), key)
+        word = next((word for word, keys in _WORDS.items() if key in keys), _label_of(key, schema))
         words[word] = tuple(sorted({*words.get(word, ()), key}))
     ids = SOURCE_ID in schema.features and SOURCE_ID not in holds
     needed = [*words, *(["ids"] if ids and not numbered else [])]
@@ -90,8 +90,14 @@ def losses_of(
     return Losses(to, words, "ids" in wanted, "twins" in wanted, frozenset(holds))
 
 
+def _label_of(key: str, schema: Schema) -> str:
+    """The label of which a feature is the text, which goes with it; of any other the feature itself."""
+    prefix, _, last = key.rpartition("/")
+    return f"{prefix}/label" if last == "text" and f"{prefix}/label" in schema.class_names else key
+
+
 def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
-    shown = [word if keys[word] == (word,) else f"{word} ({_first(keys[word])})" for word in lacking]
+    shown = [word if word in keys[word] else f"{word} ({_first(keys[word])})" for word in lacking]
     problem = f"{to} cannot hold its {', '.join(shown)}"
     typed = ",".join(lacking)
     python = f"drop={sorted(lacking)!r}"

@@ -1,5 +1,6 @@
 """What an export refuses, renames, leaves out and says; that nothing half written is ever seen."""
 
+import errno
 import io
 import json
 import os
@@ -218,6 +219,20 @@ def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
+def test_a_second_label_goes_with_its_text(tmp_path: Path) -> None:
+    rows = "path,class,breed,weight\nscene_001.jpg,dog,x,3.5\nscene_002.jpg,cat,z,4.25\n"
+    (tmp_path / "t.csv").write_text(rows)
+    asked: dict[str, Any] = {"label_columns": ["class", "breed"], "number_columns": ["weight"]}
+    data = made(open_source(tmp_path / "t.csv", images=str(SCENES / "images"), **asked), tmp_path)
+    with pytest.raises(UsageError, match="csv cannot hold its image/breed/label; "):
+        export(data, tmp_path / "out", "csv")
+    report = export(data, tmp_path / "out", "csv", drop=["image/breed/label"])
+    assert report.left_out == {"image/breed/label": 2}
+    again = converted_again(report, tmp_path / "again")
+    assert "image/breed/text" not in again.manifest.schema.features
+    assert sorted(record["image/weight"] for record in again["train"]) == [3.5, 4.25]  # type: ignore[type-var]
+
+
 def test_numbers_that_begin_as_a_count_and_are_none(tmp_path: Path) -> None:
     """The first of them is 0, as where a conversion counts: what is lost turns up later, and is refused there."""
 
@@ -334,6 +349,27 @@ def test_no_room(folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytes
     with pytest.raises(StorageError, match="are needed, 10 bytes are free in its file system"):
         export(data, tmp_path / "out", "folder")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("at", [0, 1, 5])
+def test_a_disk_that_is_full(
+    at: int, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any file, whichever thread writes it: the error is the disk's, and nothing stays."""
+    data = made(ImageFolder(folder(2)), tmp_path)
+    before = tree(tmp_path)
+    real, count = os.writev, iter(range(1000))
+
+    def full(fd: int, parts: Any) -> int:
+        if ".out.building/" in os.readlink(f"/proc/self/fd/{fd}") and next(count) == at:
+            raise OSError(errno.ENOSPC, "full")
+        return real(fd, parts)
+
+    monkeypatch.setattr(os, "writev", full)
+    with pytest.raises(StorageError, match="ENOSPC"):
+        export(data, tmp_path / "out", "folder")
+    assert tree(tmp_path) == before
+    export(data, tmp_path / "out", "folder")
 
 
 @pytest.mark.parametrize("at", ["first", "last"])
