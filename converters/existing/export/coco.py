@@ -79,8 +79,9 @@ class CocoForm:
                 self._open(split, "captions", None)
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]:
+    def held(cls, items: Items) -> frozenset[str]:
         """All that is known of objects and their captions."""
+        schema = items.schema
         objects = object_keys(schema, IS_CROWD, OBJECT_AREA, OBJECT_MASK, *KEYPOINTS)
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*objects, *captions, SOURCE_ID}) if objects or captions else frozenset()

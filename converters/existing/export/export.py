@@ -136,9 +136,9 @@ def _check_out(target: str, directory: str) -> None:
 
 def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
     """What is left out. Raises UsageError."""
-    held = FORMS[to].held(items.schema)
+    held = FORMS[to].held(items)
     if not held:
-        fits = [name for name, form in FORMS.items() if form.held(items.schema)]
+        fits = [name for name, form in FORMS.items() if form.held(items)]
         remedy = f"what it has fits {listing(fits)}" if fits else "it has images alone"
         raise UsageError(items.directory, f"{to} is for {FORMS[to].NEEDS}, which it does not have", remedy)
     if not items.splits:

@@ -16,7 +16,7 @@ from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.errors import UsageError, escape
-from shardfeed.schema import LABEL, TEXT, Schema
+from shardfeed.schema import LABEL, TEXT
 from shardfeed.text import counted
 
 
@@ -48,8 +48,9 @@ class FolderForm:
         self._words = {"train": b""} if flat else {k: w + b"/" for k, w in folder_words(items, "folder", 0).items()}
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]:
+    def held(cls, items: Items) -> frozenset[str]:
         """The class, where an image has one."""
+        schema = items.schema
         feature = schema.features.get(LABEL)
         single = feature is not None and feature.scalar and schema.kind(LABEL) == "label"
         return frozenset({LABEL}) if single else frozenset()

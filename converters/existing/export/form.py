@@ -68,7 +68,7 @@ class Part(NamedTuple):
 class Form(Protocol):
     """One format: made for one export. `notes`: sentences for the report. `parts`: what readings of it give.
 
-    `held(schema)` says which features the format holds of a dataset, nothing where none of what it is for is there.
+    `held(items)` says which features the format holds of a dataset, nothing where none of what it is for is there.
     `add` writes a record and returns the key that its image has when it is converted again. `finish` writes the rest,
     and says how each of the parts is read. Both raise UsageError for what cannot be written.
     """
@@ -80,7 +80,7 @@ class Form(Protocol):
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None: ...
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]: ...
+    def held(cls, items: Items) -> frozenset[str]: ...
 
     def add(self, item: Item) -> bytes: ...
 

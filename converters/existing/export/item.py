@@ -103,6 +103,12 @@ class Items:
         """Records by split, without splits that have none."""
         return {name: len(self._data[name]) for name in self.splits}
 
+    def occur(self, key: str) -> bool:
+        """Whether each class of a label is that of a record."""
+        own = next((own for own, name in self._names.items() if name == key), key)
+        counts = [self._data[name].class_counts.get(own, ()) for name in self.splits]
+        return bool(counts) and all(map(any, zip(*counts, strict=True))) and any(map(len, counts))
+
     @property
     def size(self) -> int:
         """Bytes of all records."""

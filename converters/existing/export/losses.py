@@ -70,6 +70,7 @@ def losses_of(
     Raises UsageError, with all words that are missing there, and for one that names nothing that would be left out.
     """
     holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
+    holds |= {key for key in schema.features if _label_of(key, schema) in held}
     lost = [key for key in schema.features if key not in holds and key not in _MADE]
     words: dict[str, tuple[str, ...]] = {}
     if any(key.startswith(OBJECTS) for key in lost) and XMIN not in holds:

@@ -21,7 +21,6 @@ from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError
-from shardfeed.schema import Schema
 
 _IMAGES = b"images/"
 _USUAL_VOID = {8: 255, 16: 65535}
@@ -48,8 +47,9 @@ class MasksForm:
             self.notes.append("masks have the labels; the numbers that classes had before are not kept")
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]:
+    def held(cls, items: Items) -> frozenset[str]:
         """The raster."""
+        schema = items.schema
         return frozenset({RASTER}) if schema.raster is not None else frozenset()
 
     def add(self, item: Item) -> bytes:

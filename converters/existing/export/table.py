@@ -49,12 +49,14 @@ class TableForm:
     def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
         schema = items.schema
         self._tree, self.notes, self._held = tree, list[str](), losses.held
+        self._more = {key: _column(key.removesuffix("/label")) for key in _more_labels(items)}
         self._columns = {key: _column(key) for key in _values(schema)}
         self._boxes, self._captions = OBJECT_LABEL in losses.held, CAPTION in losses.held
         self._flags = {key: name for key, name in _FLAGS.items() if key in losses.held}
         self._labelled = LABEL in losses.held
         self._separator = ""
         self._names = class_names(items, LABEL, "csv") if self._labelled else ()
+        self._class_names = {key: class_names(items, key, "csv") for key in self._more}
         if self._labelled and schema.kind(LABEL) == "tags":
             free = [mark for mark in _SEPARATORS if not any(mark in name for name in self._names)]
             if not free:
@@ -66,13 +68,15 @@ class TableForm:
         self._twins = Twins("csv", losses, lambda: items.left_out.update(["twins"]))
         self._missing: dict[str, str] = {}
         self._tables: dict[str, Lines] = {}
-        labels = [*self._columns, *(key for key in (LABEL, TEXT) if self._labelled and key in schema.features)]
+        labels = [*self._columns, *self._more, *(key.removesuffix("label") + "text" for key in self._more)]
+        labels += [key for key in (LABEL, TEXT) if self._labelled]
+        labels = [key for key in labels if key in schema.features]
         self.parts = [Part(labels)] if labels else []
         self.parts += [Part(objects=True)] if self._boxes else []
         self.parts += [Part([CAPTION])] if self._captions else []
-        if self._labelled or self._columns:
+        if labels:
             label = ["label"] if self._labelled else []
-            self._row("labels", ["path", "split", *label, *self._columns.values()])
+            self._row("labels", ["path", "split", *label, *self._more.values(), *self._columns.values()])
         if self._boxes:
             sides = ["xmin", "ymin", "xmax", "ymax"]
             ours = ["filename", "split", "width", "height", "class", *sides]
@@ -82,13 +86,14 @@ class TableForm:
             self._row("captions", ["image", "split", "caption"])
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]:
+    def held(cls, items: Items) -> frozenset[str]:
         """Values of one cell, sets of classes, captions, and boxes with what Open Images says of them."""
+        schema = items.schema
         label = {LABEL} if LABEL in schema.class_names and schema.kind(LABEL) in ("label", "tags") else set[str]()
         if label and not (schema.features[LABEL].scalar or schema.kind(LABEL) == "tags"):
             label = set()
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
-        return frozenset({*label, *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
+        return frozenset({*label, *_more_labels(items), *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
 
     def add(self, item: Item) -> bytes:
         """The image, and its rows."""
@@ -96,7 +101,8 @@ class TableForm:
         self._tree.write(_IMAGES + name, item.image, item.where)
         text, split = item.text(name, "its name"), item.split.name
         if "labels" in self._tables:
-            self._row("labels", [text, split, *self._label(item), *(self._cell(key, item) for key in self._columns)])
+            cells = [*self._label(item), *(self._cell(key, item) for key in self._columns)]
+            self._row("labels", [text, split, *cells])
         if self._boxes:
             self._boxes_of(text, split, item)
         if self._captions:
@@ -105,11 +111,13 @@ class TableForm:
         return name
 
     def _label(self, item: Item) -> list[str]:
-        if not self._labelled:
-            return []
-        found = item.values[LABEL]
-        labels = found if self._separator else [found]
-        return [self._separator.join(name_of(self._names, label, item, LABEL) for label in labels)]
+        """The cells of the class, and of further labels."""
+        cells = []
+        if self._labelled:
+            found = item.values[LABEL]
+            labels = found if self._separator else [found]
+            cells.append(self._separator.join(name_of(self._names, label, item, LABEL) for label in labels))
+        return [*cells, *(name_of(self._class_names[key], item.values[key], item, key) for key in self._more)]
 
     def _cell(self, key: str, item: Item) -> str:
         value, feature = item.values[key], self._features[key]
@@ -163,7 +171,9 @@ class TableForm:
         options: dict[str, Any] = {"labels": "labels.csv", "path_column": "path", "split_column": "split"}
         if self._labelled:
             self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
-            options |= {"label_columns": ["label"], "class_names": "classes.txt"}
+            options["class_names"] = "classes.txt"
+        if self._labelled or self._more:
+            options["label_columns"] = [*(["label"] if self._labelled else []), *self._more.values()]
         if self._separator:
             options["label_separator"] = self._separator
         if texts := [self._columns[key] for key, feature in self._features.items() if feature.dtype == "bytes"]:
@@ -174,6 +184,25 @@ class TableForm:
         if self._missing:
             options["missing"] = dict(self._missing)
         return Again("images", options)
+
+
+def _more_labels(items: Items) -> list[str]:
+    """Keys of further labels, sorted: those whose classes a table tells, as they are sorted and all occur.
+
+    Only beside the class of the image, as the first label column would be that.
+    """
+    schema = items.schema
+    found = []
+    for key, names in sorted(schema.class_names.items()):
+        one = key.startswith("image/") and key.endswith("/label") and schema.features[key].scalar
+        if not one or key in (LABEL, OBJECT_LABEL) or LABEL not in schema.class_names:
+            continue
+        numbers = names == tuple(map(str, range(len(names))))
+        ordered = list(names) == sorted(names, key=str.encode) and not all(name.isdigit() for name in names)
+        free = _column(key.removesuffix("/label")) not in _TAKEN
+        if (numbers or ordered) and free and items.occur(key):
+            found.append(key)
+    return found
 
 
 def _values(schema: Schema) -> list[str]:

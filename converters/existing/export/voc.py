@@ -23,7 +23,6 @@ from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.masks import class_table, mask_numbers, raster_options
 from shardfeed.converters.existing.export.tree import Lines, Tree
-from shardfeed.schema import Schema
 
 _IMAGES = b"JPEGImages/"
 _FLAGS = ("truncated", "difficult", "occluded")
@@ -52,8 +51,9 @@ class VocForm:
             self._lists[split] = [tree.stream(b"ImageSets/%s/%s.txt" % (kind.encode(), word)) for kind in kinds]
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]:
+    def held(cls, items: Items) -> frozenset[str]:
         """Boxes, classes, what VOC says of each object, and the raster."""
+        schema = items.schema
         rasters = {RASTER} if schema.raster is not None and len(schema.raster.class_names) <= 256 else set[str]()
         return object_keys(schema, *(f"{OBJECTS}{flag}" for flag in _FLAGS)) | rasters
 

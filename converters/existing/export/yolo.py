@@ -25,7 +25,6 @@ from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Tree
 from shardfeed.errors import check_extra
-from shardfeed.schema import Schema
 
 
 class YoloForm:
@@ -45,8 +44,9 @@ class YoloForm:
         self._twins = Twins("yolo", losses, lambda: items.left_out.update(["twins"]))
 
     @classmethod
-    def held(cls, schema: Schema) -> frozenset[str]:
+    def held(cls, items: Items) -> frozenset[str]:
         """Boxes, classes and key points."""
+        schema = items.schema
         return object_keys(schema, *KEYPOINTS)
 
     def add(self, item: Item) -> bytes:

@@ -219,18 +219,27 @@ def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
-def test_a_second_label_goes_with_its_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_second_label(kept: bool, tmp_path: Path) -> None:
+    """It is held where the table tells its classes; else it is refused by its key, and goes with its text."""
     rows = "path,class,breed,weight\nscene_001.jpg,dog,x,3.5\nscene_002.jpg,cat,z,4.25\n"
     (tmp_path / "t.csv").write_text(rows)
     asked: dict[str, Any] = {"label_columns": ["class", "breed"], "number_columns": ["weight"]}
+    if not kept:
+        asked["class_names"] = {"breed": ["z", "x"]}
     data = made(open_source(tmp_path / "t.csv", images=str(SCENES / "images"), **asked), tmp_path)
-    with pytest.raises(UsageError, match="csv cannot hold its image/breed/label; "):
-        export(data, tmp_path / "out", "csv")
-    report = export(data, tmp_path / "out", "csv", drop=["image/breed/label"])
-    assert report.left_out == {"image/breed/label": 2}
+    if not kept:
+        with pytest.raises(UsageError, match="csv cannot hold its image/breed/label; "):
+            export(data, tmp_path / "out", "csv")
+    report = export(data, tmp_path / "out", "csv", drop=[] if kept else ["image/breed/label"])
+    assert report.left_out == ({} if kept else {"image/breed/label": 2})
     again = converted_again(report, tmp_path / "again")
-    assert "image/breed/text" not in again.manifest.schema.features
     assert sorted(record["image/weight"] for record in again["train"]) == [3.5, 4.25]  # type: ignore[type-var]
+    if kept:
+        assert records(again) == records(data)
+        assert again.manifest.schema == data.manifest.schema
+    else:
+        assert "image/breed/text" not in again.manifest.schema.features
 
 
 def test_numbers_that_begin_as_a_count_and_are_none(tmp_path: Path) -> None:
