@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from shardfeed.converters.conversion import convert as convert
     from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.existing.adopt import adopt as adopt
+    from shardfeed.converters.existing.export.export import export as export
+    from shardfeed.converters.existing.export.report import Exported as Exported
     from shardfeed.converters.existing.rebuild import Rebuilt as Rebuilt
     from shardfeed.converters.existing.rebuild import rebuild as rebuild
     from shardfeed.converters.existing.salvage.report import Salvaged as Salvaged
@@ -42,6 +44,8 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.existing.surveying": ("Survey", "survey"),
         "shardfeed.converters.existing.salvage.report": ("Salvaged",),
         "shardfeed.converters.existing.salvage.salvage": ("salvage",),
+        "shardfeed.converters.existing.export.export": ("export",),
+        "shardfeed.converters.existing.export.report": ("Exported",),
         "shardfeed.converters.images.options": ("ImageOptions",),
         "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.report": ("Report",),

@@ -12,16 +12,21 @@ COMMANDS = {
     "inspect": "what is in a dataset: counts, classes, sizes, first records",
     "preview": "a contact sheet: a row of images for each class",
     "bench": "where the time of an input pipeline goes, and whether a model would wait",
+    "export": "a dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV",
     "salvage": "a new dataset of every undamaged record of a damaged one",
     "index": "make a dataset's indexes again, or a dataset of TFRecords that someone else wrote",
     "demo": "convert, verify and train on drawn shapes, in a minute",
     "completion": "a script that makes your shell complete commands and options",
 }
 
+# Commands that make something else of a dataset; their modules lie in a folder of their own.
+OPERATIONS = ("export",)
+
 
 def command_module(command: str) -> ModuleType:
     """The module of a command: it has `add_arguments` and `run`."""
-    return import_module(f"shardfeed.tools.commands.{command}_command")
+    folder = "operations." if command in OPERATIONS else ""
+    return import_module(f"shardfeed.tools.commands.{folder}{command}_command")
 
 
 def command_parser(command: str) -> CommandParser:

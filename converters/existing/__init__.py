@@ -1,1 +1,1 @@
-"""TFRecords that are there already: adopted, indexed again, salvaged."""
+"""Datasets and TFRecords that are there already: adopted, indexed again, salvaged, exported."""

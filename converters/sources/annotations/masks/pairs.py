@@ -22,7 +22,7 @@ _MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 3  # that `may_have_masks` looks 
 Role = Literal["image", "mask"]
 Wanted = Callable[[bytes], bool]
 
-_IMAGE_FOLDERS = frozenset(
+IMAGE_FOLDERS = frozenset(
     b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
 )
 _MASK_FOLDERS = frozenset(
@@ -90,7 +90,7 @@ def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
     lower = name.lower()
     if lower in _MASK_FOLDERS and above.role != "image":
         return _Folder("mask", above.kept)
-    if lower in _IMAGE_FOLDERS and above.role is None:
+    if lower in IMAGE_FOLDERS and above.role is None:
         return _Folder("image", above.kept)
     if above.role is None:
         added = _MASK_FOLDER.fullmatch(name)

@@ -1,0 +1,199 @@
+"""A dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from typing import Literal, get_args
+
+from shardfeed.annotations import XMIN
+from shardfeed.converters.commit.output import check_parent
+from shardfeed.converters.elsewhere import check_local
+from shardfeed.converters.existing.export.coco import CocoForm
+from shardfeed.converters.existing.export.folder import FolderForm
+from shardfeed.converters.existing.export.form import Form
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses, losses_of
+from shardfeed.converters.existing.export.masks import MasksForm
+from shardfeed.converters.existing.export.read_back import Found, check
+from shardfeed.converters.existing.export.report import Exported
+from shardfeed.converters.existing.export.table import TableForm
+from shardfeed.converters.existing.export.tree import Tree
+from shardfeed.converters.existing.export.voc import VocForm
+from shardfeed.converters.existing.export.yolo import YoloForm
+from shardfeed.errors import OutputExistsError, StorageError, UsageError, escape
+from shardfeed.machine.free_space import room_in
+from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.schema import SHA256
+from shardfeed.storage.building import built, locked
+from shardfeed.storage.local import free_space
+from shardfeed.text import listing
+
+To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
+FORMS: dict[str, type[Form]] = {
+    "folder": FolderForm,
+    "coco": CocoForm,
+    "yolo": YoloForm,
+    "voc": VocForm,
+    "masks": MasksForm,
+    "csv": TableForm,
+}
+_SIDE_FILES = {"folder": 0, "coco": 0, "yolo": 1, "voc": 2, "masks": 1, "csv": 0}  # beside each image
+_KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
+
+
+def export(
+    dataset: str | os.PathLike[str] | Dataset,
+    out: str | os.PathLike[str],
+    to: To,
+    *,
+    drop: Collection[str] = (),
+    dry_run: bool = False,
+    progress: Callable[[int], object] = lambda images: None,
+) -> Exported:
+    """Write the images of a dataset and what is known of them as the new folder `out`, in another format.
+
+    Converted again, as the result's `again` says, it gives the same images byte for byte, and the same splits, labels,
+    boxes, masks, key points, captions and ids, as far as the format holds them. Image files are written as they are
+    stored, under the names in `image/filename`; what a layout adds to names is counted. Before `out` has its name, the
+    reader of the format finds the same images, names, splits and labels in it. Killed at any moment, nothing of it is
+    seen, and the next run begins anew.
+
+        export("flowers", "flowers-folder", to="folder")
+        export("scenes", "scenes-yolo", to="yolo", drop=["crowds", "areas"])
+
+    Args:
+        dataset: a dataset directory, which is only read; or one that is open.
+        out: the folder to make, which must not exist.
+        to: "folder" (a class an image), "coco", "yolo", "voc", "masks" (a class a pixel), "csv".
+        drop: what may be left out, as the format cannot hold it: "classes", "captions", "boxes", "masks", "keypoints",
+            "crowds", "areas", "rasters", "ids" (numbers of images), "twins" (equal objects of an image), keys of other
+            features, or "all". The result counts it. Where crowds are left out, the objects that are crowds are.
+        dry_run: read all, write nothing.
+        progress: called with 1 after each image.
+
+    Raises:
+        UsageError: a format that has no place for what the dataset is about, or for something that `drop` does not
+            name; names that are no files below `out`, or are taken; `out` inside the dataset.
+        OutputExistsError: `out` is there already.
+        IntegrityError: a damaged record, with its place; what was written would not be read as the same.
+        MissingExtraError: coco with masks needs pycocotools, yolo PyYAML: `shardfeed[objects]`.
+        StorageError, BusyError: no room, or another run writes `out`.
+    """
+    started = time.monotonic()
+    if to not in FORMS:
+        raise UsageError("to", f"got {to!r}, expected one of {', '.join(get_args(To))}")
+    if not isinstance(dataset, Dataset):
+        check_local(dataset)
+        dataset = open_dataset(dataset)
+    check_local(out)
+    target = os.path.abspath(os.fspath(out))
+    _check_out(target, dataset.directory)
+    items = Items(dataset)
+    losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)
+    if not dry_run:
+        _check_space(os.path.dirname(target), items, to)
+    with ExitStack() as stack:
+        root = None
+        if not dry_run:
+            stack.enter_context(locked(target))
+            _check_out(target, dataset.directory)  # again: a run that held the lock may have made it
+            root = stack.enter_context(built(target))
+        with Tree(root) as tree:
+            form = FORMS[to](items, tree, losses)
+            written = _Written(form, items)
+            for item in items(losses):
+                written.add(item)
+                progress(1)
+            again = form.finish()
+        for how, found in zip(again, written.found, strict=True) if root is not None else ():
+            check(root or "", how, found, to)
+    raw = "--encode raw" if items.raw else ""
+    return Exported(
+        out=target,
+        to=to,
+        splits=items.counts,
+        files=tree.files,
+        size=tree.size,
+        left_out={word: items.left_out[word] for word in _left_out(losses, items)},
+        renamed=written.renamed,
+        notes=(*form.notes, *written.notes, *_alike(tree)),
+        again=tuple(one.command(target, raw) for one in again),
+        dry_run=dry_run,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _check_out(target: str, directory: str) -> None:
+    if os.path.lexists(target):
+        raise OutputExistsError(target, "exists already", "choose another name")
+    check_parent(target)
+    if os.path.realpath(target).startswith(os.path.realpath(directory) + os.sep):
+        raise UsageError(target, "lies in the dataset, which is only read", "choose a place outside of it")
+
+
+def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
+    """What is left out. Raises UsageError."""
+    held = FORMS[to].held(items)
+    if not held:
+        fits = [name for name, form in FORMS.items() if form.held(items)]
+        remedy = f"what it has fits {listing(fits)}" if fits else "it has images alone"
+        raise UsageError(items.directory, f"{to} is for {FORMS[to].NEEDS}, which it does not have", remedy)
+    if not items.splits:
+        raise UsageError(items.directory, "has no record", "there is nothing to export")
+    return losses_of(to, items.schema, held, drop, numbered=items.numbered, where=items.directory)
+
+
+def _left_out(losses: Losses, items: Items) -> list[str]:
+    return [*losses.keys, *(word for word in ("ids", "twins") if items.left_out[word])]
+
+
+def _check_space(parent: str, items: Items, to: str) -> None:
+    """Raises StorageError where the disk has not room for the bytes of the records, or for so many files."""
+    room_in(parent, kept_share=0).check(items.size, "room on the disk, or another place")
+    files, free = sum(items.counts.values()) * (1 + _SIDE_FILES[to]), free_space(parent).files
+    if free is not None and files > free:
+        raise StorageError(parent, f"{files:,} files are to be made, {free:,} (inodes) are free", "choose another disk")
+
+
+class _Written:
+    """The records that were given to a form. `found`: what readers must find. `renamed`: by how many names changed."""
+
+    def __init__(self, form: Form, items: Items) -> None:
+        self.found = [Found(part) for part in form.parts]
+        self.renamed = self._otherwise = self._changed = 0
+        self._form, self._items = form, items
+        self._first = ""
+
+    def add(self, item: Item) -> None:
+        """One more."""
+        before = self._items.left_out["twins"]
+        key = self._form.add(item)
+        objects = len(item.values.get(XMIN, ())) - (self._items.left_out["twins"] - before)
+        for found in self.found:
+            found.add(found.part.prefix + key, item.split.name, item.values, objects)
+        if key != item.key:
+            self._first = self._first or f"{escape(item.key or b'')} is {escape(key)}"
+            self.renamed += 1
+        kind = _KINDS.get(os.path.splitext(key)[1].lower())
+        self._otherwise += kind is not None and kind != item.extension
+        digest = item.values.get(SHA256)
+        self._changed += digest is not None and bytes(digest) != hashlib.sha256(item.image).hexdigest().encode()
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Of names and files, for the report."""
+        if self.renamed:
+            yield f"images that are called otherwise when converted again: {self.renamed:,} ({self._first})"
+        if self._otherwise:
+            yield f"files whose content is of another format than their name says: {self._otherwise:,}"
+        if self._changed:
+            what = "images that were changed when they were converted, so that image/key/sha256 will be another"
+            yield f"{what}: {self._changed:,}"
+
+
+def _alike(tree: Tree) -> Iterator[str]:
+    if alike := tree.alike:
+        yield f"names that differ from another in case alone: {alike:,}; on macOS and Windows one replaces the other"

@@ -1,0 +1,83 @@
+"""Images in folders named after their classes: `cat/1.jpg`, or `train/cat/1.jpg`; `classes.txt` has their order."""
+
+from typing import ClassVar
+
+from shardfeed.converters.existing.export.form import (
+    Again,
+    Part,
+    class_lines,
+    class_names,
+    folder_words,
+    image_name,
+    name_of,
+)
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
+from shardfeed.converters.sources.files.listing import is_hidden
+from shardfeed.errors import UsageError, escape
+from shardfeed.schema import LABEL, TEXT
+from shardfeed.text import counted
+
+
+class FolderForm:
+    """One class an image. Without folders of splits where all is in train and names begin with their classes."""
+
+    NEEDS: ClassVar[str] = "one class an image (image/class/label)"
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        del losses
+        self._tree, self.notes = tree, list[str]()
+        self._names = class_names(items, LABEL, "folder")
+        self._folders = [_folder(name) for name in self._names]
+        if len(set(self._folders)) < len(self._folders):
+            twice = next(folder for i, folder in enumerate(self._folders) if folder in self._folders[:i])
+            raise UsageError(items.directory, f"two classes would have the folder {escape(twice)}", "rename one")
+        self._other = [
+            f"{name} in {escape(folder)}"
+            for name, folder in zip(self._names, self._folders, strict=True)
+            if folder != name.encode()
+        ]
+        if self._other:
+            what = "classes whose names no folder can have, which conversions then call as the folder"
+            self.notes.append(counted(what, self._other, len(self._other)))
+        named = TEXT in items.schema.features and not self._other
+        self.parts = [Part([LABEL, TEXT] if named else [LABEL])]
+        first = items.first("train") if items.splits == ("train",) else None
+        flat = first is not None and (first.key or b"").startswith(self._folder_of(first) + b"/")
+        self._words = {"train": b""} if flat else {k: w + b"/" for k, w in folder_words(items, "folder", 0).items()}
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]:
+        """The class, where an image has one."""
+        schema = items.schema
+        feature = schema.features.get(LABEL)
+        single = feature is not None and feature.scalar and schema.kind(LABEL) == "label"
+        return frozenset({LABEL}) if single else frozenset()
+
+    def _folder_of(self, item: Item) -> bytes:
+        return self._folders[self._names.index(name_of(self._names, item.values[LABEL], item, LABEL))]
+
+    def add(self, item: Item) -> bytes:
+        """One file; folders that its name has already are not doubled."""
+        word, folder = self._words[item.split.name], self._folder_of(item) + b"/"
+        rest = image_name(item).removeprefix(word).removeprefix(folder)
+        name = word + folder + rest
+        self._tree.write(name, item.image, item.where)
+        return name
+
+    def finish(self) -> list[Again]:
+        """The list of classes."""
+        folders = tuple(folder.decode() for folder in self._folders)
+        self._tree.write(b"classes.txt", class_lines(folders), "classes.txt")
+        return [Again("", {"reader": "folder", "class_names": "classes.txt"})]
+
+
+def _folder(name: str) -> bytes:
+    """The folder of a class: its name, in which what cannot be is written as %XX."""
+    text = name.replace("/", "%2F")
+    if is_hidden(text.encode()):
+        text = f"%{ord(text[0]):02X}{text[1:]}"
+    if len(text.encode()) > 255:
+        raise UsageError("folder", f"the class {escape(name[:40])}... has more than 255 bytes", "export to csv")
+    return text.encode()

@@ -1,0 +1,187 @@
+"""What each format does for an export: takes records one by one, and says how its files are converted again."""
+
+import os
+import posixpath
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from shardfeed.annotations import BOX, OBJECT_LABEL
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree, check_name
+from shardfeed.converters.sources.files.listing import is_hidden, names_image
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import UsageError, escape
+from shardfeed.schema import Schema
+from shardfeed.text import shell_quoted, some
+
+WORDS = {"train": "train", "validation": "val", "test": "test"}  # what most tools call a split
+_PATHS = ("images", "labels", "class_names")  # arguments that name files of the export
+_FLAGS = {"class_names": "classes", "tasks": "task", "reader": "from"}  # where the command line has another word
+
+
+@dataclass(frozen=True)
+class Again:
+    """How an export is converted again: `open_source(path, **options)`, paths relative to the export's folder."""
+
+    path: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def arguments(self, root: str) -> tuple[str, dict[str, Any]]:
+        """The path and the arguments of `open_source`, for an export that lies in `root`."""
+        options = {key: os.path.join(root, value) if key in _PATHS else value for key, value in self.options.items()}
+        return os.path.join(root, self.path) if self.path else root, options
+
+    def command(self, root: str, more: str) -> str:
+        """The command that does it."""
+        path, options = self.arguments(root)
+        words = ["shardfeed convert", shell_quoted(path), "NEW"]
+        for key, value in options.items():
+            flag = f"--{_FLAGS.get(key, key.removesuffix('s') if key.endswith('columns') else key).replace('_', '-')}"
+            words += [f"{flag} {shell_quoted(text)}" for text in _typed(key, value)]
+        return " ".join([*words, *([more] if more else [])])
+
+
+def _typed(key: str, value: Any) -> list[str]:
+    """What is typed behind a flag, once for each time that it is."""
+    if key == "tasks":
+        return [",".join(value)]
+    if key == "number_columns":
+        return [f"{name}:{'int' if feature.dtype == 'int64' else 'float'}" for name, feature in value.items()]
+    if isinstance(value, Mapping):
+        return [f"{name}={text}" for name, text in value.items()]
+    return list(value) if isinstance(value, list) else [str(value)]
+
+
+class Part(NamedTuple):
+    """What one reading of an export gives: `features` of each image, its objects or not.
+
+    `prefix`: before the keys that `Form.add` gives.
+    """
+
+    features: Collection[str] = ()
+    objects: bool = False
+    prefix: bytes = b""
+
+
+class Form(Protocol):
+    """One format: made for one export. `notes`: sentences for the report. `parts`: what readings of it give.
+
+    `held(items)` says which features the format holds of a dataset, nothing where none of what it is for is there.
+    `add` writes a record and returns the key that its image has when it is converted again. `finish` writes the rest,
+    and says how each of the parts is read. Both raise UsageError for what cannot be written.
+    """
+
+    NEEDS: ClassVar[str]
+    notes: list[str]
+    parts: list[Part]
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None: ...
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]: ...
+
+    def add(self, item: Item) -> bytes: ...
+
+    def finish(self) -> list[Again]: ...
+
+
+def image_name(item: Item) -> bytes:
+    """The path of a record's image below the folder of all: its key, changed where conversions would pass it over.
+
+    Raises UsageError for one that leaves the folder or is no path.
+    """
+    key = item.key
+    if key is None:
+        return b"%s-%08d%s" % (item.split.name.encode(), item.place, item.extension)
+    check_name(key, item.where)
+    name = b"/".join(b"_" + part if is_hidden(part) else part for part in key.split(b"/"))
+    return name if names_image(name) else name + item.extension
+
+
+def stem(name: bytes) -> bytes:
+    """A path without its extension."""
+    return posixpath.splitext(name)[0]
+
+
+def usual_words(items: Items, to: str) -> dict[str, bytes]:
+    """By split the folder or file that `to` has for it. Raises UsageError for a split that it has no word for."""
+    others = [split for split in items.splits if split not in WORDS]
+    if others:
+        problem = f"got the split {some(others)}, and {to} knows train, validation and test alone"
+        raise UsageError(items.directory, problem, "export to csv or coco, which hold splits of any name")
+    return {split: WORDS[split].encode() for split in items.splits}
+
+
+def folder_words(items: Items, to: str, part: int) -> dict[str, bytes]:
+    """As `usual_words`; the word that keys have there already, as their part of that number, where it means the split.
+
+    So what was converted from such folders has the same names again.
+    """
+    words = usual_words(items, to)
+    for split in words:
+        parts = (items.first(split).key or b"").split(b"/")
+        if len(parts) > part + 1 and usual_split(parts[part]) == split:
+            words[split] = parts[part]
+    return words
+
+
+def class_names(items: Items, key: str, to: str) -> tuple[str, ...]:
+    """The names of a label. Raises UsageError where there are none, or one would not be read as it stands."""
+    names = items.schema.class_names.get(key, ())
+    if not names:
+        raise UsageError(items.directory, f"{key} has no class names, which {to} needs", "name them in the dataset")
+    blank = [name for name in names if name != name.strip()]
+    if blank:
+        raise UsageError(items.directory, f"the class {escape(blank[0])!r} begins or ends with a blank", "rename it")
+    return names
+
+
+def name_of(names: tuple[str, ...], label: Any, item: Item, key: str) -> str:
+    """The name of a label. Raises UsageError for one that has none."""
+    number = int(label)
+    if not 0 <= number < len(names):
+        problem = f"{key} is {number}, expected 0 to {len(names) - 1}"
+        raise UsageError(item.where, problem, "leave such records out first")
+    return names[number]
+
+
+def class_lines(names: tuple[str, ...]) -> bytes:
+    """A class list, one a line in label order."""
+    return "".join(f"{name}\n" for name in names).encode()
+
+
+def number_text(value: float) -> str:
+    """The shortest decimal that is read as the same float64, without a point where it is whole."""
+    return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(float(value))
+
+
+class Twins:
+    """Objects of one image that a format would take for one, as nothing tells them apart."""
+
+    def __init__(self, to: str, losses: Losses, count: Callable[[], None]) -> None:
+        self._to, self._losses, self._count = to, losses, count
+        self._seen: set[str] = set()
+
+    def begin(self) -> None:
+        """Another image."""
+        self._seen.clear()
+
+    def again(self, text: str, item: Item) -> bool:
+        """Whether an object is there already, and is to be left out. Raises UsageError unless the user said so."""
+        if text not in self._seen:
+            self._seen.add(text)
+            return False
+        if not self._losses.twins:
+            raise self._losses.refused("twins", item.where)
+        self._count()
+        return True
+
+
+def object_keys(schema: Schema, *more: str) -> frozenset[str]:
+    """Boxes and classes of objects, and `more` of what is there; nothing where there are no boxes with a class."""
+    keys = schema.object_keys
+    if OBJECT_LABEL not in keys:
+        return frozenset()
+    return frozenset({*BOX, OBJECT_LABEL, *(key for key in more if key in keys)})

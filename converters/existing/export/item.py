@@ -1,0 +1,205 @@
+"""The records of a dataset on their way out: under TensorFlow's own keys, without what is to be left out."""
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_VISIBILITY, KEYPOINTS, XMIN
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.errors import IntegrityError, RecordError, UsageError
+from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SOURCE_ID, WIDTH, Schema
+from shardfeed.text import in_usual_order
+
+_EXTENSIONS = {b"jpeg": b".jpg", b"png": b".png", b"raw": b".png"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One record: `image` is a file's bytes, `values` all else, by key. `place`: in its split, from 0.
+
+    `key`: what the record is called, or None where it has no name.
+    """
+
+    split: Split
+    place: int
+    key: bytes | None
+    image: bytes
+    values: Mapping[str, Any]
+
+    @property
+    def where(self) -> str:
+        """What an error calls it."""
+        return self.split.where(self.place)
+
+    @property
+    def extension(self) -> bytes:
+        """What the name of such an image ends in."""
+        kind = bytes(self.values.get(FORMAT, b""))
+        return _EXTENSIONS.get(kind, b".png" if self.image.startswith(b"\x89PNG") else b".jpg")
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """(width, height), pixels. Raises RecordError where nothing says it."""
+        if WIDTH in self.values and HEIGHT in self.values:
+            return int(self.values[WIDTH]), int(self.values[HEIGHT])
+        try:
+            with Image.open(io.BytesIO(self.image)) as image:
+                return image.size
+        except Exception as error:  # whatever Pillow raises for a damaged file
+            raise RecordError(self.where, f"its image does not say its size: {error}") from None
+
+    @cached_property
+    def boxes(self) -> np.ndarray:
+        """float64 [n, 4]: left, top, right, bottom, fractions of the image."""
+        return np.stack([np.asarray(self.values[side], np.float64) for side in BOX], axis=-1)
+
+    def text(self, name: bytes, what: str) -> str:
+        """A value as text. Raises UsageError for what is not UTF-8."""
+        try:
+            return name.decode()
+        except UnicodeDecodeError:
+            raise UsageError(self.where, f"{what} is not UTF-8, which this format cannot hold") from None
+
+
+class Items:
+    """The records of a dataset, in stored order. `schema`: under TensorFlow's own keys, where the dataset has aliases.
+
+    `left_out`: values that were left out so far, by what `losses` calls them. Raises UsageError for a dataset without
+    image files or pixels.
+    """
+
+    def __init__(self, data: Dataset) -> None:
+        self._data = data
+        own = data.manifest.schema
+        self._names = {key: feature.alias or key for key, feature in own.features.items()}
+        # Readers of names of others know both; here every key is that of the usual meaning.
+        self.schema: Schema = replace(
+            own,
+            features={self._names[key]: replace(feature, alias=None) for key, feature in own.features.items()},
+            class_names={self._names[key]: names for key, names in own.class_names.items()},
+            class_ids={self._names[key]: ids for key, ids in own.class_ids.items()},
+        )
+        feature = self.schema.features.get(ENCODED)
+        if feature is None or feature.dtype != "bytes" or not feature.scalar:
+            raise UsageError(data.directory, f"has no {ENCODED}: there are no images to export")
+        self.splits = tuple(name for name in in_usual_order(data) if len(data[name]))
+        self.left_out: Counter[str] = Counter()
+
+    @property
+    def directory(self) -> str:
+        """Of the dataset."""
+        return self._data.directory
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Records by split, without splits that have none."""
+        return {name: len(self._data[name]) for name in self.splits}
+
+    def occur(self, key: str) -> bool:
+        """Whether each class of a label is that of a record."""
+        own = next((own for own, name in self._names.items() if name == key), key)
+        counts = [self._data[name].class_counts.get(own, ()) for name in self.splits]
+        return bool(counts) and all(map(any, zip(*counts, strict=True))) and any(map(len, counts))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all records."""
+        return sum(self._data[name].record_bytes for name in self.splits)
+
+    def first(self, split: str) -> Item:
+        """The first record of a split, with all that it has. Raises RecordError, IntegrityError."""
+        return self._item(self._data[split], 0)
+
+    @property
+    def raw(self) -> bool:
+        """Whether any image is pixels."""
+        return any(self._data[name].formats.get("raw") for name in self.splits)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the first record of each split is called 0, as a conversion counts where its source says nothing."""
+        if SOURCE_ID not in self.schema.features:
+            return True
+        return all(bytes(self.first(split).values[SOURCE_ID]) == b"0" for split in self.splits)
+
+    def __call__(self, losses: Losses) -> Iterator[Item]:
+        """All of them, without what `losses` says. Raises RecordError, IntegrityError for damage."""
+        for name in self.splits:
+            split = self._data[name]
+            for place in range(len(split)):
+                yield self._without(self._item(split, place), losses)
+
+    def _item(self, split: Split, place: int) -> Item:
+        record = split[place]
+        values: dict[str, Any] = {self._names[key]: value for key, value in record.items() if key in self._names}
+        image = bytes(values.pop(ENCODED))
+        if bytes(values.get(FORMAT, b"")) == b"raw":
+            image = _png(image, values, split, place)
+        key = values.get(FILENAME)
+        return Item(split, place, bytes(key) if isinstance(key, bytes) else None, image, values)
+
+    def _without(self, item: Item, losses: Losses) -> Item:
+        values = dict(item.values)
+        for name, keys in losses.keys.items():
+            there = [key for key in keys if key in values]
+            if there:
+                self.left_out[name] += _count(name, values, there[0])
+        if "crowds" in losses.keys and IS_CROWD in values:
+            values = _single(values)
+        if SOURCE_ID in values and SOURCE_ID not in losses.held and bytes(values[SOURCE_ID]) != b"%d" % item.place:
+            if not losses.ids:
+                raise losses.refused("ids", item.where)
+            self.left_out["ids"] += 1
+        for key in losses.all_keys:
+            values.pop(key, None)
+        return replace(item, values=values)
+
+
+def _count(name: str, values: Mapping[str, Any], key: str) -> int:
+    """How much is left out: crowds, key points that are there, else values."""
+    if name == "crowds":
+        return int(np.sum(values[IS_CROWD]))
+    if name == "keypoints":
+        return int(np.count_nonzero(values[KEYPOINT_VISIBILITY]))
+    if name == "boxes":
+        return len(values[XMIN])
+    value = values[key]
+    return 1 if np.isscalar(value) or isinstance(value, bytes) else len(value)
+
+
+def _single(values: dict[str, Any]) -> dict[str, Any]:
+    """The same without the objects that are crowds."""
+    keep = np.flatnonzero(np.asarray(values[IS_CROWD]) == 0)
+    count = len(values[IS_CROWD])
+    if len(keep) == count:
+        return values
+    found = dict(values)
+    for key, value in values.items():
+        if not key.startswith("image/object/"):
+            continue
+        if isinstance(value, list):
+            found[key] = [value[i] for i in keep]
+        else:
+            each = np.asarray(value)
+            rows = each.reshape(count, -1)[keep]
+            found[key] = rows.reshape(-1) if key in KEYPOINTS else rows[:, 0]
+    return found
+
+
+def _png(pixels: bytes, values: Mapping[str, Any], split: Split, place: int) -> bytes:
+    """Raw pixels as a PNG file: no other that every reader has keeps them as they are."""
+    height, width = int(values.get(HEIGHT, 0)), int(values.get(WIDTH, 0))
+    if height * width * 3 != len(pixels) or not pixels:
+        problem = f"raw pixels: got {len(pixels)} bytes, expected {height} x {width} x 3"
+        raise IntegrityError(split.where(place), problem, "restore the dataset from a copy")
+    out = io.BytesIO()
+    Image.frombytes("RGB", (width, height), pixels).save(out, "PNG")
+    return out.getvalue()

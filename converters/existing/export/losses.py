@@ -1,0 +1,111 @@
+"""What a format cannot hold of a dataset: it is refused by its name, or left out where the user says so."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from shardfeed.annotations import (
+    CAPTION,
+    IS_CROWD,
+    KEYPOINTS,
+    OBJECT_AREA,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+    OBJECT_TEXT,
+    OBJECTS,
+    RASTER,
+    RASTER_FORMAT,
+    XMIN,
+)
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, SHA256, SOURCE_ID, TEXT, WIDTH, Schema
+
+ALL = "all"
+# Made by every conversion of the image and its place alone.
+_MADE = frozenset({ENCODED, FORMAT, HEIGHT, WIDTH, FILENAME, SHA256, SOURCE_ID})
+# The words for what is left out; anything else is called by its feature key.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "classes": (LABEL, TEXT),
+    "captions": (CAPTION,),
+    "rasters": (RASTER, RASTER_FORMAT),
+    "masks": (OBJECT_MASK,),
+    "keypoints": KEYPOINTS,
+    "crowds": (IS_CROWD,),
+    "areas": (OBJECT_AREA,),
+}
+_VALUES = {"ids": SOURCE_ID, "twins": "objects that are equal"}  # of which only records tell
+_TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that follow from another feature
+
+
+@dataclass(frozen=True)
+class Losses:
+    """`keys`: of the features that are left out, by the word for them. `ids`: whether the images' own numbers may be.
+
+    `twins`: whether an object may be that is equal to another one of its image.
+
+    `held`: features that the format holds. `to`: what it is called.
+    """
+
+    to: str
+    keys: Mapping[str, tuple[str, ...]]
+    ids: bool
+    twins: bool
+    held: frozenset[str]
+
+    @property
+    def all_keys(self) -> frozenset[str]:
+        """Of features that are left out."""
+        return frozenset(key for keys in self.keys.values() for key in keys)
+
+    def refused(self, word: str, where: object) -> UsageError:
+        """The error for one that turned up in a record."""
+        return _refusal(self.to, (word,), {word: (_VALUES[word],)}, where)
+
+
+def losses_of(
+    to: str, schema: Schema, held: Collection[str], drop: Collection[str], *, numbered: bool, where: str
+) -> Losses:
+    """What `to` leaves out of a dataset of `schema`. `held`: keys of features that it holds, as far as they are there.
+
+    `drop`: words or keys that the user wants to be left out. `numbered`: whether `image/source_id` is but a count.
+    Raises UsageError, with all words that are missing there, and for one that names nothing that would be left out.
+    """
+    holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
+    holds |= {key for key in schema.features if _label_of(key, schema) in held}
+    lost = [key for key in schema.features if key not in holds and key not in _MADE]
+    words: dict[str, tuple[str, ...]] = {}
+    if any(key.startswith(OBJECTS) for key in lost) and XMIN not in holds:
+        words["boxes"] = tuple(sorted(key for key in lost if key.startswith(OBJECTS)))
+        lost = [key for key in lost if not key.startswith(OBJECTS)]
+    for key in sorted(lost):
+        word = next((word for word, keys in _WORDS.items() if key in keys), _label_of(key, schema))
+        words[word] = tuple(sorted({*words.get(word, ()), key}))
+    ids = SOURCE_ID in schema.features and SOURCE_ID not in holds
+    needed = [*words, *(["ids"] if ids and not numbered else [])]
+    wanted = {*words, "ids", "twins"} if ALL in drop else set(drop)
+    if lacking := [word for word in needed if word not in wanted]:
+        raise _refusal(to, lacking, {**words, "ids": (SOURCE_ID,)}, where)
+    for word in sorted(wanted - {ALL}):
+        if word not in words and word not in ("ids", "twins"):
+            can = f"what {to} leaves out of it is {', '.join(needed)}" if needed else f"{to} holds all of it"
+            raise UsageError("drop", f"got {escape(word)!r}: {can}", "leave that out")
+    return Losses(to, words, "ids" in wanted, "twins" in wanted, frozenset(holds))
+
+
+def _label_of(key: str, schema: Schema) -> str:
+    """The label of which a feature is the text, which goes with it; of any other the feature itself."""
+    prefix, _, last = key.rpartition("/")
+    return f"{prefix}/label" if last == "text" and f"{prefix}/label" in schema.class_names else key
+
+
+def _refusal(to: str, lacking: Collection[str], keys: Mapping[str, tuple[str, ...]], where: object) -> UsageError:
+    shown = [word if word in keys[word] else f"{word} ({_first(keys[word])})" for word in lacking]
+    problem = f"{to} cannot hold its {', '.join(shown)}"
+    typed = ",".join(lacking)
+    python = f"drop={sorted(lacking)!r}"
+    return UsageError(
+        where, problem, f"another format may, or leave them out: {argument('drop', python=python, typed=typed)}"
+    )
+
+
+def _first(keys: tuple[str, ...]) -> str:
+    return keys[0] if len(keys) == 1 else f"{keys[0]}, ..."

@@ -1,0 +1,100 @@
+"""Images, and masks of the same names whose pixels are numbers of classes; `_classes.csv` says what each means."""
+
+import csv
+import io
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.annotations import RASTER, Raster
+from shardfeed.converters.existing.export.form import (
+    Again,
+    Part,
+    class_lines,
+    folder_words,
+    image_name,
+    stem,
+)
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
+from shardfeed.converters.sources.annotations.masks.pairs import IMAGE_FOLDERS
+from shardfeed.errors import IntegrityError
+
+_IMAGES = b"images/"
+_USUAL_VOID = {8: 255, 16: 65535}
+
+
+class MasksForm:
+    """A class for each pixel. Folders of splits, unless all is in train; names that begin with images/ keep that."""
+
+    NEEDS: ClassVar[str] = "a class for each pixel (rasters)"
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        del losses
+        self._tree, self.notes, self.parts = tree, list[str](), [Part()]
+        assert items.schema.raster is not None
+        self._raster = items.schema.raster
+        first = items.first(items.splits[0]).key or b""
+        self._inside = first.startswith(_IMAGES)
+        alone = items.splits == ("train",)
+        words = folder_words(items, "masks", int(self._inside))
+        self._words = {split: b"" if alone else word + b"/" for split, word in words.items()}
+        if self._raster.void not in (None, _USUAL_VOID[self._raster.bits]):
+            self.notes.append(f"void is {self._raster.void} in these masks, and will be 255 or 65535 when converted")
+        if self._raster.class_ids:
+            self.notes.append("masks have the labels; the numbers that classes had before are not kept")
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]:
+        """The raster."""
+        schema = items.schema
+        return frozenset({RASTER}) if schema.raster is not None else frozenset()
+
+    def add(self, item: Item) -> bytes:
+        """The image and its mask, byte for byte."""
+        name = image_name(item)
+        name = name.removeprefix(_IMAGES) if self._inside else name
+        word = self._words[item.split.name]
+        name = word + name.removeprefix(word)
+        self._tree.write(_IMAGES + name, item.image, item.where)
+        mask = name if self._inside else _paired(name)
+        self._tree.write(b"masks/" + stem(mask) + b".png", bytes(item.values[RASTER]), item.where)
+        return _IMAGES + name if self._inside else name
+
+    def finish(self) -> list[Again]:
+        """What values mean."""
+        self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
+        self._tree.write(b"classes.txt", class_lines(self._raster.class_names), "classes.txt")
+        options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
+        options |= {} if self._inside else {"images": "images"}
+        return [Again("", {**options, **raster_options(self._raster)})]
+
+
+def _paired(name: bytes) -> bytes:
+    """What the paths of an image and its mask share: readers leave out the first folder that is called like images."""
+    parts = name.split(b"/")
+    at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in IMAGE_FOLDERS), None)
+    return name if at is None else b"/".join([*parts[:at], *parts[at + 1 :]])
+
+
+def raster_options(raster: Raster) -> dict[str, Any]:
+    """What is said of void, which a table of classes does not have."""
+    return {"void": "none" if raster.void is None else raster.void}
+
+
+def class_table(raster: Raster) -> bytes:
+    """The value of each class, as Roboflow's `_classes.csv` has it."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("Pixel Value", "Class"), *enumerate(raster.class_names)])
+    return text.getvalue().encode()
+
+
+def mask_numbers(item: Item) -> np.ndarray:
+    """What the mask of a record says of each pixel, [height, width]. Raises IntegrityError."""
+    try:
+        with Image.open(io.BytesIO(bytes(item.values[RASTER]))) as image:
+            return np.asarray(image)
+    except Exception as error:  # whatever Pillow raises for a damaged file
+        raise IntegrityError(item.where, f"a mask that is no image: {error}", "restore it from a copy") from None

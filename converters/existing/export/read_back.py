@@ -1,0 +1,81 @@
+"""An export read again by the reader of its format, before it has its name: the same images, splits and labels.
+
+Names decide what a reader takes, and each has rules of its own; so it is asked. It lists files and reads annotations,
+no image. Sums of digests are compared, which need no memory and no order.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from shardfeed.converters.existing.export.form import Again, Part
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.source import Sample, findings_of
+from shardfeed.errors import IntegrityError, ShardfeedError, escape
+from shardfeed.schema import SOURCE_ID, Value
+
+_BITS = 128
+_DEFAULT = "train"  # the split of what says none
+
+
+class Found:
+    """What a reader finds, or must find: a count of images, and a sum of what is known of each."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.count, self.sum = part, 0, 0
+
+    def add(self, key: bytes, split: str, values: Mapping[str, Any], objects: int) -> None:
+        """One image with its values; `objects`: how many it has."""
+        found = [(feature, _plain(values[feature])) for feature in sorted(self.part.features) if feature in values]
+        parts = (key, split, found, objects if self.part.objects else 0)
+        digest = hashlib.blake2b(repr(parts).encode(), digest_size=_BITS // 8).digest()
+        self.sum = (self.sum + int.from_bytes(digest, "little")) % (1 << _BITS)
+        self.count += 1
+
+
+def _plain(value: Any) -> Any:
+    """A value as its source and its record have it alike."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return repr(value) if isinstance(value, float) else int(value)  # repr: so that NaN is NaN
+
+
+def check(root: str, again: Again, expected: Found, to: str) -> None:
+    """Raises IntegrityError unless the reader finds in `root` what is expected."""
+    path, options = again.arguments(root)
+    found = Found(expected.part)
+    why = ""
+    try:
+        source = open_source(path, **options)
+        findings = findings_of(source)
+        for rejected in findings.rejected[:1]:
+            why = f"; the first that is not taken: {escape(rejected.key)}: {rejected.reason}"
+        for left_out in findings.account.left_out[:1] if findings.account is not None and not why else ():
+            why = f"; the first that is not taken: {escape(left_out.key)}: {left_out.reason}"
+        for sample in source:
+            found.add(sample.key, sample.split or _DEFAULT, _values(sample), _objects(sample))
+    except ShardfeedError as error:
+        raise _unlike(root, to, str(error).replace(root, "OUT")) from error
+    if (found.count, found.sum) != (expected.count, expected.sum):
+        other = "names, splits or labels are others" if found.count == expected.count else f"{found.count} images"
+        raise _unlike(root, to, f"{other}, expected those of {expected.count}{why}")
+
+
+def _unlike(root: str, to: str, problem: str) -> IntegrityError:
+    text = f"read again it would not be the same: {problem}"
+    return IntegrityError(f"export to {to}", text, "another format may hold it: nothing was written")
+
+
+def _values(sample: Sample) -> Mapping[str, Value]:
+    number = {} if sample.number is None else {SOURCE_ID: b"%d" % sample.number}
+    return {**sample.features, **number}
+
+
+def _objects(sample: Sample) -> int:
+    return 0 if sample.objects is None else len(sample.objects)

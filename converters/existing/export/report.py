@@ -1,0 +1,56 @@
+"""What an export made, for the command line and for programs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An export that is there; with `dry_run` one that would be.
+
+    Attributes:
+        out: its folder, an absolute path.
+        to: the format.
+        splits: images by split.
+        files, size: files in it, and their bytes.
+        left_out: what the format cannot hold, and how many there were of each: values, crowds, boxes.
+        renamed: images that are called otherwise when they are converted again.
+        notes: sentences.
+        again: the commands that convert it again; with several each gives another part.
+        dry_run: whether nothing was written.
+        seconds: how long it took.
+    """
+
+    out: str
+    to: str
+    splits: Mapping[str, int]
+    files: int
+    size: int
+    left_out: Mapping[str, int]
+    renamed: int
+    notes: tuple[str, ...]
+    again: tuple[str, ...]
+    dry_run: bool
+    seconds: float
+
+    @property
+    def images(self) -> int:
+        """All of them."""
+        return sum(self.splits.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value of all of it."""
+        return {
+            "out": self.out,
+            "to": self.to,
+            "splits": dict(self.splits),
+            "files": self.files,
+            "bytes": self.size,
+            "left_out": dict(self.left_out),
+            "renamed": self.renamed,
+            "notes": list(self.notes),
+            "again": list(self.again),
+            "dry_run": self.dry_run,
+            "seconds": round(self.seconds, 3),
+        }

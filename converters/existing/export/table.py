@@ -1,0 +1,229 @@
+"""CSV: `labels.csv` with a row an image, `boxes.csv` with a row an object, `captions.csv` with a row a caption."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
+from shardfeed.converters.existing.export.form import (
+    Again,
+    Part,
+    Twins,
+    class_lines,
+    class_names,
+    image_name,
+    name_of,
+    number_text,
+    object_keys,
+)
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Lines, Tree
+from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
+
+_IMAGES = b"images/"
+_SEPARATORS = ("|", ";", "/", "~", "#")
+# Open Images' columns by feature: with any of them the table is in fractions, with that header.
+_FLAGS = {
+    f"{OBJECTS}{key}": f"Is{name}"
+    for key, name in {
+        "occluded": "Occluded",
+        "truncated": "Truncated",
+        "group_of": "GroupOf",
+        "depiction": "Depiction",
+        "inside": "Inside",
+    }.items()
+}
+_NAN = "nan"
+_TAKEN = ("path", "split", "label")  # columns of our own
+
+
+class TableForm:
+    """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
+
+    NEEDS: ClassVar[str] = "labels, texts or numbers of images, captions, or objects with a class (boxes)"
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        schema = items.schema
+        self._tree, self.notes, self._held = tree, list[str](), losses.held
+        self._more = {key: _column(key.removesuffix("/label")) for key in _more_labels(items)}
+        self._columns = {key: _column(key) for key in _values(schema)}
+        self._boxes, self._captions = OBJECT_LABEL in losses.held, CAPTION in losses.held
+        self._flags = {key: name for key, name in _FLAGS.items() if key in losses.held}
+        self._labelled = LABEL in losses.held
+        self._separator = ""
+        self._names = class_names(items, LABEL, "csv") if self._labelled else ()
+        self._class_names = {key: class_names(items, key, "csv") for key in self._more}
+        if self._labelled and schema.kind(LABEL) == "tags":
+            free = [mark for mark in _SEPARATORS if not any(mark in name for name in self._names)]
+            if not free:
+                problem = f"each of {' '.join(_SEPARATORS)} is in the name of a class, and one must stand between them"
+                raise UsageError(items.directory, problem, "rename a class")
+            self._separator = free[0]
+        self._features = {key: schema.features[key] for key in self._columns}
+        self._object_names = class_names(items, OBJECT_LABEL, "csv") if self._boxes else ()
+        self._twins = Twins("csv", losses, lambda: items.left_out.update(["twins"]))
+        self._missing: dict[str, str] = {}
+        self._tables: dict[str, Lines] = {}
+        labels = [*self._columns, *self._more, *(key.removesuffix("label") + "text" for key in self._more)]
+        labels += [key for key in (LABEL, TEXT) if self._labelled]
+        labels = [key for key in labels if key in schema.features]
+        self.parts = [Part(labels)] if labels else []
+        self.parts += [Part(objects=True)] if self._boxes else []
+        self.parts += [Part([CAPTION])] if self._captions else []
+        if labels:
+            label = ["label"] if self._labelled else []
+            self._row("labels", ["path", "split", *label, *self._more.values(), *self._columns.values()])
+        if self._boxes:
+            sides = ["xmin", "ymin", "xmax", "ymax"]
+            ours = ["filename", "split", "width", "height", "class", *sides]
+            theirs = ["ImageID", "split", "LabelName", "XMin", "YMin", "XMax", "YMax", *self._flags.values()]
+            self._row("boxes", theirs if self._flags else ours)
+        if self._captions:
+            self._row("captions", ["image", "split", "caption"])
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]:
+        """Values of one cell, sets of classes, captions, and boxes with what Open Images says of them."""
+        schema = items.schema
+        label = {LABEL} if LABEL in schema.class_names and schema.kind(LABEL) in ("label", "tags") else set[str]()
+        if label and not (schema.features[LABEL].scalar or schema.kind(LABEL) == "tags"):
+            label = set()
+        captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
+        return frozenset({*label, *_more_labels(items), *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
+
+    def add(self, item: Item) -> bytes:
+        """The image, and its rows."""
+        name = image_name(item)
+        self._tree.write(_IMAGES + name, item.image, item.where)
+        text, split = item.text(name, "its name"), item.split.name
+        if "labels" in self._tables:
+            cells = [*self._label(item), *(self._cell(key, item) for key in self._columns)]
+            self._row("labels", [text, split, *cells])
+        if self._boxes:
+            self._boxes_of(text, split, item)
+        if self._captions:
+            for caption in item.values[CAPTION]:
+                self._row("captions", [text, split, item.text(caption, "a caption")])
+        return name
+
+    def _label(self, item: Item) -> list[str]:
+        """The cells of the class, and of further labels."""
+        cells = []
+        if self._labelled:
+            found = item.values[LABEL]
+            labels = found if self._separator else [found]
+            cells.append(self._separator.join(name_of(self._names, label, item, LABEL) for label in labels))
+        return [*cells, *(name_of(self._class_names[key], item.values[key], item, key) for key in self._more)]
+
+    def _cell(self, key: str, item: Item) -> str:
+        value, feature = item.values[key], self._features[key]
+        if feature.dtype == "bytes":
+            return item.text(value, key)
+        if feature.dtype == "int64":
+            return str(int(value))
+        if math.isnan(value):
+            self._missing[self._columns[key]] = _NAN
+            return ""
+        return repr(float(value))  # with a point: as whole numbers they would be integers
+
+    def _boxes_of(self, text: str, split: str, item: Item) -> None:
+        width, height = item.size
+        size = [] if self._flags else [width, height]
+        if not len(item.boxes):
+            columns = 5 + len(self._flags)
+            self._row("boxes", [text, split, *size, *[""] * columns])
+        self._twins.begin()
+        for i in range(len(item.boxes)):
+            scale = (1, 1, 1, 1) if self._flags else (width, height, width, height)
+            sides = [number_text(side) for side in (item.boxes[i] * scale).tolist()]
+            label = name_of(self._object_names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
+            row = [text, split, *size, label, *sides, *(int(item.values[key][i]) for key in self._flags)]
+            if not self._twins.again(repr(row), item):
+                self._row("boxes", row)
+
+    def _row(self, table: str, cells: Sequence[object]) -> None:
+        if table not in self._tables:
+            self._tables[table] = self._tree.stream(f"{table}.csv".encode())
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        self._tables[table].write(text.getvalue().encode())
+
+    def finish(self) -> list[Again]:
+        """The tables, and lists of classes."""
+        for lines in self._tables.values():
+            lines.close()
+        again = []
+        if "labels" in self._tables:
+            again.append(self._of_labels())
+        if self._boxes:
+            self._tree.write(b"objects.txt", class_lines(self._object_names), "objects.txt")
+            options = {"reader": "boxes-csv", "images": "images", "class_names": "objects.txt"}
+            again.append(Again("boxes.csv", options))
+        if self._captions:
+            again.append(Again("captions.csv", {"reader": "captions", "images": "images"}))
+        return again
+
+    def _of_labels(self) -> Again:
+        options: dict[str, Any] = {"labels": "labels.csv", "path_column": "path", "split_column": "split"}
+        if self._labelled:
+            self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
+            options["class_names"] = "classes.txt"
+        if self._labelled or self._more:
+            options["label_columns"] = [*(["label"] if self._labelled else []), *self._more.values()]
+        if self._separator:
+            options["label_separator"] = self._separator
+        if texts := [self._columns[key] for key, feature in self._features.items() if feature.dtype == "bytes"]:
+            options["text_columns"] = texts
+        numbers = {name: Feature(self._features[key].dtype) for key, name in self._columns.items() if name not in texts}
+        if numbers:
+            options["number_columns"] = numbers
+        if self._missing:
+            options["missing"] = dict(self._missing)
+        return Again("images", options)
+
+
+def _more_labels(items: Items) -> list[str]:
+    """Keys of further labels, sorted: those whose classes a table tells, as they are sorted and all occur.
+
+    Only beside the class of the image, as the first label column would be that.
+    """
+    schema = items.schema
+    found = []
+    for key, names in sorted(schema.class_names.items()):
+        one = key.startswith("image/") and key.endswith("/label") and schema.features[key].scalar
+        if not one or key in (LABEL, OBJECT_LABEL) or LABEL not in schema.class_names:
+            continue
+        numbers = names == tuple(map(str, range(len(names))))
+        ordered = list(names) == sorted(names, key=str.encode) and not all(name.isdigit() for name in names)
+        free = _column(key.removesuffix("/label")) not in _TAKEN
+        if (numbers or ordered) and free and items.occur(key):
+            found.append(key)
+    return found
+
+
+def _values(schema: Schema) -> list[str]:
+    """Keys of texts and numbers of which an image has one, sorted."""
+    made = {*image_features(sha256=True), LABEL, TEXT}
+    keys = []
+    for key, feature in sorted(schema.features.items()):
+        one = feature.scalar and key.startswith("image/") and not key.startswith(OBJECTS) and key not in made
+        one = one and _column(key) not in _TAKEN
+        named = key in schema.class_names  # another label: its order is nowhere in a table
+        text = feature.dtype == "bytes" and schema.kind(key) == "text"
+        if one and not named and (text or feature.dtype != "bytes") and not _is_text_of_label(key, schema):
+            keys.append(key)
+    return [key for key in keys if key != "image/segmentation/class/format"]
+
+
+def _is_text_of_label(key: str, schema: Schema) -> bool:
+    prefix, _, last = key.rpartition("/")
+    return last == "text" and f"{prefix}/label" in schema.class_names
+
+
+def _column(key: str) -> str:
+    """What a column is called that gives a feature."""
+    return key.removeprefix("image/")

@@ -1,0 +1,156 @@
+"""Pascal VOC: `JPEGImages`, `Annotations` with an XML file an image, lists of splits in `ImageSets`, coloured masks."""
+
+import io
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER
+from shardfeed.converters.existing.export.form import (
+    Again,
+    Part,
+    Twins,
+    class_lines,
+    class_names,
+    image_name,
+    name_of,
+    object_keys,
+    stem,
+    usual_words,
+)
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.masks import class_table, mask_numbers, raster_options
+from shardfeed.converters.existing.export.tree import Lines, Tree
+
+_IMAGES = b"JPEGImages/"
+_FLAGS = ("truncated", "difficult", "occluded")
+_EXACT = 1e-9  # pixels: nearer to a whole number is that number
+
+
+class VocForm:
+    """Boxes with a class, in whole pixels from 0, and a class for each pixel."""
+
+    NEEDS: ClassVar[str] = "objects with a class (boxes), or a class for each pixel (rasters)"
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        self._tree, self.notes = tree, list[str]()
+        self._boxes = OBJECT_LABEL in losses.held
+        self._raster = items.schema.raster if RASTER in losses.held else None
+        self.parts = [Part(objects=True)] if self._boxes else []
+        if self._raster is not None:
+            self.parts.append(Part(prefix=_IMAGES if self._boxes else b""))
+        self._names = class_names(items, OBJECT_LABEL, "voc") if self._boxes else ()
+        self._flags = [flag for flag in _FLAGS if self._boxes and f"{OBJECTS}{flag}" in items.schema.features]
+        self._twins = Twins("voc", losses, lambda: items.left_out.update(["twins"]))
+        self._rounded, self._off, self._objects = 0, 0.0, 0
+        self._lists: dict[str, list[Lines]] = {}
+        for split, word in usual_words(items, "voc").items():
+            kinds = [*(["Main"] if self._boxes else []), *(["Segmentation"] if self._raster else [])]
+            self._lists[split] = [tree.stream(b"ImageSets/%s/%s.txt" % (kind.encode(), word)) for kind in kinds]
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]:
+        """Boxes, classes, what VOC says of each object, and the raster."""
+        schema = items.schema
+        rasters = {RASTER} if schema.raster is not None and len(schema.raster.class_names) <= 256 else set[str]()
+        return object_keys(schema, *(f"{OBJECTS}{flag}" for flag in _FLAGS)) | rasters
+
+    def add(self, item: Item) -> bytes:
+        """The image, its XML file and its mask."""
+        name = image_name(item)
+        name = name.removeprefix(_IMAGES) if self._raster is not None else name
+        self._tree.write(_IMAGES + name, item.image, item.where)
+        if self._boxes:
+            self._tree.write(b"Annotations/" + stem(name) + b".xml", self._xml(item, name), item.where)
+        if self._raster is not None:
+            mask = _coloured(mask_numbers(item))
+            self._tree.write(b"SegmentationClass/" + stem(name) + b".png", mask, item.where)
+        for lines in self._lists[item.split.name]:
+            lines.write(stem(name) + b"\n")
+        return name if self._boxes else _IMAGES + name
+
+    def _xml(self, item: Item, name: bytes) -> bytes:
+        width, height = item.size
+        lines = ["<annotation>", f"  <filename>{_escaped(item.text(name, 'its name').rpartition('/')[2])}</filename>"]
+        lines += [f"  <size><width>{width}</width><height>{height}</height><depth>{_depth(item)}</depth></size>"]
+        lines += [f"  <segmented>{int(self._raster is not None)}</segmented>"]
+        self._twins.begin()
+        for i in range(len(item.boxes)):
+            box = self._whole(item.boxes[i] * (width, height, width, height), (width, height))
+            sides = zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True)
+            found = "".join(f"<{side}>{value}</{side}>" for side, value in sides)
+            flags = "".join(f"<{f}>{int(item.values[OBJECTS + f][i])}</{f}>" for f in self._flags)
+            label = name_of(self._names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
+            text = f"  <object><name>{_escaped(label)}</name>{flags}<bndbox>{found}</bndbox></object>"
+            if not self._twins.again(text, item):
+                lines.append(text)
+        return "\n".join([*lines, "</annotation>", ""]).encode()
+
+    def _whole(self, box: np.ndarray, size: tuple[int, int]) -> list[int]:
+        """The nearest whole pixels, one wide at least."""
+        whole = np.rint(box).astype(int)
+        for axis in (0, 1):
+            if whole[axis] >= whole[axis + 2]:
+                whole[axis] = min(int(box[axis]), size[axis] - 1)
+                whole[axis + 2] = whole[axis] + 1
+        off = float(np.abs(whole - box).max())
+        self._objects += 1
+        self._rounded += off > _EXACT
+        self._off = max(self._off, off)
+        return whole.tolist()
+
+    def finish(self) -> list[Again]:
+        """The lists of splits and of classes."""
+        for of_split in self._lists.values():
+            for lines in of_split:
+                lines.close()
+        if self._rounded:
+            of = f"{self._rounded:,} of {self._objects:,}"
+            self.notes.append(f"boxes are in whole pixels: {of} are others now, by {self._off:.3g} pixels at most")
+        again = []
+        if self._boxes:
+            self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
+            again.append(Again("", {"reader": "voc", "class_names": "classes.txt"}))
+        if self._raster is not None:
+            self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
+            self._tree.write(b"segmentation.txt", class_lines(self._raster.class_names), "segmentation.txt")
+            options: dict[str, Any] = {"reader": "masks", "class_names": "segmentation.txt"}
+            options["tasks"] = ["rasters"]
+            again.append(Again("", {**options, **raster_options(self._raster)}))
+        return again
+
+
+def _escaped(text: str) -> str:
+    """A text as XML has it."""
+    for mark, name in (("&", "amp"), ("<", "lt"), (">", "gt")):
+        text = text.replace(mark, f"&{name};")
+    return text
+
+
+def _depth(item: Item) -> int:
+    """Channels of the image."""
+    with Image.open(io.BytesIO(item.image)) as image:
+        return len(image.getbands())
+
+
+def _coloured(numbers: np.ndarray) -> bytes:
+    """A PNG with VOC's colours, whose values are the numbers."""
+    image = Image.fromarray(numbers.astype(np.uint8))
+    image.putpalette(_PALETTE)
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
+
+
+def _palette() -> list[int]:
+    """Red, green and blue of 256 values: VOC spreads the bits of a value, lowest first, over the three."""
+    found = []
+    for value in range(256):
+        bits = [[value >> (3 * place + channel) & 1 for place in range(3)] for channel in range(3)]
+        found += [sum(bit << (7 - place) for place, bit in enumerate(of_channel)) for of_channel in bits]
+    return found
+
+
+_PALETTE = _palette()

@@ -1,0 +1,100 @@
+"""YOLO as Ultralytics has it: `images/train`, `labels/train` with a line an object, and `data.yaml`.
+
+Numbers have as many decimals as it takes to be read as the same box.
+"""
+
+import json
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, KEYPOINTS, OBJECT_LABEL
+from shardfeed.converters.existing.export.form import (
+    Again,
+    Part,
+    Twins,
+    class_names,
+    folder_words,
+    image_name,
+    name_of,
+    number_text,
+    object_keys,
+    stem,
+)
+from shardfeed.converters.existing.export.item import Item, Items
+from shardfeed.converters.existing.export.losses import Losses
+from shardfeed.converters.existing.export.tree import Tree
+from shardfeed.errors import check_extra
+
+
+class YoloForm:
+    """Boxes with a class, and key points."""
+
+    NEEDS: ClassVar[str] = "objects with a class (boxes)"
+
+    def __init__(self, items: Items, tree: Tree, losses: Losses) -> None:
+        check_extra("yaml", "yolo")  # to read it again
+        self._tree, self.notes = tree, list[str]()
+        self.parts = [Part(objects=True)]
+        self._names = class_names(items, OBJECT_LABEL, "yolo")
+        self._words = folder_words(items, "yolo", 1)
+        self._points = items.schema.keypoints if KEYPOINT_X in losses.held else None
+        if self._points is not None and self._points.skeleton:
+            self.notes.append("data.yaml has no lines between key points: the skeleton is not kept")
+        self._twins = Twins("yolo", losses, lambda: items.left_out.update(["twins"]))
+
+    @classmethod
+    def held(cls, items: Items) -> frozenset[str]:
+        """Boxes, classes and key points."""
+        schema = items.schema
+        return object_keys(schema, *KEYPOINTS)
+
+    def add(self, item: Item) -> bytes:
+        """The image and the file of its labels, which is empty where there is no object."""
+        folder = self._words[item.split.name] + b"/"
+        name = folder + image_name(item).removeprefix(b"images/" + folder)
+        self._tree.write(b"images/" + name, item.image, item.where)
+        self._twins.begin()
+        lines = [line for i in range(len(item.boxes)) if not self._twins.again(line := self._line(item, i), item)]
+        self._tree.write(b"labels/" + stem(name) + b".txt", "".join(lines).encode(), item.where)
+        return b"images/" + name
+
+    def _line(self, item: Item, i: int) -> str:
+        label = int(item.values[OBJECT_LABEL][i])
+        name_of(self._names, label, item, OBJECT_LABEL)
+        left, top, right, bottom = item.boxes[i].tolist()
+        numbers = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
+        if self._points is not None:
+            numbers += _points(item, i, len(self._points.names))
+        return " ".join([str(label), *map(number_text, numbers)]) + "\n"
+
+    def finish(self) -> list[Again]:
+        """data.yaml, without `path`: the folder it lies in."""
+        lines = [f"{_KEYS[split]}: {_quoted('images/' + word.decode())}" for split, word in self._words.items()]
+        lines += ["names:", *(f"  {label}: {_quoted(name)}" for label, name in enumerate(self._names))]
+        if self._points is not None:
+            lines.append(f"kpt_shape: [{len(self._points.names)}, 3]")
+            lines += [f"flip_idx: {list(self._points.flip)}"] if self._points.flip else []
+            of_class = json.dumps(list(self._points.names), ensure_ascii=False)
+            lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
+        self._tree.write(b"data.yaml", ("\n".join(lines) + "\n").encode(), "data.yaml")
+        lacking = [key for split, key in _KEYS.items() if split in ("train", "validation") and split not in self._words]
+        if lacking:
+            self.notes.append(f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics asks for")
+        options: dict[str, Any] = {"reader": "yolo"}
+        return [Again("data.yaml", {**options, "tasks": ["keypoints"]} if self._points is not None else options)]
+
+
+_KEYS = {"train": "train", "validation": "val", "test": "test"}
+
+
+def _quoted(text: str) -> str:
+    """A text as YAML: between double quotes, as JSON has it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _points(item: Item, i: int, count: int) -> list[float]:
+    of_object = slice(i * count, (i + 1) * count)
+    keys = (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY)
+    columns = [np.asarray(item.values[key], np.float64)[of_object] for key in keys]
+    return np.stack(columns, axis=-1).ravel().tolist()

@@ -1,0 +1,23 @@
+"""Readers are tested by many small conversions, of which one worker's runs here: to start a process takes longer."""
+
+from typing import Any
+
+import pytest
+
+from shardfeed.converters import conversion
+from shardfeed.converters.engines.choose_engine import choose_engine
+from shardfeed.converters.engines.engine import Engine
+
+from in_process import OwnEngine
+
+
+@pytest.fixture(autouse=True)
+def one_worker_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards are written by the same function, without a process around it."""
+
+    def choose(engine: Any, address: Any, workers: int | None, *more: Any) -> Engine:
+        if engine == "local" and workers == 1:
+            return OwnEngine(1)
+        return choose_engine(engine, address, workers, *more)
+
+    monkeypatch.setattr(conversion, "choose_engine", choose)

@@ -1,0 +1,54 @@
+"""`shardfeed export DATASET OUT --to FORMAT`: a dataset out as files that other tools take."""
+
+import argparse
+import json
+
+from tqdm import tqdm
+
+from shardfeed.converters.existing.export.export import FORMS, export
+from shardfeed.converters.existing.export.report import Exported
+from shardfeed.errors import escape
+from shardfeed.text import number, size_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `export`."""
+    parser.add_argument("dataset", help="dataset directory; it is only read")
+    parser.add_argument("out", help="folder to create")
+    parser.add_argument("--to", choices=FORMS, required=True, help="what is made of it")
+    parser.add_argument(
+        "--drop",
+        metavar="A,B",
+        default="",
+        help="what may be left out where the format cannot hold it: crowds, masks, ids, ...; all",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="read all, say what would be written, write nothing")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export and say what became of it; exit code 0 when the folder is there."""
+    drop = [word.strip() for word in args.drop.split(",") if word.strip()]
+    with tqdm(unit=" images", disable=True if args.quiet or args.json else None) as bar:
+        result = export(args.dataset, args.out, args.to, drop=drop, dry_run=args.dry_run, progress=bar.update)
+    if args.json:
+        print(json.dumps(result.to_json()))
+    elif not args.quiet:
+        _print(result, args.out)
+    return 0
+
+
+def _print(result: Exported, out: str) -> None:
+    splits = ", ".join(f"{name}: {count:,}" for name, count in result.splits.items())
+    print(f"{'would write: ' if result.dry_run else ''}{number(result.images, 'image')} as {result.to} ({splits})")
+    for what, count in result.left_out.items():
+        print(f"LEFT OUT, as {result.to} cannot hold it: {escape(what)}: {count:,}")
+    for note in result.notes:
+        print(f"note: {escape(note)}")
+    done = f"{number(result.files, 'file')}, {size_text(result.size)}"
+    rate = f"{result.images / max(result.seconds, 1e-9):,.0f} images/s"
+    print(f"{escape(out)}: {done} ({result.seconds:.1f} s, {rate})")
+    print("\nconvert it again:" if len(result.again) == 1 else "\nconvert it again, each for its part:")
+    for command in result.again:
+        print(f"  {command}")
