@@ -22,7 +22,7 @@ from shardfeed.converters import ImageFolder, Sample, adopt, convert, export, op
 from shardfeed.converters.existing.export import export as exporting
 from shardfeed.converters.sources.objects import Objects
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
-from shardfeed.formats.tfrecord.example import encode
+from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.machine.free_space import Room
 from shardfeed.readers.dataset import Dataset
