@@ -1,0 +1,55 @@
+"""The class of each sample, by what a file says of it and what the user says of the file."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from shardfeed.converters.sources.classes import BadLabelError, class_list, is_integer, number_classes
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.compact import Codes
+from shardfeed.converters.sources.files.listed_source import ClassColumn
+from shardfeed.converters.sources.labels.hints import check_captions
+from shardfeed.errors import UsageError, argument, escape
+
+
+def class_column(
+    said: Codes, options: ContainerOptions, place: str, names: Sequence[str] | None = None
+) -> tuple[ClassColumn, tuple[str, ...]]:
+    """`image/class` of all samples, and notes. `said`: numbers as decimal digits, or names.
+
+    `names`: those that the format has, in label order; the user's come before them. `place`: of the column, for errors.
+    Raises UsageError for what is no label, and for numbers without names that are not 0 to K-1 after the offset.
+    """
+    if options.label_map is not None:
+        remedy = f"name the classes in their order: {argument('class_names', typed='FILE')}"
+        raise UsageError("label_map", f"{escape(place)} takes none, its labels are no ids of detectors", remedy)
+    given = class_list(options.class_names)
+    given = given if given is not None else None if names is None else tuple(names)
+    texts = {text: _shifted(text, options.label_offset, place) for text in said.values}
+    values = list(dict.fromkeys(texts.values()))
+    codes = said.codes
+    try:
+        if given is None:
+            check_captions(values, len(codes), {text: i for i, text in enumerate(values)})
+        numbering = number_classes(values, given)
+    except BadLabelError as error:
+        remedy = error.remedy
+        low = min(map(int, values)) if all(map(is_integer, values)) else 0
+        if low == 1 and not options.label_offset:
+            remedy = f"give {argument('label_offset', 1)} where 1 is the first class; else {remedy}"
+        raise UsageError(place, error.problem, remedy) from None
+    labels = np.array([numbering.labels[texts[text]] for text in said.values], np.int64)
+    return ClassColumn("image/class", numbering.names, labels[codes]), numbering.notes
+
+
+def _shifted(text: str, offset: int, place: str) -> str:
+    """A label without the offset. Raises UsageError where it is none, or comes before the first class."""
+    if not is_integer(text):
+        if offset:
+            problem = f"got the label '{escape(text[:40])}', expected a number to subtract {offset} from"
+            raise UsageError(place, problem, f"leave {argument('label_offset')} out: names have none")
+        return text
+    if int(text) < offset:
+        problem = f"got the label {text}, expected {offset} or more, of which {offset} is subtracted"
+        raise UsageError(place, problem, f"give another {argument('label_offset')}, or correct the label")
+    return str(int(text) - offset)
