@@ -1,6 +1,6 @@
 """The class of each sample, by what a file says of it and what the user says of the file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from shardfeed.converters.sources.containers.packed.compact import Codes
 from shardfeed.converters.sources.files.listed_source import ClassColumn
 from shardfeed.converters.sources.labels.hints import check_captions
 from shardfeed.errors import UsageError, argument, escape
+from shardfeed.text import some
 
 
 def class_column(
@@ -17,18 +18,23 @@ def class_column(
 ) -> tuple[ClassColumn, tuple[str, ...]]:
     """`image/class` of all samples, and notes. `said`: numbers as decimal digits, or names.
 
-    `names`: those that the format has, in label order; the user's come before them. `place`: of the column, for errors.
+    `names`: those that the format has, in label order: numbers are their places, and the user's names replace them.
+    `place`: of the column, for errors.
     Raises UsageError for what is no label, and for numbers without names that are not 0 to K-1 after the offset.
     """
     if options.label_map is not None:
         remedy = f"name the classes in their order: {argument('class_names', typed='FILE')}"
         raise UsageError("label_map", f"{escape(place)} takes none, its labels are no ids of detectors", remedy)
     given = class_list(options.class_names)
-    given = given if given is not None else None if names is None else tuple(names)
+    if given is not None and names is not None and len(given) != len(names):
+        problem = f"got {len(given)} names, and {escape(place)} has {len(names)} classes ({some(names)})"
+        raise UsageError("class_names", problem, "name each of them")
     texts = {text: _shifted(text, options.label_offset, place) for text in said.values}
     values = list(dict.fromkeys(texts.values()))
     codes = said.codes
     try:
+        if names is not None:
+            return ClassColumn("image/class", given or tuple(names), _places(texts, len(names))[codes]), ()
         if given is None:
             check_captions(values, len(codes), {text: i for i, text in enumerate(values)})
         numbering = number_classes(values, given)
@@ -40,6 +46,15 @@ def class_column(
         raise UsageError(place, error.problem, remedy) from None
     labels = np.array([numbering.labels[texts[text]] for text in said.values], np.int64)
     return ClassColumn("image/class", numbering.names, labels[codes]), numbering.notes
+
+
+def _places(texts: Mapping[str, str], count: int) -> np.ndarray:
+    """int64: each label as the place of its name. Raises BadLabelError for one that is none."""
+    for text in texts.values():
+        if not is_integer(text) or not 0 <= int(text) < count:
+            problem = f"got the label '{escape(text[:40])}', expected 0 to {count - 1}, the places of its class names"
+            raise BadLabelError(text, problem, "correct the file")
+    return np.array([int(text) for text in texts.values()], np.int64)
 
 
 def _shifted(text: str, offset: int, place: str) -> str:

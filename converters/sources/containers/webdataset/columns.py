@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.annotations import CAPTION, RASTER
-from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, escape
 from shardfeed.text import some
 
 _LABEL_COLUMN, _TEXT_COLUMNS = "cls", ("txt", "caption")
@@ -95,7 +95,7 @@ def choose_columns(
         problem = f"the column {escape((asked or pickles)[0])} is a pickle, which runs what is in it when it is loaded"
         remedy = "write it as cls, txt or json"
         if not asked:
-            remedy += f", or say what is to be taken: {argument('columns', typed='image=jpg')}"
+            remedy += f", or say what is to be taken: {naming('image', 'jpg')}"
         raise UsageError(place, problem, remedy)
     images = tuple(said.pop("image", "").lower().split(";")) if "image" in said else ()
     masks = tuple(said.pop("mask", said.pop(RASTER, "")).lower().split(";"))
@@ -108,7 +108,7 @@ def choose_columns(
         if len(dotted) != 1:
             which = some(dotted) if dotted else some(columns)
             problem = f"{'several images' if dotted else 'no image'} in its first samples: {which}"
-            raise UsageError(place, problem, f"say which is it: {argument('columns', typed='image=COLUMN')}")
+            raise UsageError(place, problem, f"say which is it: {naming('image', 'COLUMN')}")
         images = (dotted[0],)
     found: dict[str, Place | None] = {}
     for what in ("label", "text", "split", "key"):
@@ -123,9 +123,7 @@ def choose_columns(
     for key in extra:
         if not key.startswith("image/") or key in (CAPTION, "image/class/label", "image/class/text"):
             problem = f"got {escape(key)!r}, expected image, mask, label, text, key, split or image/NAME"
-            raise UsageError(
-                "columns", problem, f"for a feature of your own give {argument('columns', typed='image/NAME=COLUMN')}"
-            )
+            raise UsageError("columns", problem, f"for a feature of your own give {naming('image/NAME', 'COLUMN')}")
     used = {*images, *masks, *(p.column for p in (*found.values(), *extra.values()) if p is not None)}
     unused = tuple(c for c in columns if c not in used and (images or c not in plain_images(columns)))
     return Chosen(images, masks, found["label"], found["text"], found["split"], found["key"], by_tar, extra, unused)
@@ -163,7 +161,7 @@ def _usual(
     found = [Place(column, key) for column, value in in_json.items() for key in keys if key in value]
     if len(found) > 1:
         problem = f"several keys may be the {what}: {some(map(str, found))}"
-        raise UsageError(place, problem, f"say which is it: {argument('columns', typed=f'{what}={found[0]}')}")
+        raise UsageError(place, problem, f"say which is it: {naming(what, str(found[0]))}")
     return found[0] if found else None
 
 

@@ -11,7 +11,7 @@ from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.gathering import Ledger
-from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.containers.packed.class_column import class_column
 from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values
 from shardfeed.converters.sources.containers.packed.files import PackedFiles
@@ -31,7 +31,7 @@ from shardfeed.converters.sources.containers.webdataset.tar import read_member
 from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.split_names import split_in_cell
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted, number
 
 MOST_VALUE = 16 << 20  # bytes of a text, number or JSON object
@@ -129,16 +129,16 @@ class Gathering:
         """The error where a sample has more than one column that may be its image."""
         place = os.fsdecode(self.files.files[index].path)
         problem = f"the sample '{escape(sample.key)}' has more than one image: {', '.join(map(escape, images))}"
-        return UsageError(place, problem, f"say which is it: {argument('columns', typed=f'image={images[0]}')}")
+        return UsageError(place, problem, f"say which is it: {naming('image', images[0])}")
 
     def _parts_of(self, sample: TarSample, images: list[str]) -> list[str]:
         """The column of the mask, if masks are wanted. Raises RejectedError where it or the image is not there."""
-        found = ", ".join(map(escape, sample.columns))
         if not images:
+            found = ", ".join(map(escape, sample.columns))
             raise RejectedError(RejectCode.MISSING, f"no image in the sample, only {found}")
         masks = [column for column in sample.columns if column in self.chosen.masks]
         if self.chosen.masks and len(masks) != 1:
-            raise RejectedError(RejectCode.PAIR, f"{len(masks)} masks in the sample, expected one: {found}")
+            raise RejectedError(RejectCode.PAIR, f"{len(masks)} masks in the sample, expected one")
         for column in (*images, *masks):
             if not sample.columns[column].plain:
                 raise RejectedError(RejectCode.NOT_REGULAR, f"{escape(column)} is a link, or no plain file")
@@ -218,9 +218,7 @@ class Gathering:
         problem = (
             f"none of {number(len(self.met), 'sample')} can be taken, the first: {escape(first.key)}: {first.reason}"
         )
-        return UsageError(
-            self.files.place, problem, f"say which column is what: {argument('columns', typed='image=jpg')}"
-        )
+        return UsageError(self.files.place, problem, f"say which column is what: {naming('image', 'jpg')}")
 
     def _splits(self, numbers: np.ndarray) -> Splits | None:
         if self.chosen.split is not None:

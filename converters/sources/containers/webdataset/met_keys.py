@@ -7,9 +7,10 @@ from itertools import islice
 
 import numpy as np
 
+from shardfeed.converters.sources.containers.options import naming
 from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, samples
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, escape
 
 
 class MetKeys:
@@ -46,9 +47,7 @@ class MetKeys:
             problem += f" ({len(again):,} such samples)" if len(again) > 1 else ""
             raise UsageError(place, problem, "write the tar in the order of names: tar --sort=name -cf OUT DIR")
         problem = f"the key '{key}' is in {escape(first)} and in {escape(second)} ({len(again):,} keys come again)"
-        remedy = (
-            f"where each tar counts anew give {argument('columns', typed='key=__url__')}: the tar's name before each"
-        )
+        remedy = f"where each tar counts anew give {naming('key', '__url__')}: the tar's name before each"
         raise UsageError(place, problem, remedy)
 
     def _key_of(self, met: int) -> bytes:
