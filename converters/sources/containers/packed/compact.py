@@ -9,10 +9,15 @@ import numpy as np
 from shardfeed.converters.sources.files.listed_source import ListedColumn, NumberColumn, TextColumn
 
 
+def as_array(numbers: "array[int]") -> np.ndarray:
+    """int64, uint64 or int32 [n], of its type: the same memory, to which nothing can be appended any more."""
+    return np.frombuffer(numbers, numbers.typecode) if len(numbers) else np.zeros(0, numbers.typecode)
+
+
 class Packed(Sequence[bytes]):
     """Byte strings by number: `blob` is all of them, one after the other; `ends` int64 [n + 1] where each ends."""
 
-    def __init__(self, blob: bytes, ends: np.ndarray) -> None:
+    def __init__(self, blob: bytes | bytearray, ends: np.ndarray) -> None:
         self.blob, self.ends = blob, ends
 
     def __len__(self) -> int:
@@ -25,7 +30,7 @@ class Packed(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return self.blob[self.ends.item(index) : self.ends.item(index + 1)]
+        return bytes(self.blob[self.ends.item(index) : self.ends.item(index + 1)])
 
 
 class Packer:
@@ -44,9 +49,9 @@ class Packer:
 
     def packed(self) -> Packed:
         """All of them. The packer is empty then: what it held is not held twice."""
-        blob, ends = bytes(self._blob), np.array(self._ends, np.int64)
+        found = Packed(self._blob, as_array(self._ends))
         self.__init__()
-        return Packed(blob, ends)
+        return found
 
 
 class UnlikeError(Exception):
@@ -106,12 +111,13 @@ class Values:
 
     def column(self) -> ListedColumn:
         """The feature: bytes of the kind "text", int64, or float32 where a value has a point."""
-        ends = np.array(self._ends, np.int64) if self._lists else None
+        ends = as_array(self._ends) if self._lists else None
         if self._numbers is not None:
             dtype = np.float32 if self._numbers.typecode == "d" else np.int64
-            return NumberColumn(self.key, np.array(self._numbers, dtype), ends)
+            return NumberColumn(self.key, as_array(self._numbers).astype(dtype, copy=False), ends)
         texts = (self._texts or Packer()).packed()
-        return TextColumn(self.key, texts, np.arange(len(texts)), ends)
+        small = len(texts) < 1 << 31
+        return TextColumn(self.key, texts, np.arange(len(texts), dtype=np.int32 if small else np.int64), ends)
 
 
 class Codes:
@@ -128,4 +134,4 @@ class Codes:
     @property
     def codes(self) -> np.ndarray:
         """int32 [n]: places in `values`."""
-        return np.array(self._codes, np.int32)
+        return as_array(self._codes)

@@ -15,7 +15,7 @@ from shardfeed.converters.sources.annotations.gathering import Ledger
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.containers.packed.class_column import class_column
-from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values
+from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values, as_array
 from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.packed.masks import PartMasks, read_masks
 from shardfeed.converters.sources.containers.packed.part_source import Parts, PartSource
@@ -29,6 +29,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, number
 
 _BATCH = 1024  # rows whose small columns are in memory at once
+_SLOW = 16 << 20  # bytes of a page, from which on an image takes more time to be read than to be checked
 _WHOLE = "copy or download it again"
 
 
@@ -54,8 +55,8 @@ class _Where:
         self.most: list[int] = []
 
     def images(self, files: PackedFiles, numbers: np.ndarray) -> ParquetImages:
-        offsets, sizes = (np.array(each, np.int64) for each in (self.offsets, self.sizes))
-        return self.places.images(Parts(files.files, numbers, offsets, sizes), self.codecs, self.most)
+        parts = Parts(files.files, numbers, as_array(self.offsets), as_array(self.sizes))
+        return self.places.images(parts, self.codecs, self.most)
 
 
 class Gathering:
@@ -67,7 +68,7 @@ class Gathering:
         self.ledger = Ledger()
         self.images = _Where(chosen.image)
         self.masks = None if chosen.mask is None else _Where(chosen.mask)
-        self.numbers, self.rows = array("i"), array("q")
+        self.numbers, self.rows = array("i"), array("i")
         self.named, self.names, self.hashes = True, Packer(), array("Q")  # what images are called, as long as all are
         self.labels, self.splits = Codes(), Codes()
         self.captions = Values(CAPTION, lists=True)
@@ -235,7 +236,7 @@ class Gathering:
             notes += notes_of_labels
         columns += [self.captions.column()] if self.chosen.caption is not None else []
         columns += [values.column() for values in self.extra]
-        numbers = np.array(self.numbers, np.int32)
+        numbers = as_array(self.numbers)
         keys, notes_of_keys = self._keys()
         notes += notes_of_keys
         masks: PartMasks | None = None
@@ -249,7 +250,12 @@ class Gathering:
         if self.boxes is not None:
             names = None if self.chosen.mask or self.chosen.label is not None else class_list(given)
             objects = self.boxes.table(names, self.chosen.object_classes, keys, self.ledger)
-        unused = self.chosen.unused
+        unused, largest = self.chosen.unused, self.images.places.largest
+        if largest > _SLOW:
+            notes.append(
+                f"images are compressed, up to {largest:,} bytes in a page that is read whole for each of them: slow; "
+                "files written with compression='none' and use_dictionary=False for the images are read at once"
+            )
         notes += [counted("columns not used", unused, len(unused))] if unused else []
         self.ledger.notes += [*self.files.notes, *notes]
         for skipped in self.files.skipped:
@@ -268,7 +274,7 @@ class Gathering:
 
     def _keys(self) -> tuple[Any, list[str]]:
         """The key of each row, and a note where it is not what its image is called."""
-        hashes = np.sort(np.array(self.hashes, np.uint64))
+        hashes = np.sort(as_array(self.hashes))
         if self.named and not (hashes[1:] == hashes[:-1]).any():
             return self.names.packed(), []
         if self.chosen.key is not None:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.packed.compact import as_array
 from shardfeed.converters.sources.containers.packed.part_source import Parts
 from shardfeed.converters.sources.containers.parquet.pages import (
     DICTIONARIES,
@@ -29,7 +30,7 @@ from shardfeed.errors import escape
 
 _ROW_BITS = 24  # of a row's number in its page, beside the page's
 _CACHED = 64 << 20  # bytes of pages that a process keeps
-_MOST_PAGE = 64 << 20  # bytes of a page of several images that is read for one of them; usual is 1 MB
+_MOST_PAGE = 256 << 20  # bytes of a page of several images that is read for one of them; `datasets` has 100 in one
 _MOST_IMAGE = 1 << 30
 _PAGE_NUMBERS = len(Page._fields)
 
@@ -194,6 +195,7 @@ class ImagePlaces:
     def __init__(self) -> None:
         self._pages = array("q")
         self._count = 0
+        self.largest = 0  # bytes of a page that is read for each of its images
 
     def rows(
         self, file: BinaryIO, start: int, size: int, rows: int, codec: str, most: int
@@ -210,6 +212,7 @@ class ImagePlaces:
             if page.encoding == PLAIN and (codec == "UNCOMPRESSED" or not page.compressed):
                 yield from ((offset, size if offset >= 0 else -1) for offset, size in walk_plain(file, page, most))
                 continue
+            self.largest = max(self.largest, page.size if page.rows > 1 else 0)
             largest = max(page.size, dictionary.size if dictionary else 0)
             if page.rows >= 1 << _ROW_BITS or largest > (_MOST_PAGE if page.rows > 1 else _MOST_IMAGE):
                 problem = (
@@ -226,5 +229,5 @@ class ImagePlaces:
 
     def images(self, parts: Parts, codecs: Sequence[str], most: Sequence[int]) -> ParquetImages:
         """Those at `parts`, whose offsets `rows` gave."""
-        pages = np.array(self._pages, np.int64).reshape(-1, 2, _PAGE_NUMBERS)
+        pages = as_array(self._pages).reshape(-1, 2, _PAGE_NUMBERS)
         return ParquetImages(parts, pages, codecs, most)

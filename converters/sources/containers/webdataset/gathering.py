@@ -13,7 +13,7 @@ from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.gathering import Ledger
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.containers.packed.class_column import class_column
-from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values
+from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values, as_array
 from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.packed.masks import PartMasks, read_masks
 from shardfeed.converters.sources.containers.packed.part_source import Parts, PartSource
@@ -184,7 +184,7 @@ class Gathering:
             notes += notes_of_labels
         columns += [self.captions.column()] if self.chosen.caption is not None else []
         columns += [values.column() for values in self.extra]
-        keys, numbers = self.keys.packed(), np.array(self.numbers, np.int32)
+        keys, numbers = self.keys.packed(), as_array(self.numbers)
         masks: PartMasks | None = None
         if self.chosen.masks:
             parts = self._parts(self.masks, numbers)
@@ -209,7 +209,7 @@ class Gathering:
         )
 
     def _parts(self, where: tuple["array[int]", "array[int]"], numbers: np.ndarray) -> Parts:
-        return Parts(self.files.files, numbers, *(np.array(each, np.int64) for each in where))
+        return Parts(self.files.files, numbers, *map(as_array, where))
 
     def _no_sample(self) -> UsageError:
         if not self.ledger.rejected:

@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from shardfeed.converters.sources.containers.options import naming
+from shardfeed.converters.sources.containers.packed.compact import as_array
 from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, samples
 from shardfeed.errors import UsageError, escape
@@ -31,7 +32,7 @@ class MetKeys:
 
     def check_unique(self) -> None:
         """Raises UsageError where a key comes again: torn apart in a tar, or in two tars."""
-        hashes = np.array(self._met, np.uint64)
+        hashes = as_array(self._met)
         order = np.argsort(hashes, kind="stable")
         again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
         if not len(again):

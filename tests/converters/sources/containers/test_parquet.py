@@ -371,17 +371,21 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
 
 
 _MEASURED = """
-import resource, sys
+import re, sys
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.parquet.reader import read
+from shardfeed.converters.sources.containers.parquet import images
+images._CACHED = 1 << 20  # not that of pages is measured, which has a bound of its own
 source = read(sys.argv[1], ContainerOptions())
 for i in range(0, len(source), len(source) // 1000):
     source[i].image()
-print(len(source), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+said = open("/proc/self/status").read()  # ru_maxrss would be at least that of the process that started this one
+print(len(source), int(re.search(r"VmHWM:\\s*(\\d+) kB", said)[1]) * 1024)
 """
 
 
 @pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("compression", ["none", "snappy"])
 def test_memory(tmp_path: Path, compression: str) -> None:
     """At most 150 bytes a sample, with a label, a name and a caption, whatever the row groups."""
