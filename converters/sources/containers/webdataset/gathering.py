@@ -213,7 +213,7 @@ class Gathering:
 
     def _no_sample(self) -> UsageError:
         if not self.ledger.rejected:
-            return UsageError(self.files.place, "no sample in it", "see what is in it: tar -tf FILE")
+            return UsageError(self.files.place, "no sample in it", "see what is in it: `tar -tf FILE`")
         first = self.ledger.rejected[min(self.ledger.rejected)]
         problem = (
             f"none of {number(len(self.met), 'sample')} can be taken, the first: {escape(first.key)}: {first.reason}"

@@ -46,7 +46,7 @@ class MetKeys:
         if one == other:
             problem = f"the sample '{key}' is torn apart: its files are not behind each other"
             problem += f" ({len(again):,} such samples)" if len(again) > 1 else ""
-            raise UsageError(place, problem, "write the tar in the order of names: tar --sort=name -cf OUT DIR")
+            raise UsageError(place, problem, "write the tar in the order of names: `tar --sort=name -cf OUT DIR`")
         problem = f"the key '{key}' is in {escape(first)} and in {escape(second)} ({len(again):,} keys come again)"
         remedy = f"where each tar counts anew give {naming('key', '__url__')}: the tar's name before each"
         raise UsageError(place, problem, remedy)

@@ -72,7 +72,9 @@ def _first_chosen(files: PackedFiles, options: ContainerOptions) -> Chosen:
             if next(samples(tar, os.fsdecode(file.path), PassedOver()), None) is None:
                 continue
         return _chosen(os.fsdecode(file.path), options)
-    raise UsageError(files.place, "no sample in it: no member is called KEY.COLUMN", "see what is in it: tar -tf FILE")
+    raise UsageError(
+        files.place, "no sample in it: no member is called KEY.COLUMN", "see what is in it: `tar -tf FILE`"
+    )
 
 
 def _chosen(path: str, options: ContainerOptions) -> Chosen:
@@ -89,7 +91,7 @@ def _chosen(path: str, options: ContainerOptions) -> Chosen:
                         continue
                     in_json |= {column: value} if isinstance(value, dict) else {}
     if not columns:
-        raise UsageError(path, "no sample in it: no member is called KEY.COLUMN", "see what is in it: tar -tf FILE")
+        raise UsageError(path, "no sample in it: no member is called KEY.COLUMN", "see what is in it: `tar -tf FILE`")
     chosen = choose_columns(path, columns, in_json, options)
     for what, place in chosen.places.items():
         if not is_readable(place):

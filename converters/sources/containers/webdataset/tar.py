@@ -18,7 +18,7 @@ _CHECKSUM = slice(148, 156)
 _MOST_EXTRA = 1 << 20  # bytes of a long name or of pax records
 _TAIL = 1 << 20  # bytes behind the end mark that are looked at; writers fill up to 10 kB, some more
 _RECORD = re.compile(rb"([0-9]{1,9}) ([^=]+)=")
-_WHOLE = "copy or download it again; tar -tf FILE shows how far it can be read"
+_WHOLE = "copy or download it again; `tar -tf FILE` shows how far it can be read"
 
 
 class Member(NamedTuple):
@@ -74,7 +74,7 @@ def members(file: BinaryIO, place: str) -> Iterator[Member]:
             raise UsageError(place, problem, _WHOLE)
         if kind == b"S":
             problem = f"'{escape(name)}' at byte {offset:,} is sparse, of which no part is the file"
-            raise UsageError(place, problem, "write the tar without --sparse")
+            raise UsageError(place, problem, "write the tar without `--sparse`")
         offset = data + -(-size // BLOCK) * BLOCK
         if kind in b"LKxXg":
             extra = _extra(file, size, place, data)
@@ -93,7 +93,7 @@ def members(file: BinaryIO, place: str) -> Iterator[Member]:
         problem = (
             f"there is more behind its end mark at byte {offset:,}: two tars in one file, or rests of an older one"
         )
-        raise UsageError(place, problem, "unpack both and make one tar: tar -xif FILE reads over end marks")
+        raise UsageError(place, problem, "unpack both and make one tar: `tar -xif FILE` reads over end marks")
 
 
 def read_member(file: BinaryIO, member: Member) -> bytes:
