@@ -16,7 +16,7 @@ from shardfeed.text import some
 def class_column(
     said: Codes, options: ContainerOptions, place: str, names: Sequence[str] | None = None
 ) -> tuple[ClassColumn, tuple[str, ...]]:
-    """`image/class` of all samples, and notes. `said`: numbers as decimal digits, or names.
+    """`image/class` of all samples, a class or a set of them, and notes. `said`: numbers as decimal digits, or names.
 
     `names`: those that the format has, in label order: numbers are their places, and the user's names replace them.
     `place`: of the column, for errors.
@@ -34,8 +34,8 @@ def class_column(
     codes = said.codes
     try:
         if names is not None:
-            return ClassColumn("image/class", given or tuple(names), _places(texts, len(names))[codes]), ()
-        if given is None:
+            return _column(given or tuple(names), _places(texts, len(names))[codes], said), ()
+        if given is None and said.ends is None:
             check_captions(values, len(codes), {text: i for i, text in enumerate(values)})
         numbering = number_classes(values, given)
     except BadLabelError as error:
@@ -45,7 +45,11 @@ def class_column(
             remedy = f"give {argument('label_offset', 1)} where 1 is the first class; else {remedy}"
         raise UsageError(place, error.problem, remedy) from None
     labels = np.array([numbering.labels[texts[text]] for text in said.values], np.int64)
-    return ClassColumn("image/class", numbering.names, labels[codes]), numbering.notes
+    return _column(numbering.names, labels[codes], said), numbering.notes
+
+
+def _column(names: tuple[str, ...], labels: np.ndarray, said: Codes) -> ClassColumn:
+    return ClassColumn("image/class", names, labels, said.ends, tags=said.ends is not None)
 
 
 def _places(texts: Mapping[str, str], count: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Values of many samples in arrays: a text costs its bytes and 8, a number 8."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -121,15 +121,30 @@ class Values:
 
 
 class Codes:
-    """A column of texts of which many are alike, as a number each. `values`: each different one, as it first came."""
+    """A column of texts of which many are alike, as a number each. `values`: each different one, as it first came.
 
-    def __init__(self) -> None:
+    `lists`: whether a sample has any number of them, each once.
+    """
+
+    def __init__(self, *, lists: bool = False) -> None:
         self.values: dict[str, int] = {}
-        self._codes = array("i")
+        self._codes, self._ends = array("i"), array("q", [0]) if lists else None
 
     def add(self, text: str) -> None:
         """The text of one sample more."""
         self._codes.append(self.values.setdefault(text, len(self.values)))
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        """The texts of one sample more, of a column of lists."""
+        assert self._ends is not None
+        for text in dict.fromkeys(texts):
+            self.add(text)
+        self._ends.append(len(self._codes))
+
+    @property
+    def ends(self) -> np.ndarray | None:
+        """int64 [n + 1]: sample i has `codes[ends[i]:ends[i + 1]]`; None where each has one."""
+        return None if self._ends is None else as_array(self._ends)
 
     @property
     def codes(self) -> np.ndarray:

@@ -29,8 +29,8 @@ class ImageColumn:
 class ParquetColumns:
     """What is taken of a file. `classes`, `object_classes`: names in label order, where the file has them.
 
-    `extra`: further columns by the key of their feature. `objects`: the column of boxes; `sizes`: those of width and
-    height, beside it. `described`: in words. `unused`: all others.
+    `tags`: whether a row has any number of labels. `objects`: the column of boxes; `sizes`: those of width and height,
+    beside it. `extra`: further columns by the key of their feature. `unused`: all others.
     """
 
     image: ImageColumn
@@ -44,6 +44,7 @@ class ParquetColumns:
     object_classes: tuple[str, ...] | None = None
     sizes: tuple[str, str] | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
+    tags: bool = False
     unused: tuple[str, ...] = ()
 
     @property
@@ -100,11 +101,22 @@ def choose_columns(place: str, schema: Any, options: ContainerOptions) -> Parque
         if not feature.startswith("image/") or feature in (CAPTION, "image/class/label", "image/class/text"):
             problem = f"got {escape(feature)!r}, expected image, mask, label, text, key, split, objects or image/NAME"
             raise UsageError("columns", problem, f"for a feature of your own give {naming('image/NAME', 'COLUMN')}")
-    classes = None if label is None else _classes(features.get(label))
+    for what, name, fits in (
+        ("label", label, _is_labels),
+        ("text", caption, _is_texts),
+        ("split", split, _is_label),
+        ("key", key, _is_label),
+    ):
+        if name is not None and not _is(schema, name, fits):
+            problem = f"the column '{escape(name)}' as {what}: it is of {escape(str(schema.field(name).type))[:60]}"
+            expected = "texts" if what == "text" else "names or whole numbers"
+            raise UsageError(place, f"{problem}, expected {expected}", "name another column")
+    tags = label is not None and not _is(schema, label, _is_label)
+    classes = None if label is None else _classes(_of_list(features.get(label)))
     sizes = (
         ("width", "height") if objects and all(_is(schema, name, _is_integer) for name in ("width", "height")) else None
     )
-    found = ParquetColumns(image, mask, label, classes, caption, split, key, objects, of_objects, sizes, said)
+    found = ParquetColumns(image, mask, label, classes, caption, split, key, objects, of_objects, sizes, said, tags)
     used = {image.name, mask_name, *found.read}
     return ParquetColumns(**{**found.__dict__, "unused": tuple(name for name in names if name not in used)})
 
@@ -148,9 +160,9 @@ def _bytes_paths(schema: Any, name: str) -> tuple[str, str | None] | None:
 
 
 def _label(place: str, schema: Any, features: Mapping[str, Any]) -> str | None:
-    stated = [name for name in schema.names if _type(features.get(name)) == "ClassLabel"]
+    stated = [name for name in schema.names if _type(_of_list(features.get(name))) == "ClassLabel"]
     if len(stated) != 1:
-        named = [name for name in _LABELS if name in (stated or schema.names) and _is(schema, name, _is_label)]
+        named = [name for name in _LABELS if name in (stated or schema.names) and _is(schema, name, _is_labels)]
         if len(named) > 1 or (stated and not named):
             problem = f"several columns may be the label: {some(named or stated)}"
             raise UsageError(place, problem, f"say which is it: {naming('label', (named or stated)[0])}")
@@ -163,18 +175,16 @@ def _objects(schema: Any, features: Mapping[str, Any], asked: str | None) -> tup
     name = asked or ("objects" if "objects" in schema.names else None)
     if name is None or ("bbox" not in str(schema.field(name).type) and asked is None):
         return None, None
-    about = features.get(name)
-    for _ in range(2):  # of a list, as old and as new `datasets` write it
-        if isinstance(about, list) and about:
-            about = about[0]
-        elif isinstance(about, dict) and isinstance(about.get("feature"), dict | list):
-            about = about["feature"]
+    about = _of_list(features.get(name))
     classes = about.get("category", about.get("categories")) if isinstance(about, dict) else None
-    if isinstance(classes, dict) and isinstance(classes.get("feature"), dict):
-        classes = classes["feature"]
-    elif isinstance(classes, list) and classes:
-        classes = classes[0]
-    return name, _classes(classes)
+    return name, _classes(_of_list(classes))
+
+
+def _of_list(about: Any) -> Any:
+    """The feature that a list is of, as old and as new `datasets` write it; any other as it is."""
+    if isinstance(about, list) and about:
+        return about[0]
+    return about["feature"] if isinstance(about, dict) and isinstance(about.get("feature"), dict) else about
 
 
 def _classes(about: Any) -> tuple[str, ...] | None:
@@ -231,3 +241,9 @@ def _is_integer(kind: Any) -> bool:
 
 def _is_label(kind: Any) -> bool:
     return _is_integer(kind) or _is_text(kind)
+
+
+def _is_labels(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return _is_label(kind) or ((kinds.is_list(kind) or kinds.is_large_list(kind)) and _is_label(kind.value_type))

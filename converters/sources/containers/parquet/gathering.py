@@ -18,11 +18,11 @@ from shardfeed.converters.sources.containers.packed.class_column import class_co
 from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values, as_array
 from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.packed.masks import PartMasks, read_masks
-from shardfeed.converters.sources.containers.packed.part_source import Parts, PartSource
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.parquet.boxes import Boxes
-from shardfeed.converters.sources.containers.parquet.columns import ImageColumn, ParquetColumns, choose_columns
-from shardfeed.converters.sources.containers.parquet.images import ImagePlaces, ParquetImages
+from shardfeed.converters.sources.containers.parquet.columns import ParquetColumns, choose_columns
 from shardfeed.converters.sources.containers.parquet.pages import BadPageError
+from shardfeed.converters.sources.containers.parquet.where import WHOLE, Where, open_parquet
 from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, argument, escape
@@ -30,33 +30,6 @@ from shardfeed.text import counted, number
 
 _BATCH = 1024  # rows whose small columns are in memory at once
 _SLOW = 16 << 20  # bytes of a page, from which on an image takes more time to be read than to be checked
-_WHOLE = "copy or download it again"
-
-
-def open_parquet(path: str) -> Any:
-    """The file, by pyarrow. Raises UsageError for one that is cut, encrypted or none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"cannot be read as Parquet: {escape(str(error).splitlines()[0][:120])}"
-        raise UsageError(path, problem, f"it is cut, encrypted or of another format: {_WHOLE}") from None
-
-
-class _Where:
-    """Where the images of one column are that are kept: int32 file, int64 offset and size of each."""
-
-    def __init__(self, column: ImageColumn) -> None:
-        self.column, self.places = column, ImagePlaces()
-        self.offsets, self.sizes = array("q"), array("q")
-        self.codecs: list[str] = []
-        self.most: list[int] = []
-
-    def images(self, files: PackedFiles, numbers: np.ndarray) -> ParquetImages:
-        parts = Parts(files.files, numbers, as_array(self.offsets), as_array(self.sizes))
-        return self.places.images(parts, self.codecs, self.most)
 
 
 class Gathering:
@@ -66,11 +39,11 @@ class Gathering:
         self.files, self.chosen, self.options = files, chosen, options
         self.splits_of_files = files.splits(options.split)
         self.ledger = Ledger()
-        self.images = _Where(chosen.image)
-        self.masks = None if chosen.mask is None else _Where(chosen.mask)
+        self.images = Where(chosen.image)
+        self.masks = None if chosen.mask is None else Where(chosen.mask)
         self.numbers, self.rows = array("i"), array("i")
         self.named, self.names, self.hashes = True, Packer(), array("Q")  # what images are called, as long as all are
-        self.labels, self.splits = Codes(), Codes()
+        self.labels, self.splits = Codes(lists=chosen.tags), Codes()
         self.captions = Values(CAPTION, lists=True)
         self.extra = [Values(key) for key in chosen.extra]
         self.boxes = None if chosen.objects is None else Boxes()
@@ -91,17 +64,17 @@ class Gathering:
             try:
                 wheres = [where for where in (self.images, self.masks) if where is not None]
                 for where in wheres:
-                    _set_up(where, file, place)
+                    where.begin(file, place)
                 for group in range(file.metadata.num_row_groups):
-                    places = [_places(where, file, raw, group, index) for where in wheres]
+                    places = [where.in_group(file, raw, group) for where in wheres]
                     for values, *found in zip(self._values(file, group), *places, strict=True):
                         self._add(index, row, values, found)
                         row += 1
             except BadPageError as error:
-                raise UsageError(place, str(error), f"write it again, with pyarrow, or {_WHOLE}") from None
+                raise UsageError(place, str(error), f"write it again, with pyarrow, or {WHOLE}") from None
             except (pa.ArrowException, OSError) as error:
                 problem = f"cannot be read: {escape(str(error).splitlines()[0][:120])}"
-                raise UsageError(place, problem, _WHOLE) from None
+                raise UsageError(place, problem, WHOLE) from None
 
     def _check_alike(self, place: str, schema: Any) -> None:
         """Raises UsageError where a file has other columns than those before, or other class names."""
@@ -147,7 +120,7 @@ class Gathering:
         path = values.get("\0path")
         try:
             self._check_images(found, path)
-            label = self._text("label", self.chosen.label, values)
+            labels = self._labels(values)
             split = self._text("split", self.chosen.split, values)
             key = self._text("key", self.chosen.key, values)
             for column, of_column in self.chosen.extra.items():
@@ -163,8 +136,10 @@ class Gathering:
             except UnlikeError as error:
                 problem = f"{column.key} from {escape(self.chosen.extra[column.key])}: {error}"
                 raise UsageError(place, problem, "leave the column out") from None
-        if label is not None:
-            self.labels.add(label)
+        if self.chosen.tags:
+            self.labels.add_all(labels)
+        elif self.chosen.label is not None:
+            self.labels.add(labels[0])
         if split is not None:
             self.splits.add(split)
         if self.chosen.caption is not None:
@@ -177,8 +152,7 @@ class Gathering:
         self.rows.append(row)
         for where, (offset, size) in zip((self.images, self.masks), found, strict=False):
             if where is not None:
-                where.offsets.append(offset)
-                where.sizes.append(size)
+                where.keep(offset, size)
 
     def _check_images(self, found: list[tuple[int, int]], path: Any) -> None:
         """Raises RejectedError where an image or a mask is null."""
@@ -188,19 +162,20 @@ class Gathering:
                 beside = f": there is only its path, {escape(path[:80])}" if path and what == "image" else ""
                 raise RejectedError(code, f"the {what} is null{beside}")
 
+    def _labels(self, values: dict[str, Any]) -> list[str]:
+        """The label of a row as text, or all of them; none where no column is one. Raises RejectedError."""
+        if self.chosen.label is None:
+            return []
+        value = values[self.chosen.label]
+        if self.chosen.tags and value is None:
+            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(self.chosen.label)}: null")
+        if -1 in (items := value if self.chosen.tags else [value]) and self.chosen.classes is not None:
+            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(self.chosen.label)}: -1, which is no class")
+        return [_said("label", self.chosen.label, item) for item in items]
+
     def _text(self, what: str, column: str | None, values: dict[str, Any]) -> str | None:
-        """A value as text; None where no column is that. Raises RejectedError where it is null, or no class."""
-        if column is None:
-            return None
-        value = values[column]
-        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-            got = "null" if value is None else "nothing" if value == "" else type(value).__name__
-            raise RejectedError(
-                RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}, expected a name or a number"
-            )
-        if what == "label" and self.chosen.classes is not None and value == -1:
-            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which is no class")
-        return str(value)
+        """A value as text; None where no column is that. Raises RejectedError where it is null or empty."""
+        return None if column is None else _said(what, column, values[column])
 
     def _caption(self, value: Any, where: str) -> None:
         texts = value if isinstance(value, list) else [value]
@@ -312,35 +287,9 @@ class Gathering:
         return UsageError(self.files.place, problem + first.reason, f"say what is what: {naming('label', 'COLUMN')}")
 
 
-def _set_up(where: _Where, file: Any, place: str) -> None:
-    """Note what is needed to read the images of a file. Raises UsageError for a column of another layout."""
-    leaf = _leaf(file, where.column.bytes_path)
-    column = file.schema.column(leaf)
-    if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
-        problem = f"the column '{escape(where.column.name)}' is of {column.physical_type}, expected one image a row"
-        raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
-    groups = range(file.metadata.num_row_groups)
-    codecs = {file.metadata.row_group(group).column(leaf).compression for group in groups}
-    if len(codecs) > 1:
-        problem = f"its row groups are compressed in several ways: {', '.join(sorted(codecs))}"
-        raise UsageError(place, problem, "write it again with one")
-    where.codecs.append(next(iter(codecs), "UNCOMPRESSED"))
-    where.most.append(column.max_definition_level)
-
-
-def _places(where: _Where, file: Any, raw: Any, group: int, index: int) -> Iterator[tuple[int, int]]:
-    """Where each image of a row group is."""
-    chunk = file.metadata.row_group(group).column(_leaf(file, where.column.bytes_path))
-    if chunk.file_path:
-        raise BadPageError(f"row group {group} is in another file, {escape(chunk.file_path)}")
-    start = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        start = min(start, chunk.dictionary_page_offset)
-    return where.places.rows(
-        raw, start, chunk.total_compressed_size, chunk.num_values, where.codecs[index], where.most[index]
-    )
-
-
-def _leaf(file: Any, path: str) -> int:
-    """The number of a column, by its path in the file."""
-    return next(i for i in range(len(file.schema)) if file.schema.column(i).path == path)
+def _said(what: str, column: str, value: Any) -> str:
+    """A name or a number as text. Raises RejectedError for null and empty."""
+    if not isinstance(value, str | int) or value == "":
+        got = "null" if value is None else "nothing" if value == "" else type(value).__name__
+        raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}, expected a name or a number")
+    return str(value)

@@ -8,7 +8,8 @@ from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.files import find_files, names_files
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.parquet.columns import choose_columns
-from shardfeed.converters.sources.containers.parquet.gathering import Gathering, open_parquet
+from shardfeed.converters.sources.containers.parquet.gathering import Gathering
+from shardfeed.converters.sources.containers.parquet.where import open_parquet
 from shardfeed.errors import MissingExtraError, UsageError, escape, needing_extra
 
 NAME = "parquet"

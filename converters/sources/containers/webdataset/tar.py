@@ -40,7 +40,8 @@ def is_tar(path: str) -> bool:
             block = file.read(BLOCK)
     except OSError:
         return False
-    return len(block) == BLOCK and (block == _ZEROS or _sums_up(block))
+    empty = block == _ZEROS and path.lower().endswith(".tar")
+    return len(block) == BLOCK and (empty or _sums_up(block))
 
 
 def members(file: BinaryIO, place: str) -> Iterator[Member]:

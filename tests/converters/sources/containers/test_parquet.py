@@ -204,6 +204,27 @@ def test_a_name_of_a_class_that_is_a_number(tmp_path: Path) -> None:
         read(str(path), ContainerOptions(class_names=("x", "y")))
 
 
+@pytest.mark.parametrize("about", [{"feature": CLASSES, "_type": "Sequence"}, {"feature": CLASSES, "_type": "List"}])
+def test_several_classes_of_an_image(tmp_path: Path, about: Any) -> None:
+    """A set, in which one that comes again is once; names of the schema, or those that occur."""
+    columns = {"image": images(4), "label": [[1, 0], [1, 1], [], None]}
+    source = read(str(written(tmp_path / "a.parquet", columns, {"label": about})), PLAIN)
+    assert [sample.features[LABEL] for sample in source] == [[1, 0], [1], []]
+    assert source[0].features[TEXT] == [b"dog", b"cat"]
+    assert source.schema.kind(LABEL) == "tags"
+    assert [skipped.code for skipped in findings_of(source).rejected] == ["E_NO_LABEL"]
+    columns = {"image": images(2), "label": [["b", "a"], ["c"]]}
+    source = read(str(written(tmp_path / "a.parquet", columns)), PLAIN)
+    assert [sample.features[LABEL] for sample in source] == [[1, 0], [2]]
+
+
+def test_columns_of_another_type(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", {"image": images(1), "x": [1.5]})
+    for what in ("label", "text", "split", "key"):
+        with pytest.raises(UsageError, match=f"the column 'x' as {what}: it is of double, expected"):
+            read(str(path), ContainerOptions({what: "x"}))
+
+
 def test_paths_that_come_again_are_no_keys(tmp_path: Path) -> None:
     path = written(tmp_path / "train.parquet", {"image": images(3, names=["a.png", "a.png", None])})
     source = read(str(path), PLAIN)

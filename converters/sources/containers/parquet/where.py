@@ -1,0 +1,82 @@
+"""Where the images of a column are, in all files; and the files themselves, by pyarrow."""
+
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from shardfeed.converters.sources.containers.options import naming
+from shardfeed.converters.sources.containers.packed.compact import as_array
+from shardfeed.converters.sources.containers.packed.files import PackedFiles
+from shardfeed.converters.sources.containers.packed.part_source import Parts
+from shardfeed.converters.sources.containers.parquet.columns import ImageColumn
+from shardfeed.converters.sources.containers.parquet.images import ImagePlaces, ParquetImages
+from shardfeed.converters.sources.containers.parquet.pages import BadPageError
+from shardfeed.errors import UsageError, escape
+
+WHOLE = "copy or download it again"
+
+
+def open_parquet(path: str) -> Any:
+    """The file, by pyarrow. Raises UsageError for one that is cut, encrypted or none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        problem = f"cannot be read as Parquet: {escape(str(error).splitlines()[0][:120])}"
+        raise UsageError(path, problem, f"it is cut, encrypted or of another format: {WHOLE}") from None
+
+
+class Where:
+    """Offset and size of each image of a column that is kept, 16 bytes; of each file how to read them."""
+
+    def __init__(self, column: ImageColumn) -> None:
+        self.column, self.places = column, ImagePlaces()
+        self.offsets, self.sizes = array("q"), array("q")
+        self.codecs: list[str] = []
+        self.most: list[int] = []
+
+    def keep(self, offset: int, size: int) -> None:
+        """One image, as `in_group` gave it."""
+        self.offsets.append(offset)
+        self.sizes.append(size)
+
+    def images(self, files: PackedFiles, numbers: np.ndarray) -> ParquetImages:
+        """All that are kept; `numbers`: int32 [n], the file of each."""
+        parts = Parts(files.files, numbers, as_array(self.offsets), as_array(self.sizes))
+        return self.places.images(parts, self.codecs, self.most)
+
+    def begin(self, file: Any, place: str) -> None:
+        """Note what is needed to read the images of the next file. Raises UsageError for a column of another layout."""
+        leaf = _leaf(file, self.column.bytes_path)
+        column = file.schema.column(leaf)
+        if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
+            problem = f"the column '{escape(self.column.name)}' is of {column.physical_type}, expected one image a row"
+            raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
+        groups = range(file.metadata.num_row_groups)
+        codecs = {file.metadata.row_group(group).column(leaf).compression for group in groups}
+        if len(codecs) > 1:
+            problem = f"its row groups are compressed in several ways: {', '.join(sorted(codecs))}"
+            raise UsageError(place, problem, "write it again with one")
+        self.codecs.append(next(iter(codecs), "UNCOMPRESSED"))
+        self.most.append(column.max_definition_level)
+
+    def in_group(self, file: Any, raw: Any, group: int) -> Iterator[tuple[int, int]]:
+        """Offset and size of each image of a row group of the last file, as `ImagePlaces.rows` says."""
+        chunk = file.metadata.row_group(group).column(_leaf(file, self.column.bytes_path))
+        if chunk.file_path:
+            raise BadPageError(f"row group {group} is in another file, {escape(chunk.file_path)}")
+        start = chunk.data_page_offset
+        if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+            start = min(start, chunk.dictionary_page_offset)
+        return self.places.rows(
+            raw, start, chunk.total_compressed_size, chunk.num_values, self.codecs[-1], self.most[-1]
+        )
+
+
+def _leaf(file: Any, path: str) -> int:
+    """The number of a column, by its path in the file."""
+    return next(i for i in range(len(file.schema)) if file.schema.column(i).path == path)
