@@ -16,7 +16,7 @@ from shardfeed.naming import check_split_name
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
 _MOST_FILES = 1_000_000  # of a pattern
-_LOOKED_AT = 1000  # names in a folder that tell what is in it
+_LOOKED_AT, _FOLDERS = 1000, 20  # names in a folder, and folders among them, that tell what is in it
 _BETWEEN = re.compile(r"[-._ 0-9]+")  # what stands around the name of a split in a file's name
 
 
@@ -57,15 +57,22 @@ def names_files(path: str, ends: tuple[str, ...]) -> str:
     `ends`: of the names of such files, in lower case.
     """
     if os.path.isdir(path):
-        for folder in (path, *(entry for entry in _names(path) if os.path.isdir(entry))):
-            for name in _names(folder):
-                if name.lower().endswith(ends) and os.path.isfile(name):
-                    return name
-        return ""
+        return _first_in(path, ends, depth=2)  # data/train-0.parquet, default/train/0.parquet
     if os.path.isfile(path):
         return path
     expanded = expand_braces(path) if _BRACES.search(path) else []
     return expanded[0] if expanded and expanded[0].lower().endswith(ends) and os.path.isfile(expanded[0]) else ""
+
+
+def _first_in(folder: str, ends: tuple[str, ...], depth: int) -> str:
+    """The first file with one of these ends, right in a folder or in one of the first few in it; "" for none."""
+    names = _names(folder)
+    for name in names:
+        if name.lower().endswith(ends) and os.path.isfile(name):
+            return name
+    folders = (name for name in names if depth and os.path.isdir(name) and not os.path.islink(name))
+    inner = (_first_in(name, ends, depth - 1) for name in islice(folders, _FOLDERS))
+    return next(filter(None, inner), "")
 
 
 def find_files(path: str, ends: tuple[str, ...]) -> PackedFiles:

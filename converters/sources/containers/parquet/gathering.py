@@ -249,7 +249,8 @@ class Gathering:
 
     def _keys(self) -> tuple[Any, list[str]]:
         """The key of each row, and a note where it is not what its image is called."""
-        hashes = np.sort(as_array(self.hashes))
+        hashes, self.hashes = as_array(self.hashes), array("Q")
+        hashes.sort()
         if self.named and not (hashes[1:] == hashes[:-1]).any():
             return self.names.packed(), []
         if self.chosen.key is not None:

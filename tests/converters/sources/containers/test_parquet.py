@@ -389,6 +389,8 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     assert recognise(str(tmp_path), PLAIN) is None
     written(tmp_path / "b" / "b.parquet", {"path": ["a.png"], "label": [0]})
     assert recognise(str(tmp_path / "b"), PLAIN) is None, "a list of files"
+    written(tmp_path / "c" / "default" / "train" / "0000.parquet", {"image": images(1)})
+    assert recognise(str(tmp_path / "c"), PLAIN) is not None
 
 
 _MEASURED = """
