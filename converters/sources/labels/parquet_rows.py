@@ -26,8 +26,10 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
             for batch in file.iter_batches(_BATCH, columns=[field.name for field in fields], use_threads=False):
                 for row in batch.to_pylist():
                     yield {name: _plain(value) for name, value in row.items()}
-    except (pa.ArrowException, OSError) as error:
-        problem = f"cannot be read as Parquet: {escape(str(error).splitlines()[0][:120])}"
+    except LabelFileError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
+        problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
         raise LabelFileError(path, problem, "copy or download it again") from None
 
 

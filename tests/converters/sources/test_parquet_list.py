@@ -67,3 +67,6 @@ def test_bad_lists(images: Path) -> None:
     written(path, [{"path": "a.jpg", "label": {"x": 1}}])
     with pytest.raises(LabelFileError, match="got an object or a list in a list"):
         LabelFile(path)
+    pq.write_table(pa.table({"path": pa.array([b"caf\xe9"]).view(pa.string())}), path)
+    with pytest.raises(LabelFileError, match="cannot be read as Parquet: 'utf-8' codec"):
+        LabelFile(path)

@@ -72,8 +72,10 @@ class Gathering:
                         row += 1
             except BadPageError as error:
                 raise UsageError(place, str(error), f"write it again, with pyarrow, or {WHOLE}") from None
-            except (pa.ArrowException, OSError) as error:
-                problem = f"cannot be read: {escape(str(error).splitlines()[0][:120])}"
+            except UsageError:
+                raise
+            except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
+                problem = f"cannot be read: {escape(str(error)[:120])}"
                 raise UsageError(place, problem, WHOLE) from None
 
     def _check_alike(self, place: str, schema: Any) -> None:

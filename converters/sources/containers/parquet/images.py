@@ -42,9 +42,9 @@ _Decoded = tuple[np.ndarray, bytes, list[int]]
 class PagePart:
     """The value of row `row` of a page that is compressed, or that names values of a `dictionary`.
 
-    A content as `Sample.image` takes it. `size`: in bytes, about. `codec`: as pyarrow calls it. `most`: the definition
-    level of a value. `file_size`, `mtime_ns`: of the file when it was listed. Raises RejectedError when called
-    (`E_SOURCE_CHANGED`, `E_UNREADABLE`, `E_CORRUPT`; `E_MISSING` for null).
+    A content as `Sample.image` takes it. `size`: in bytes, about. `codec`: as pyarrow calls it, or UNCOMPRESSED.
+    `most`: the definition level of a value. `file_size`, `mtime_ns`: of the file when it was listed. Raises
+    RejectedError when called (`E_SOURCE_CHANGED`, `E_UNREADABLE`, `E_CORRUPT`; `E_MISSING` for null).
     """
 
     path: bytes
@@ -126,9 +126,8 @@ def _decompressed(data: bytes, page: Page, codec: str, size: int) -> bytes:
         return data
     import pyarrow as pa
 
-    name = {"LZ4": "lz4_raw", "LZ4_RAW": "lz4_raw"}.get(codec, codec.lower())
     try:
-        return pa.decompress(data, size, codec=name, asbytes=True)
+        return pa.decompress(data, size, codec=codec, asbytes=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadPageError(
             f"the page at byte {page.offset:,} cannot be decompressed: {escape(str(error)[:80])}"

@@ -1,5 +1,6 @@
 """Where the images of a column are, in all files; and the files themselves, by pyarrow."""
 
+import os
 from array import array
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +14,12 @@ from shardfeed.converters.sources.containers.packed.part_source import Parts
 from shardfeed.converters.sources.containers.parquet.columns import ImageColumn
 from shardfeed.converters.sources.containers.parquet.images import ImagePlaces, ParquetImages
 from shardfeed.converters.sources.containers.parquet.pages import BadPageError
+from shardfeed.converters.sources.containers.parquet.thrift import read_struct
 from shardfeed.errors import UsageError, escape
 
 WHOLE = "copy or download it again"
+# Parquet's numbers, with the names that pyarrow's codecs have; LZO and the first LZ4 have none.
+_CODECS = {0: "UNCOMPRESSED", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 
 
 def open_parquet(path: str) -> Any:
@@ -26,7 +30,7 @@ def open_parquet(path: str) -> Any:
     try:
         return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
     except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"cannot be read as Parquet: {escape(str(error).splitlines()[0][:120])}"
+        problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
         raise UsageError(path, problem, f"it is cut, encrypted or of another format: {WHOLE}") from None
 
 
@@ -56,12 +60,11 @@ class Where:
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
             problem = f"the column '{escape(self.column.name)}' is of {column.physical_type}, expected one image a row"
             raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
-        groups = range(file.metadata.num_row_groups)
-        codecs = {file.metadata.row_group(group).column(leaf).compression for group in groups}
-        if len(codecs) > 1:
-            problem = f"its row groups are compressed in several ways: {', '.join(sorted(codecs))}"
-            raise UsageError(place, problem, "write it again with one")
-        self.codecs.append(next(iter(codecs), "UNCOMPRESSED"))
+        codecs = {_CODECS.get(codec) for codec in _codecs(place, leaf)} or {"UNCOMPRESSED"}
+        if len(codecs) > 1 or None in codecs:
+            problem = "its images are compressed in several ways, or in one that is not known or not used any more"
+            raise UsageError(place, problem, f"write it again, with pyarrow, or {WHOLE}")
+        self.codecs.extend(codec for codec in codecs if codec is not None)
         self.most.append(column.max_definition_level)
 
     def in_group(self, file: Any, raw: Any, group: int) -> Iterator[tuple[int, int]]:
@@ -80,3 +83,19 @@ class Where:
 def _leaf(file: Any, path: str) -> int:
     """The number of a column, by its path in the file."""
     return next(i for i in range(len(file.schema)) if file.schema.column(i).path == path)
+
+
+def _codecs(place: str, leaf: int) -> list[Any]:
+    """Parquet's number of the compression of a column in each row group, from the end of the file.
+
+    pyarrow knows it, too, but asking it for one that it does not know ends the process. Raises UsageError.
+    """
+    try:
+        with open(place, "rb") as file:
+            file.seek(-8, os.SEEK_END)
+            size = int.from_bytes(file.read(4), "little")
+            file.seek(-8 - size, os.SEEK_END)
+            directory, _ = read_struct(file.read(size))
+        return [group[1][leaf][3][4] for group in directory[4]]
+    except (IndexError, KeyError, TypeError, ValueError, OSError):
+        raise UsageError(place, "cannot be read as Parquet: its directory is damaged", WHOLE) from None

@@ -357,6 +357,28 @@ def test_damaged_pages(tmp_path: Path) -> None:
     assert told > 10
 
 
+def test_a_damaged_directory(tmp_path: Path) -> None:
+    """At the end of the file, where a compression that pyarrow does not know would end the process."""
+    path = written(tmp_path / "a.parquet", {"image": [b"x" * 50, b"y" * 60]}, compression="snappy")
+    data = path.read_bytes()
+    told = 0
+    for place in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data) - 8):
+        if data[place] == 2:  # that is how snappy is written, among others
+            path.write_bytes(data[:place] + bytes([2 ^ 0x20]) + data[place + 1 :])
+            try:
+                read(str(path), PLAIN)
+            except UsageError:
+                told += 1
+    assert told
+
+
+def test_texts_that_are_no_text(tmp_path: Path) -> None:
+    texts = pa.array([b"caf\xe9"]).view(pa.string())
+    path = written(tmp_path / "a.parquet", {"image": images(1), "text": texts})
+    with pytest.raises(UsageError, match="cannot be read: 'utf-8' codec"):
+        read(str(path), PLAIN)
+
+
 def test_an_encoding_that_is_not_read(tmp_path: Path) -> None:
     options: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"image": "DELTA_LENGTH_BYTE_ARRAY"}}
     path = written(tmp_path / "a.parquet", {"image": [b"x", b"y"]}, **options)
