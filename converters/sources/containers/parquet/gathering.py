@@ -66,7 +66,7 @@ class Gathering:
                 for where in wheres:
                     where.begin(file, place)
                 for group in range(file.metadata.num_row_groups):
-                    places = [where.in_group(file, raw, group) for where in wheres]
+                    places = [where.in_group(raw, group) for where in wheres]
                     for values, *found in zip(self._values(file, group), *places, strict=True):
                         self._add(index, row, values, found)
                         row += 1

@@ -3,7 +3,7 @@
 import os
 from array import array
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.packed.part_source import Parts
 from shardfeed.converters.sources.containers.parquet.columns import ImageColumn
 from shardfeed.converters.sources.containers.parquet.images import ImagePlaces, ParquetImages
-from shardfeed.converters.sources.containers.parquet.pages import BadPageError
 from shardfeed.converters.sources.containers.parquet.thrift import read_struct
 from shardfeed.errors import UsageError, escape
 
@@ -42,6 +41,7 @@ class Where:
         self.offsets, self.sizes = array("q"), array("q")
         self.codecs: list[str] = []
         self.most: list[int] = []
+        self._chunks: list[_Chunk] = []
 
     def keep(self, offset: int, size: int) -> None:
         """One image, as `in_group` gave it."""
@@ -60,24 +60,18 @@ class Where:
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
             problem = f"the column '{escape(self.column.name)}' is of {column.physical_type}, expected one image a row"
             raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
-        codecs = {_CODECS.get(codec) for codec in _codecs(place, leaf)} or {"UNCOMPRESSED"}
+        self._chunks = _chunks(place, leaf)
+        codecs = {_CODECS.get(chunk.codec) for chunk in self._chunks} or {"UNCOMPRESSED"}
         if len(codecs) > 1 or None in codecs:
             problem = "its images are compressed in several ways, or in one that is not known or not used any more"
             raise UsageError(place, problem, f"write it again, with pyarrow, or {WHOLE}")
         self.codecs.extend(codec for codec in codecs if codec is not None)
         self.most.append(column.max_definition_level)
 
-    def in_group(self, file: Any, raw: Any, group: int) -> Iterator[tuple[int, int]]:
+    def in_group(self, raw: BinaryIO, group: int) -> Iterator[tuple[int, int]]:
         """Offset and size of each image of a row group of the last file, as `ImagePlaces.rows` says."""
-        chunk = file.metadata.row_group(group).column(_leaf(file, self.column.bytes_path))
-        if chunk.file_path:
-            raise BadPageError(f"row group {group} is in another file, {escape(chunk.file_path)}")
-        start = chunk.data_page_offset
-        if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-            start = min(start, chunk.dictionary_page_offset)
-        return self.places.rows(
-            raw, start, chunk.total_compressed_size, chunk.num_values, self.codecs[-1], self.most[-1]
-        )
+        start, size, rows, _ = self._chunks[group]
+        return self.places.rows(raw, start, size, rows, self.codecs[-1], self.most[-1])
 
 
 def _leaf(file: Any, path: str) -> int:
@@ -85,10 +79,19 @@ def _leaf(file: Any, path: str) -> int:
     return next(i for i in range(len(file.schema)) if file.schema.column(i).path == path)
 
 
-def _codecs(place: str, leaf: int) -> list[Any]:
-    """Parquet's number of the compression of a column in each row group, from the end of the file.
+class _Chunk(NamedTuple):
+    """The images of a row group: bytes from `start` on, rows, and Parquet's number of their compression."""
 
-    pyarrow knows it, too, but asking it for one that it does not know ends the process. Raises UsageError.
+    start: int
+    size: int
+    rows: int
+    codec: int
+
+
+def _chunks(place: str, leaf: int) -> list[_Chunk]:
+    """Those of column `leaf`, from the directory at the end of the file. Raises UsageError for one that is damaged.
+
+    pyarrow has it, too, but asking it about a column whose compression it does not know ends the process.
     """
     try:
         with open(place, "rb") as file:
@@ -96,6 +99,16 @@ def _codecs(place: str, leaf: int) -> list[Any]:
             size = int.from_bytes(file.read(4), "little")
             file.seek(-8 - size, os.SEEK_END)
             directory, _ = read_struct(file.read(size))
-        return [group[1][leaf][3][4] for group in directory[4]]
-    except (IndexError, KeyError, TypeError, ValueError, OSError):
+        return [_chunk(group[1][leaf]) for group in directory[4]]
+    except (IndexError, KeyError, TypeError, ValueError, OSError, RecursionError):
         raise UsageError(place, "cannot be read as Parquet: its directory is damaged", WHOLE) from None
+
+
+def _chunk(column: dict[int, Any]) -> _Chunk:
+    """Raises KeyError or ValueError for what is none, or is in another file."""
+    about = column[3]
+    numbers = [about[field] for field in (9, 7, 5, 4)]
+    dictionary = about.get(11) or numbers[0]  # 0, where some have none
+    if 1 in column or not all(isinstance(number, int) and number >= 0 for number in (*numbers, dictionary)):
+        raise ValueError
+    return _Chunk(min(numbers[0], dictionary), *numbers[1:])
