@@ -14,7 +14,7 @@ _KINDS = (
     (r"\.(tar|tgz|tbz2?|txz|tar\.\w+)", "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),
     (r"\.(7z|rar)", "an archive", f"{_UNPACK}7z x FILE -oFOLDER"),
     (
-        r"\.(parquet|arrow|feather|lmdb|mdb|h5|hdf5|npz|npy|pkl|pt)",
+        r"\.(arrow|feather|lmdb|mdb|h5|hdf5|npz|npy|pkl|pt)",
         "a file of samples in a form of its own",
         _SOURCE,
     ),

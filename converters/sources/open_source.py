@@ -88,7 +88,7 @@ def open_source(
         labels: a label file for the images in `path`.
         pattern: a regular expression that fits file names; its group `label` is the class.
         class_names: names in label order, or the path of a file with one a line.
-        format: of the label file: "csv", "tsv", "jsonl" or "text"; default by its name.
+        format: of the label file: "csv", "tsv", "jsonl", "text" or "parquet"; default by its name.
         path_column: of the label file, by name or number from 0; default one with a usual name.
         label_columns: of the label file, likewise; the first is the class.
         text_columns: of the label file: texts that are no classes, such as captions.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shardfeed.converters.sources.classes import ClassList
+from shardfeed.errors import argument
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,8 @@ class ContainerOptions:
     label_offset: int = 0
     label_map: str | None = None
     split: str | None = None
+
+
+def naming(what: str, column: str) -> str:
+    """How a message says that `column` is to be taken for `what`."""
+    return argument("columns", python=f"columns={{{what!r}: {column!r}}}", typed=f"{what}={column}")

@@ -9,7 +9,10 @@ from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.source import Source
 
 # What `--from` takes, and the module beside this one that has the reader; each is imported when it is needed.
-READERS: tuple[tuple[str, str], ...] = ()
+READERS: tuple[tuple[str, str], ...] = (
+    ("webdataset", "webdataset.reader"),
+    ("parquet", "parquet.reader"),
+)
 
 
 class Reader(Protocol):

@@ -97,9 +97,9 @@ def choose_columns(
     first = next(iter(table), None)
     if first is None:
         raise LabelFileError(table.path, "no row in it", "write one row for each image")
-    if table.format == "jsonl":
+    if table.keyed:
         if header is not None:
-            raise UsageError("header", "got a value for JSON Lines, which have no header", "leave it out")
+            raise UsageError("header", "got a value for JSON Lines or Parquet, which have no header", "leave it out")
         names = list(first.cells)
         width = None
     else:
@@ -177,25 +177,25 @@ class _Choice:
 
     @property
     def columns(self) -> Sequence[Column]:
-        return self.names if self.table.format == "jsonl" else range(len(self.names))
+        return self.names if self.table.keyed else range(len(self.names))
 
     def name(self, column: Column) -> str:
         return column if isinstance(column, str) else self.names[column]
 
     def find(self, asked: Column) -> Column:
-        if isinstance(asked, str) and asked in self.names and (self.header or self.table.format == "jsonl"):
-            return asked if self.table.format == "jsonl" else self.names.index(asked)
-        if not isinstance(asked, str | bool) and self.table.format != "jsonl" and 0 <= asked < len(self.names):
+        if isinstance(asked, str) and asked in self.names and (self.header or self.table.keyed):
+            return asked if self.table.keyed else self.names.index(asked)
+        if not isinstance(asked, str | bool) and not self.table.keyed and 0 <= asked < len(self.names):
             return asked
         said = f"column {escape(repr(asked))}" if isinstance(asked, str) else column_text(asked)
         raise self._error(f"there is no {said}", "name one of these")
 
     def usual_path(self) -> Column:
         folded = [name.casefold() for name in self.names]
-        for word in _PATH_WORDS if self.header or self.table.format == "jsonl" else ():
+        for word in _PATH_WORDS if self.header or self.table.keyed else ():
             if word in folded:
                 return self.columns[folded.index(word)]
-        if self.table.format == "jsonl":
+        if self.table.keyed:
             raise self._error("no key is known to hold the path", f"give {argument('path_column')}")
         return 0
 
@@ -233,7 +233,7 @@ class _Choice:
         return sum(cells.get(column) in ("0", "1") for column in columns)  # type: ignore[call-overload]  # keys alike
 
     def _error(self, problem: str, remedy: str) -> LabelFileError:
-        columns = self.names if self.header or self.table.format == "jsonl" else range(len(self.names))
+        columns = self.names if self.header or self.table.keyed else range(len(self.names))
         shown = [escape(column) if isinstance(column, str) else column_text(column, word="") for column in columns]
         got = f"got the columns {', '.join(shown)}"
         return LabelFileError(self.table.place(self.first.line), f"{got}: {problem}", remedy)

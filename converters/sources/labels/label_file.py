@@ -1,4 +1,4 @@
-"""Images named by a label file: CSV, TSV, JSON Lines, or lines of `path label`."""
+"""Images named by a label file: CSV, TSV, JSON Lines, Parquet, or lines of `path label`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +51,8 @@ class LabelFile(ListedSource):
     Args:
         path: the label file.
         root: the folder that its paths are relative to.
-        format: 'csv', 'tsv', 'jsonl' or 'text' (`path label`, the label after the last blank); None: by extension.
+        format: 'csv', 'tsv', 'jsonl', 'parquet' or 'text' (`path label`, the label after the last blank); None: by
+            extension.
         path_column: None: one with a usual name (path, filename, image, id ...), else the first.
         label_columns: None: one with a usual name (label, class, ...), else the only other one, or none where
             other columns are named below. Empty: no label; lines of 'text' are then paths.

@@ -1,4 +1,4 @@
-"""The rows of a label file, with the line on which each begins: CSV, TSV, JSON Lines, or `path label` lines.
+"""The rows of a label file, with the line on which each begins: CSV, TSV, JSON Lines, Parquet, `path label` lines.
 
 Lines count from 1, as editors do; a row whose cells hold line breaks has the first of its lines.
 """
@@ -12,11 +12,11 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
-Format = Literal["csv", "tsv", "jsonl", "text"]
+Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
 Column = int | str  # a cell's number from 0, or a key of a JSON object
 Cell = str | tuple[str, ...] | None  # text, a list of texts (JSON), or None for JSON that is neither
 
@@ -29,6 +29,7 @@ _FORMATS: dict[str, Format] = {
     ".txt": "text",
     ".lst": "text",
     ".list": "text",
+    ".parquet": "parquet",
 }
 # UTF-32's little-endian mark begins with UTF-16's.
 _MARKS = {
@@ -86,16 +87,23 @@ class LabelTable:
         if not regular:
             raise LabelFileError(self.path, "not a regular file", "give the label file")
         self.format = format or self._usual_format(delimiter)
-        if self.format not in ("csv", "tsv", "jsonl", "text"):
-            raise UsageError("format", f"got {format!r}, expected 'csv', 'tsv', 'jsonl' or 'text'")
+        if self.format not in get_args(Format):
+            raise UsageError("format", f"got {format!r}, expected one of {', '.join(get_args(Format))}")
         if delimiter is not None and (self.format not in ("csv", "tsv") or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise UsageError("delimiter", f"got {delimiter!r}, expected one character that separates CSV cells")
         self.delimiter = delimiter or ("\t" if self.format == "tsv" else self._usual_delimiter())
 
     def __iter__(self) -> Iterator[Record]:
+        if self.format == "parquet":
+            return (Record(i, {key: _cell(value) for key, value in row.items()}) for i, row in self._parquet())
         if self.format == "jsonl":
             return self._objects()
         return self._pairs() if self.format == "text" else self._rows()
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows name their columns themselves, so that there is no header."""
+        return self.format in ("jsonl", "parquet")
 
     def cell(self, record: Record, column: Column, *, optional: bool = False) -> Cell:
         """The cell of `record` in `column`; "" for a key that a JSON object lacks, if it is `optional`.
@@ -192,6 +200,11 @@ class LabelTable:
                 raise LabelFileError(self.place(number), "no blank between path and label", remedy)
             yield Record(number, [path, text[start:]])
 
+    def _parquet(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        from shardfeed.converters.sources.labels.parquet_rows import parquet_rows  # pyarrow is an extra
+
+        return enumerate(parquet_rows(self.path), 1)
+
     def _objects(self) -> Iterator[Record]:
         # Numbers stay as they are written: the whole column decides their dtype.
         decode = json.JSONDecoder(
@@ -247,6 +260,8 @@ def _cell(value: Any) -> Cell:
         return "true" if value else "false"
     if value is None:
         return ""
+    if isinstance(value, int | float):  # of Parquet; JSON's stay as they are written
+        return repr(value)
     if isinstance(value, list) and not isinstance(value, _JsonObject):
         texts = [text for text in map(_cell, value) if isinstance(text, str)]
         return tuple(texts) if len(texts) == len(value) else None

@@ -411,7 +411,7 @@ def test_columns_that_cannot_be_meant(images: Path, content: str, options: dict[
     [
         ("l.csv", {"label_columns": "label"}, "label_columns: got the text 'label', expected a list"),
         ("l.csv", {"label_columns": ["path"]}, "label_columns: the columns in use are path, path;"),
-        ("l.jsonl", {"header": True}, "header: got a value for JSON Lines"),
+        ("l.jsonl", {"header": True}, "header: got a value for JSON Lines or Parquet"),
     ],
 )
 def test_arguments_that_cannot_be_meant(images: Path, name: str, options: dict[str, Any], words: str) -> None:

@@ -19,7 +19,7 @@ from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.reading import read_content
-from shardfeed.converters.sources.source import SourceFile
+from shardfeed.converters.sources.source import Content, SourceFile
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, listing, number
 
@@ -47,7 +47,15 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, masks: int, file: Callable[[int], SourceFile]) -> "Seen":
-        """Reads some of so many masks: spread over all of them, and more as long as all hold one value."""
+        """Reads some of so many mask files, as `of_contents` does."""
+        return cls.of_contents(masks, lambda i: (escape(file(i).path.rpartition(b"/")[2]), file(i)))
+
+    @classmethod
+    def of_contents(cls, masks: int, named: Callable[[int], tuple[str, Content]]) -> "Seen":
+        """Reads some of so many masks: spread over all of them, and more as long as all hold one value.
+
+        `named`: what a message calls a mask, and its content.
+        """
         values: set[int] = set()
         colours: set[int] = set()
         looked_at, problem, light_first = 0, "", False
@@ -57,10 +65,11 @@ class Seen(NamedTuple):
         for count, place in enumerate(chain(first, more)):
             if count >= len(first) and (len(values) + len(colours) > 1 or count >= _MOST_LOOKED_AT):
                 break
+            name, content = named(place)
             try:
-                mask = read_mask(read_content(file(place)))
+                mask = read_mask(read_content(content))
             except RejectedError as error:
-                problem = problem or f"{escape(file(place).path.rpartition(b'/')[2])}: {error.reason}"
+                problem = problem or f"{name}: {error.reason}"
                 continue
             looked_at += 1
             plain = mask.values()

@@ -1,0 +1,152 @@
+"""The members of a tar by their headers, 512 bytes each, without reading what is in them.
+
+Long names and large sizes as GNU (types L and K, binary numbers) and POSIX (pax records) write them. Memory is that of
+one member.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from shardfeed.errors import UsageError, escape
+from shardfeed.text import number
+
+BLOCK = 512
+_ZEROS = bytes(BLOCK)
+_CHECKSUM = slice(148, 156)
+_MOST_EXTRA = 1 << 20  # bytes of a long name or of pax records
+_TAIL = 1 << 20  # bytes behind the end mark that are looked at; writers fill up to 10 kB, some more
+_RECORD = re.compile(rb"([0-9]{1,9}) ([^=]+)=")
+_WHOLE = "copy or download it again; `tar -tf FILE` shows how far it can be read"
+
+
+class Member(NamedTuple):
+    """A file in a tar: its name, where its bytes begin and how many there are.
+
+    `plain`: whether these are the file; a link, device or sparse file has none that are.
+    """
+
+    name: bytes
+    offset: int
+    size: int
+    plain: bool
+
+
+def is_tar(path: str) -> bool:
+    """Whether a file begins with the header of a tar's member, or is an empty tar."""
+    try:
+        with open(path, "rb") as file:
+            block = file.read(BLOCK)
+    except OSError:
+        return False
+    empty = block == _ZEROS and path.lower().endswith(".tar")
+    return len(block) == BLOCK and (empty or _sums_up(block))
+
+
+def members(file: BinaryIO, place: str) -> Iterator[Member]:
+    """The members of a tar from its beginning, folders left out. `place`: the tar, for errors.
+
+    Raises UsageError for a tar that is cut, damaged or followed by something else.
+    """
+    length = os.fstat(file.fileno()).st_size
+    offset, long_name, records = 0, b"", {}
+    while True:
+        file.seek(offset)
+        block = file.read(BLOCK)
+        if len(block) < BLOCK:
+            problem = f"it ends at byte {length:,} without the end mark of a tar, so it is cut"
+            raise UsageError(place, problem, _WHOLE)
+        if block == _ZEROS:
+            break
+        if not _sums_up(block):
+            problem = f"the header at byte {offset:,} does not agree with its checksum"
+            raise UsageError(place, f"{problem}, so it is damaged or no tar", _WHOLE)
+        kind = block[156:157]
+        size = int(records[b"size"]) if records.get(b"size", b"").isdigit() else _number(block[124:136], place, offset)
+        data = offset + BLOCK
+        name = long_name or records.get(b"path") or _name(block)
+        if kind in b"123456":  # links, devices, folders, FIFOs
+            size = 0
+        if data + size > length:
+            problem = (
+                f"'{escape(name)}' at byte {data:,} has {number(size, 'byte')}, the tar ends at {length:,}: it is cut"
+            )
+            raise UsageError(place, problem, _WHOLE)
+        if kind == b"S":
+            problem = f"'{escape(name)}' at byte {offset:,} is sparse, of which no part is the file"
+            raise UsageError(place, problem, "write the tar without `--sparse`")
+        offset = data + -(-size // BLOCK) * BLOCK
+        if kind in b"LKxXg":
+            extra = _extra(file, size, place, data)
+            if kind == b"L":
+                long_name = extra.partition(b"\0")[0]
+            elif kind in b"xX":
+                records = _pax(extra, place, data)
+            continue
+        sparse = any(key.startswith(b"GNU.sparse") for key in records)
+        if kind != b"5" and not (kind == b"\0" and name.endswith(b"/")):
+            yield Member(name, data, size, kind in b"0\x007" and not sparse)
+        long_name, records = b"", {}
+    file.seek(offset)
+    tail = file.read(_TAIL)
+    if tail.count(0) < len(tail):
+        problem = (
+            f"there is more behind its end mark at byte {offset:,}: two tars in one file, or rests of an older one"
+        )
+        raise UsageError(place, problem, "unpack both and make one tar: `tar -xif FILE` reads over end marks")
+
+
+def read_member(file: BinaryIO, member: Member) -> bytes:
+    """The bytes of a member."""
+    file.seek(member.offset)
+    return file.read(member.size)
+
+
+def _sums_up(block: bytes) -> bool:
+    """Whether a header agrees with its checksum, as POSIX has it, or as old programs did that summed signed bytes."""
+    said = block[_CHECKSUM].strip(b" \0")
+    if not said or said.strip(b"01234567"):
+        return False
+    total = sum(block) - sum(block[_CHECKSUM]) + 8 * ord(" ")
+    return total == int(said, 8) or total - 256 * sum(b > 127 for b in block) == int(said, 8)
+
+
+def _number(field: bytes, place: str, offset: int) -> int:
+    """Of octal digits, or binary where the first bit is set."""
+    if field[0] & 0x80:
+        return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
+    digits = field.partition(b"\0")[0].strip()
+    if digits.strip(b"01234567"):
+        problem = f"the header at byte {offset:,} has the size '{escape(digits)}', expected octal digits"
+        raise UsageError(place, problem, _WHOLE)
+    return int(digits or b"0", 8)
+
+
+def _name(block: bytes) -> bytes:
+    name = block[:100].partition(b"\0")[0]
+    prefix = block[345:500].partition(b"\0")[0] if block[257:263] == b"ustar\0" else b""
+    return prefix + b"/" + name if prefix else name
+
+
+def _extra(file: BinaryIO, size: int, place: str, offset: int) -> bytes:
+    """What stands behind a header that tells of the next one."""
+    if size > _MOST_EXTRA:
+        problem = f"the name or record at byte {offset:,} has {size:,} bytes, expected {_MOST_EXTRA:,} at most"
+        raise UsageError(place, problem, _WHOLE)
+    file.seek(offset)
+    return file.read(size)
+
+
+def _pax(data: bytes, place: str, offset: int) -> dict[bytes, bytes]:
+    """The records `LENGTH KEY=VALUE` and a line feed, one after the other."""
+    found: dict[bytes, bytes] = {}
+    start = 0
+    while start < len(data) and data[start]:
+        head = _RECORD.match(data, start)
+        end = start + int(head[1]) if head else 0
+        if head is None or not head.end() < end <= len(data) or data[end - 1 : end] != b"\n":
+            raise UsageError(place, f"the record at byte {offset + start:,} is no pax record", _WHOLE)
+        found[head[2]] = data[head.end() : end - 1]
+        start = end
+    return found

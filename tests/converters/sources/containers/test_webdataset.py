@@ -1,0 +1,427 @@
+"""Tars as `webdataset` and plain `tarfile` write them; and what is wrong with some."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from object_images import image_file
+from PIL import Image
+from webdataset import ShardWriter, TarWriter
+
+import shardfeed
+from shardfeed.annotations import CAPTION, RASTER
+from shardfeed.converters import convert
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.part import FilePart
+from shardfeed.converters.sources.containers.webdataset.reader import read, recognise
+from shardfeed.converters.sources.containers.webdataset.samples import key_and_column
+from shardfeed.converters.sources.containers.webdataset.tar import members
+from shardfeed.converters.sources.source import Sample, Source, findings_of
+from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL, TEXT
+from shardfeed.testing.source import SourceContract
+
+PLAIN = ContainerOptions()
+
+
+def tar_of(path: Path, files: Mapping[str, bytes], **options: Any) -> Path:
+    """A tar with these members, in their order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w", **options) as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def pictures(count: int, ends: str = "png", **more: bytes) -> dict[str, bytes]:
+    """Members of so many samples, each with these further columns."""
+    found: dict[str, bytes] = {}
+    for i in range(count):
+        found[f"{i:04}.{ends}"] = image_file(seed=i)
+        found |= {f"{i:04}.{column}": data for column, data in more.items()}
+    return found
+
+
+def by_key(source: Source) -> dict[str, Sample]:
+    return {source[i].key.decode(): source[i] for i in range(len(source))}
+
+
+def written_by_webdataset(folder: Path) -> Path:
+    """Two tars of three samples of `ShardWriter`, for training, and one of `TarWriter`."""
+    folder.mkdir(exist_ok=True)
+    with ShardWriter(f"{folder}/train-%06d.tar", maxcount=3, verbose=0) as shards:
+        for i in range(6):
+            more = {"cls": i % 2, "json": {"area": i / 2, "seen": i}, "txt": f"picture {i}"}
+            shards.write({"__key__": f"a.d/{i:03}", "png": image_file(seed=i), **more})
+    with TarWriter(f"{folder}/val-000000.tar") as tar:
+        for i in range(6, 8):
+            more = {"cls": i % 2, "json": {"area": i / 2, "seen": i}, "txt": f"picture {i}"}
+            tar.write({"__key__": f"a.d/{i:03}", "png": image_file(seed=i), **more})
+    return folder
+
+
+class TestContract(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path) -> Callable[[], Source]:
+        folder = written_by_webdataset(tmp_path)
+        options = ContainerOptions({"image/area": "json.area", "image/seen": "json.seen"})
+        return lambda: read(str(folder), options)
+
+
+class TestContractOfRejected(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path) -> Callable[[], Source]:
+        files = pictures(4, cls=b"0\n")
+        del files["0001.cls"], files["0002.png"]
+        path = tar_of(tmp_path / "a.tar", files)
+        return lambda: read(str(path), PLAIN)
+
+
+def test_what_webdataset_wrote(tmp_path: Path) -> None:
+    """Samples, classes, captions and splits of its own writers, by key and to the byte."""
+    folder = written_by_webdataset(tmp_path)
+    evidence = recognise(str(folder), PLAIN)
+    assert evidence is not None
+    assert not evidence.missing
+    assert "image from jpg, png and the like, label from cls, text from txt" in evidence.found
+    source = read(str(folder), ContainerOptions({"image/area": "json.area"}))
+    found = by_key(source)
+    assert list(found) == [f"a.d/{i:03}.png" for i in range(8)]
+    for i, sample in enumerate(found.values()):
+        assert isinstance(sample.image, FilePart)
+        assert sample.image() == image_file(seed=i)
+        wanted = {LABEL: i % 2, TEXT: b"%d" % (i % 2), CAPTION: [b"picture %d" % i], "image/area": i / 2}
+        assert sample.features == wanted
+        assert sample.split == ("train" if i < 6 else "validation")
+    assert source.described.startswith("3 tars, 8 samples: image from")
+
+
+def test_it_converts(tmp_path: Path) -> None:
+    report = convert(read(str(written_by_webdataset(tmp_path / "in")), PLAIN), tmp_path / "out", workers=1)
+    assert not report.rejected
+    data = shardfeed.open(tmp_path / "out")
+    assert sorted(record["image/filename"] for record in data["validation"]) == [b"a.d/006.png", b"a.d/007.png"]
+
+
+def test_images_only_img2dataset_and_braces(tmp_path: Path) -> None:
+    """img2dataset's layout: captions from txt, its Parquet files beside the tars passed over, `{00000..00001}`."""
+    for shard in range(2):
+        files: dict[str, bytes] = {}
+        for i in range(2):
+            key = f"{shard:05}{i:04}"
+            said = {"key": key, "status": "success", "url": f"http://a/{key}", "caption": "other", "sha256": "00"}
+            files |= {f"{key}.jpg": image_file(seed=i), f"{key}.json": json.dumps(said).encode()}
+            files[f"{key}.txt"] = f"caption {key}\n".encode()
+        tar_of(tmp_path / f"{shard:05}.tar", files)
+        (tmp_path / f"{shard:05}.parquet").write_bytes(b"no tar")
+    options = ContainerOptions({"image/url": "json.url"})
+    source = read(f"{tmp_path}/{{00000..00001}}.tar", options)
+    assert [key.decode() for key in source.keys] == [f"{s:05}{i:04}.jpg" for s in range(2) for i in range(2)]
+    assert source[3].features == {CAPTION: [b"caption 000010001"], "image/url": b"http://a/000010001"}
+    assert recognise(f"{tmp_path}/{{00000..00001}}.tar", PLAIN) is not None
+    assert len(read(str(tmp_path), options)) == 4
+    with pytest.raises(UsageError, match=r"00002\.tar: no such file or directory, one of 3"):
+        read(f"{tmp_path}/{{00000..00002}}.tar", PLAIN)
+
+
+def test_keys_end_at_the_first_dot_and_meta_data_is_skipped(tmp_path: Path) -> None:
+    assert key_and_column(b"a/b.1.SEG.png") == (b"a/b", "1.seg.png")
+    assert key_and_column(b"a.d/b") is None
+    files = {"./x.d/1.JPG": image_file(), "./x.d/1.cls": b"0", "__index__.json": b"{}", "x.d/._1.jpg": b"junk"}
+    files |= {"x.d/.hidden": b"", "README": b"read me", "__MACOSX/1.jpg": b"junk"}
+    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+    assert list(source.keys) == [b"x.d/1.jpg"]
+    assert list(findings_of(source).notes) == ["members passed over, not called KEY.COLUMN: 1 (README)"]
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_long_names(tmp_path: Path, form: int) -> None:
+    """As each kind of tar writes them, beyond 100 bytes."""
+    name = "f" * 80 + "/" + "g" * 90
+    files = {f"{name}.png": image_file(), f"{name}.cls": b"0"}
+    if form != tarfile.USTAR_FORMAT:
+        files |= {f"{'é' * 200}/x.png": image_file(seed=1), f"{'é' * 200}/x.cls": b"0"}
+    source = read(str(tar_of(tmp_path / "a.tar", files, format=form)), PLAIN)
+    assert list(source.keys) == [name.encode() for name in files if name.endswith("png")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.text("aé/.x", min_size=1, max_size=300), st.binary(max_size=1100)), max_size=6),
+    st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+)
+def test_members_are_those_that_tarfile_finds(tmp_path_factory: Any, files: Any, form: int) -> None:
+    path = tmp_path_factory.mktemp("tar") / "a.tar"
+    with tarfile.open(path, "w", format=form) as tar:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 1.5
+            tar.addfile(info, io.BytesIO(data))
+        folder = tarfile.TarInfo("folder")
+        folder.type = tarfile.DIRTYPE
+        tar.addfile(folder)
+    with tarfile.open(path) as tar, open(path, "rb") as file:
+        wanted = [(os.fsencode(m.name).rstrip(b"/"), m.offset_data, m.size) for m in tar if m.isreg()]
+        found = [(m.name.rstrip(b"/"), m.offset, m.size) for m in members(file, "a.tar") if m.plain]
+    assert found == wanted
+
+
+def test_masks(tmp_path: Path) -> None:
+    """A column of masks, when it is named: its classes are those of `class_names`."""
+    pixels = np.zeros((40, 60), np.uint8)
+    pixels[:10] = 1
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    files = {
+        f"{i:04}.{column}": data
+        for i in range(3)
+        for column, data in (("png", image_file(seed=i)), ("seg.png", out.getvalue()))
+    }
+    del files["0002.seg.png"]
+    path = tar_of(tmp_path / "a.tar", files)
+    source = read(str(path), ContainerOptions({"mask": "seg.png"}, class_names=("sky", "sea")))
+    assert source.schema.raster is not None
+    assert source.schema.raster.class_names == ("sky", "sea")
+    assert [skipped.code for skipped in findings_of(source).rejected] == ["E_PAIR"]
+    report = convert(source, tmp_path / "out", workers=1, max_bad=1)
+    assert len(report.rejected) == 1
+    record = shardfeed.open(tmp_path / "out")["train"][0]
+    assert Image.open(io.BytesIO(bytes(record[RASTER]))).getextrema() == (0, 1)
+
+
+def test_classes(tmp_path: Path) -> None:
+    """Names from texts, numbers with an offset, numbers from a JSON key; else an error that says what to type."""
+    files = {**pictures(3)}
+    for i in range(3):
+        files[f"{i:04}.json"] = json.dumps({"label": i + 1, "breed": "abc"[i % 2], "other": None}).encode()
+    path = str(tar_of(tmp_path / "a.tar", dict(sorted(files.items()))))
+    source = read(path, ContainerOptions(label_offset=1))
+    assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 2]
+    source = read(path, ContainerOptions({"label": "json.breed"}))
+    assert source.schema.class_names[LABEL] == ("a", "b")
+    with pytest.raises(UsageError, match=r"column json.label: got 3 integer labels from 1 to 3.*label_offset=1"):
+        read(path, PLAIN)
+    with pytest.raises(UsageError, match="got the label 1, expected 2 or more"):
+        read(path, ContainerOptions(label_offset=2))
+    with pytest.raises(UsageError, match=r"got the column 'json.nothing', expected one of json, png, json.label"):
+        read(path, ContainerOptions({"label": "json.nothing"}))
+    source = read(path, ContainerOptions({"label": "json.breed", "key": "json.label"}))
+    assert list(source.keys) == [b"1.png", b"2.png", b"3.png"]
+    with pytest.raises(UsageError, match=r"none of 3 samples can be taken, the first.*no such key, or null"):
+        read(path, ContainerOptions({"label": "json.other"}))
+
+
+def test_a_split_of_each_sample(tmp_path: Path) -> None:
+    files = pictures(2)
+    files |= {"0000.json": b'{"part": "valid"}', "0001.json": b'{"part": "train"}'}
+    path = str(tar_of(tmp_path / "a.tar", dict(sorted(files.items()))))
+    source = read(path, ContainerOptions({"split": "json.part"}))
+    assert [source[i].split for i in range(2)] == ["validation", "train"]
+    assert {source.split for source in read(path, ContainerOptions(split="test"))} == {"test"}
+
+
+def test_samples_that_are_left_out_are_listed(tmp_path: Path) -> None:
+    """Each with a code: no image, no label, a label that is none, a link, a key that leaves the root."""
+    files = pictures(6, cls=b"0")
+    del files["0000.png"], files["0001.cls"]
+    files["0002.cls"] = b"zero"
+    files["0003.cls"] = b"\xff"
+    path = tar_of(tmp_path / "a.tar", {**files, "../../x.png": image_file(), "../../x.cls": b"0"})
+    with tarfile.open(path, "a") as tar:
+        link = tarfile.TarInfo("link.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "0005.png"
+        tar.addfile(link)
+        info = tarfile.TarInfo("link.cls")
+        info.size = 1
+        tar.addfile(info, io.BytesIO(b"0"))
+    source = read(str(path), PLAIN)
+    codes = {skipped.key.decode(): skipped.code for skipped in findings_of(source).rejected}
+    wanted = {"../../x.png": "E_PATH_ESCAPE", "0000": "E_MISSING", "link.png": "E_NOT_REGULAR"}
+    assert codes == {**wanted, **{f"000{i}.png": "E_NO_LABEL" for i in (1, 2, 3)}}
+    assert list(source.keys) == [b"0004.png", b"0005.png"]
+
+
+def test_an_image_without_a_caption_stays(tmp_path: Path) -> None:
+    files = {"1.png": image_file(), "1.txt": b"one", "2.png": image_file(), "2.txt": b" \n"}
+    source = read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+    assert [sample.features[CAPTION] for sample in source] == [[b"one"], []]
+    account = findings_of(source).account
+    assert account is not None
+    assert [(one.key, one.code) for one in account.left_out] == [(b"2.png", "E_LINE")]
+
+
+BAD: dict[str, tuple[Mapping[str, bytes], str]] = {
+    "torn apart": (
+        {"1.png": b"", "2.png": b"", "1.cls": b"0", "2.cls": b"0"},
+        "the sample '1' is torn apart: .*--sort=name",
+    ),
+    "a pickle": ({"1.png": b"", "1.pyd": b""}, "the column pyd is a pickle.*write it as cls, txt or json"),
+    "no image": ({"1.txt": b"", "1.cls": b"0"}, "no image in its first samples: txt, cls.*columns"),
+    "two images": ({"1.png": b"", "1.jpg": b""}, "the sample '1' has more than one image: png, jpg"),
+    "two images by other names": ({"1.a.png": b"", "1.b.jpg": b""}, "several images in its first samples: a.png"),
+    "no sample": ({"README": b""}, "no sample in it"),
+    "two labels": ({"1.png": b"", "1.json": b'{"label": 1, "class": 2}'}, "several keys may be the label"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_tars(tmp_path: Path, what: str) -> None:
+    files, message = BAD[what]
+    with pytest.raises(UsageError, match=message):
+        read(str(tar_of(tmp_path / "a.tar", files)), PLAIN)
+
+
+def test_a_column_twice(tmp_path: Path) -> None:
+    path = tar_of(tmp_path / "a.tar", {"1.cls": b"0", "1.png": b"x"})
+    with tarfile.open(path, "a") as tar:
+        tar.addfile(tarfile.TarInfo("1.PNG"))
+    with pytest.raises(UsageError, match=r"the sample '1' has the column 'png' twice, at the bytes 1,536 and 2,560"):
+        read(str(path), PLAIN)
+
+
+def test_a_pickle_may_lie_beside_what_is_taken(tmp_path: Path) -> None:
+    path = str(tar_of(tmp_path / "a.tar", pictures(2, pyd=b"no", cls=b"0")))
+    source = read(path, ContainerOptions({"image": "png", "label": "cls"}))
+    assert list(findings_of(source).notes) == ["columns not used: 1 (pyd)"]
+    with pytest.raises(UsageError, match="the column pyd is a pickle"):
+        read(path, ContainerOptions({"label": "pyd"}))
+
+
+def test_a_key_in_two_tars(tmp_path: Path) -> None:
+    """Refused, with what to type where each tar counts anew."""
+    for name in ("a", "b"):
+        tar_of(tmp_path / f"{name}.tar", pictures(2, cls=b"0"))
+    with pytest.raises(UsageError, match=r"the key '0000' is in a.tar and in b.tar \(2 keys come again\).*__url__"):
+        read(str(tmp_path), PLAIN)
+    source = read(str(tmp_path), ContainerOptions({"key": "__url__"}))
+    assert list(source.keys) == [b"a/0000.png", b"a/0001.png", b"b/0000.png", b"b/0001.png"]
+
+
+def test_columns_that_change_between_tars(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", pictures(2, cls=b"0"))
+    tar_of(tmp_path / "b.tar", {f"b{name}": data for name, data in pictures(2, txt=b"zero").items()})
+    with pytest.raises(UsageError, match=r"b.tar: its samples have the columns png, txt, and no 'cls', which is taken"):
+        read(str(tmp_path), PLAIN)
+
+
+def test_an_empty_tar_comes_first(tmp_path: Path) -> None:
+    """webdataset's writer leaves one where its size is small."""
+    tar_of(tmp_path / "a.tar", {})
+    tar_of(tmp_path / "b.tar", pictures(2))
+    assert len(read(str(tmp_path), PLAIN)) == 2
+
+
+def test_every_cut_is_found(tmp_path: Path) -> None:
+    """Wherever a tar ends too early, up to its end mark."""
+    path = tar_of(tmp_path / "a.tar", {"1.png": image_file(), "1.cls": b"0", "2.png": image_file(), "2.cls": b"0"})
+    data = path.read_bytes()
+    end = len(data.rstrip(b"\0"))
+    end += -end % 512
+    for length in (*range(0, end, 100), end - 512, end, end + 511):
+        path.write_bytes(data[:length])
+        with pytest.raises(UsageError, match="cut"):
+            read(str(path), PLAIN)
+    path.write_bytes(data[: end + 512])
+    assert len(read(str(path), PLAIN)) == 2
+
+
+def test_every_damaged_header_is_found(tmp_path: Path) -> None:
+    path = tar_of(tmp_path / "a.tar", {"1.png": image_file(), "1.cls": b"0"})
+    data = path.read_bytes()
+    for place in (0, 100, 124, 150, 156, 257, 400):
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        assert damaged != data
+        path.write_bytes(damaged)
+        with pytest.raises(UsageError, match=r"the header at byte 0 does not agree with its checksum"):
+            read(str(path), PLAIN)
+
+
+def test_two_tars_in_one_file(tmp_path: Path) -> None:
+    one, two = (tar_of(tmp_path / f"{name}.tar", {f"{name}.png": b"", f"{name}.cls": b"0"}) for name in "ab")
+    one.write_bytes(one.read_bytes() + two.read_bytes())
+    with pytest.raises(UsageError, match="there is more behind its end mark"):
+        read(str(one), PLAIN)
+
+
+def test_compressed_tars(tmp_path: Path) -> None:
+    path = tar_of(tmp_path / "a.tar.gz", pictures(2))
+    evidence = recognise(str(path), PLAIN)
+    assert evidence is not None
+    assert "compressed" in evidence.missing
+    with pytest.raises(UsageError, match="it is compressed, and samples could only be read in turn; unpack it first"):
+        read(str(path), PLAIN)
+
+
+def test_what_is_no_tar(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 2000)
+    assert recognise(str(tmp_path / "a.txt"), PLAIN) is None
+    assert recognise(str(tmp_path), PLAIN) is None
+    assert recognise(str(tmp_path / "nothing"), PLAIN) is None
+    with pytest.raises(UsageError, match=r"no \.tar file in it"):
+        read(str(tmp_path), PLAIN)
+
+
+def test_a_tar_that_changes(tmp_path: Path) -> None:
+    path = tar_of(tmp_path / "a.tar", pictures(2))
+    image = read(str(path), PLAIN)[0].image
+    os.utime(path, ns=(1, 1))
+    assert callable(image)
+    with pytest.raises(RejectedError) as caught:
+        image()
+    assert caught.value.code is RejectCode.SOURCE_CHANGED
+
+
+def test_splits_that_some_tars_do_not_say(tmp_path: Path) -> None:
+    tar_of(tmp_path / "train-0.tar", pictures(1))
+    tar_of(tmp_path / "more" / "0.tar", {"x.png": b""})
+    with pytest.raises(UsageError, match=r"'more/0\.tar' is of no split by its name, and others are"):
+        read(str(tmp_path), PLAIN)
+    source = read(str(tmp_path), ContainerOptions(split="test"))
+    assert {sample.split for sample in source} == {"train", "test"}
+
+
+_MEASURED = """
+import re, sys
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.webdataset.reader import read
+source = read(sys.argv[1], ContainerOptions())
+source[len(source) - 1]
+said = open("/proc/self/status").read()  # ru_maxrss would be at least that of the process that started this one
+print(len(source), int(re.search(r"VmHWM:\\s*(\\d+) kB", said)[1]) * 1024)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory(tmp_path: Path) -> None:
+    """At most 150 bytes a sample, with a label and a caption."""
+    peaks = {}
+    for count in (10_000, 210_000):
+        path = tmp_path / f"{count}.tar"
+        with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for i in range(count):
+                for column, data in (("png", b"x" * 100), ("cls", b"%d" % (i % 10)), ("txt", b"caption %09d" % i)):
+                    info = tarfile.TarInfo(f"{i:09}.{column}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+                tar.members.clear()  # type: ignore[attr-defined]  # which typeshed leaves out
+        done = subprocess.run([sys.executable, "-c", _MEASURED, path], capture_output=True, text=True, check=True)
+        found, peak = map(int, done.stdout.split())
+        assert found == count
+        peaks[count] = peak
+    grown = (peaks[210_000] - peaks[10_000]) / 200_000
+    assert grown < 150, f"{grown:.0f} bytes a sample"
