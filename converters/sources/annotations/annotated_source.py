@@ -42,10 +42,7 @@ class AnnotatedSource(ListedSource):
         """The features of the whole-image columns, of the objects and of the rasters."""
         schema = super().schema
         schema = schema if self.objects is None else self.objects.joined(schema)
-        if self.rasters is None:
-            return schema
-        features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
-        return replace(schema, features={**schema.features, **features}, raster=self.rasters.raster)
+        return schema if self.rasters is None else with_raster(schema, self.rasters.raster)
 
     def __getitem__(self, index: int, /) -> Sample:
         sample = super().__getitem__(index)
@@ -54,3 +51,9 @@ class AnnotatedSource(ListedSource):
         number = None if self.numbers is None else self.numbers.item(index)
         raster = None if self.rasters is None else self.rasters.of_image(index)
         return Sample(sample.key, sample.image, sample.features, sample.split, objects, number, raster)
+
+
+def with_raster(schema: Schema, raster: Raster) -> Schema:
+    """`schema`, and a raster of each image."""
+    features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
+    return replace(schema, features={**schema.features, **features}, raster=raster)
