@@ -9,7 +9,11 @@ from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.source import Source
 
 # What `--from` takes, and the module beside this one that has the reader; each is imported when it is needed.
-READERS: tuple[tuple[str, str], ...] = ()
+READERS: tuple[tuple[str, str], ...] = (
+    ("tfrecord", "records.tfrecord"),
+    ("arrayrecord", "records.arrayrecord"),
+    ("mds", "records.mds"),
+)
 
 
 class Reader(Protocol):

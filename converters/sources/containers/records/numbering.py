@@ -76,9 +76,9 @@ def number_classes(
     if beside is not None:
         classes = _by_map(found, beside.names) if beside.is_map else _in_order(found, beside.names, options)
         if classes is not None:
-            said = f"class names of {place.rpartition(', ')[2]}: from {escape(beside.file)}"
+            said = f"class names of {_key(place)}: from {escape(beside.file)}"
             return _agreeing(Classes(classes.names, classes.numbers, (said,)), texts, place)
-        notes.append(f"{escape(beside.file)} does not name all classes of {place}: not used")
+        notes.append(f"{escape(beside.file)} does not name all classes of {_key(place)}: not used")
     return _by_themselves(found, texts, options.label_offset, place, notes)
 
 
@@ -143,7 +143,7 @@ def _by_themselves(
     if high - low + 1 == len(found):
         if low == 1 and first == 0 and named:
             first = 1  # each has its name beside it, which moves with it
-            notes.append(f"{place}: numbers 1 to {high} are the labels 0 to {high - 1}, by the texts beside them")
+            notes.append(f"{_key(place)}: numbers 1 to {high} are the labels 0 to {high - 1}, by the texts beside them")
         if low == first:
             names = tuple((texts or {})[number] if named else str(number - first) for number in found)
             return Classes(names, np.array(found, np.int64), tuple(notes))
@@ -159,3 +159,7 @@ def _by_themselves(
     if low > first and high - low + 1 == len(found):
         listed = f"give the number of the first class: {argument('label_offset', low)}; or {listed}"
     raise UsageError(place, f"{got}, and not all from {first} on: a number without a name may be a class", listed)
+
+
+def _key(place: str) -> str:
+    return place.rpartition(", ")[2]

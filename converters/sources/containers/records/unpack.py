@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from shardfeed.errors import RecordError, StorageError, UsageError, needing_extra
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, payload_length
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
 from shardfeed.storage.local import storage_error
 
 _WINDOW = 1 << 20
@@ -50,7 +50,9 @@ class Unpacked:
         if not self.files:
             return []
         files = "1 compressed file was" if self.files == 1 else f"{self.files:,} compressed files were"
-        return [f"{files} unpacked into {self.folder}: {self.size:,} bytes, removed at the end"]
+        return [
+            f"{files} unpacked, to be read in any order, into {self.folder}: {self.size:,} bytes, removed at the end"
+        ]
 
 
 class _NewFile:
@@ -152,6 +154,14 @@ def _read_all(reader: IO[bytes], damages: tuple[type[Exception], ...]) -> Iterat
             yield data
     except damages as error:
         raise DamagedStreamError(str(error)) from None
+
+
+def repacked(payloads: Iterator[bytes], source: str, into: Unpacked) -> str:
+    """A plain TFRecord file of payloads, which are those of the file `source`. Raises StorageError."""
+    with into.new(source) as out:
+        for payload in payloads:
+            out.write(frame(payload))
+        return out.path
 
 
 def unpack_records(path: str, into: Unpacked) -> tuple[str, str]:
