@@ -12,7 +12,7 @@ from shardfeed.converters.sources.source import Source
 READERS: tuple[tuple[str, str], ...] = (
     ("tfrecord", "records.tfrecord"),
     ("arrayrecord", "records.arrayrecord"),
-    ("mds", "records.mds"),
+    ("mds", "mds.reader"),
 )
 
 

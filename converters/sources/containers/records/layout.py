@@ -21,7 +21,7 @@ from shardfeed.annotations import (
     OBJECTS,
 )
 from shardfeed.converters.sources.containers.records.image_look import image_formats
-from shardfeed.converters.sources.containers.records.roles import image_feature, label_feature, last_word
+from shardfeed.converters.sources.containers.records.roles import LABEL_WORDS, image_feature, label_feature, last_word
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.format import Fields
 from shardfeed.schema import (
@@ -205,7 +205,10 @@ def _label(features: Mapping[str, Feature], columns: Mapping[str, str], said: st
     if LABEL in features and features[LABEL].dtype == "int64":
         return LABEL
     found = label_feature(features, None, said) or ""
-    return found if found and features[found].dtype == "int64" else ""
+    if found and features[found].dtype == "int64":
+        return found
+    several = [key for key in LABEL_WORDS if key in features and features[key] == Feature("int64", (None,))]
+    return several[0] if several else ""
 
 
 def _raw_key(features: Mapping[str, Feature]) -> str | None:
