@@ -25,7 +25,7 @@ from shardfeed.converters.sources.containers.records.examples import (
 )
 from shardfeed.converters.sources.containers.records.source import RecordSource
 from shardfeed.converters.sources.containers.records.unpack import Unpacked, repacked
-from shardfeed.errors import UsageError, escape, needing_extra
+from shardfeed.errors import UsageError, check_extra, escape
 
 # The first 64 bytes of every Riegeli file, in which ArrayRecord keeps its records: a block's header, and a signature.
 _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
@@ -83,8 +83,9 @@ def _reader(path: str, size: int, mtime_ns: int, process: int) -> Any:
 
 def _open(path: str) -> Any:
     """Raises UsageError where the file is cut or damaged as a whole."""
-    with needing_extra("arrayrecord"):
-        from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]  # compiled
+    check_extra("array_record", "arrayrecord")
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]  # compiled
+
     try:
         reader = array_record_module.ArrayRecordReader(path, _ONE_BY_ONE)
     except (RuntimeError, ValueError) as error:

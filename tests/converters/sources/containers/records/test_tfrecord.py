@@ -20,9 +20,11 @@ from shardfeed.converters.sources.containers.records import examples, tfrecord
 from shardfeed.converters.sources.containers.records.source import RecordSource
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.errors import LabelFileError, UsageError
+from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.testing.source import SourceContract
 
+from in_process import OwnEngine
 from others import example, picture, write
 
 NAMES = (b"ant", b"bee", b"cat")
@@ -38,7 +40,7 @@ def read(path: Path | str, **options: Any) -> RecordSource:
     return tfrecord.read(str(path), ContainerOptions(**options))
 
 
-def packed(path: Path, rows: list[dict[str, Any]], how: str) -> None:
+def packed(path: Path, rows: list[dict[str, Any]], how: Any) -> None:
     with tf.io.TFRecordWriter(str(path), how) as writer:
         for features in rows:
             writer.write(example(features))
@@ -76,7 +78,7 @@ def test_converted(home: Path, tmp_path: Path) -> None:
     assert evidence is not None
     assert evidence.found == "3 TFRecord files; image from image/encoded, label from image/class/label"
     assert not evidence.missing
-    report = convert(read(home), tmp_path / "out")
+    report = convert(read(home), tmp_path / "out", engine=OwnEngine(1))
     schema = report.manifest.schema  # type: ignore[union-attr]  # it is committed
     assert (schema.class_names[LABEL], schema.class_ids[LABEL]) == (("ant", "bee", "cat"), (1, 2, 3))
     assert "image/class/label: numbers 1 to 3 are the labels 0 to 2, by the texts beside them" in report.notes
@@ -206,7 +208,7 @@ def test_objects(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
     assert source.findings.notes[0].endswith("; not taken: image/object/mask")
-    convert(source, tmp_path / "out")
+    convert(source, tmp_path / "out", engine=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
     assert list(record["image/object/class/text"]) == [b"ant", b"bee", b"ant"]
@@ -336,7 +338,7 @@ def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -
     assert [read_image(sample) for sample in source] == [picture(n) for n in range(4)]
     assert "1 compressed file was unpacked" in source.findings.notes[1]
     assert source[0].image.mtime_ns == (tmp_path / "in.tfrecord").stat().st_mtime_ns  # type: ignore[union-attr]
-    convert(source, tmp_path / "out")
+    convert(source, tmp_path / "out", engine=OwnEngine(1))
     assert len(shardfeed.open(tmp_path / "out")["train"]) == 4
     assert list((tmp_path / "tmp").iterdir())
     del source
@@ -379,10 +381,12 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
         read(tmp_path / "empty.tfrecord")
 
 
-def test_our_own_dataset_is_one_already(home: Path, tmp_path: Path) -> None:
-    convert(read(home), tmp_path / "out")
-    evidence = tfrecord.recognise(str(tmp_path / "out"), ContainerOptions())
+def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
+    evidence = tfrecord.recognise(flowers.directory, ContainerOptions())
     assert evidence is not None
     assert "which shardfeed.open reads" in evidence.missing
-    again = read(tmp_path / "out")
-    assert again.schema.class_names == read(home).schema.class_names
+    source = read(flowers.directory)
+    assert source.schema.class_names == {LABEL: flowers.class_names}
+    assert {(sample.key, sample.features[LABEL], sample.split) for sample in source} == {
+        (record[FILENAME], record[LABEL], split) for split in flowers for record in flowers[split]
+    }
