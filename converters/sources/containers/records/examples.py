@@ -306,7 +306,7 @@ def _layout(
                 continue
             look.add(features)
     if not look.records:
-        raise UsageError(path, f"{escape(files[0].name)} has {problem}", _ONLY_EXAMPLES)
+        raise UsageError(path, f"nothing can be read of {escape(files[0].name)}: {problem}", _ONLY_EXAMPLES)
     return find_layout(look, options.columns, path, said=said)
 
 

@@ -89,9 +89,7 @@ def records(file: ExampleFile) -> Iterator[Met]:
     """All records of a file; where some are damaged, one for as far as the next whole one."""
     for record, piece in enumerate(pieces(file.path)):
         size = piece.end - piece.start
-        problem = (
-            "" if piece.framed else f"its CRCs do not fit, or it is cut: {size} bytes from offset {piece.start} on"
-        )
+        problem = "" if piece.framed else f"damaged or cut: {size} bytes from offset {piece.start} on"
         yield Met(record, piece.start, size, piece.payload, problem)
 
 

@@ -370,14 +370,14 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
     assert "no feature of the 1 records looked at is an image by its bytes; there is text" in evidence.missing
     with tf.io.TFRecordWriter(str(tmp_path / "sequences.tfrecord")) as writer:
         writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
-    with pytest.raises(UsageError, match=r"has tf\.train\.SequenceExamples; only records that are"):
+    with pytest.raises(UsageError, match=r"sequences\.tfrecord: tf\.train\.SequenceExamples; only records that are"):
         read(tmp_path / "sequences.tfrecord")
     (home / "train-00001-of-00002").unlink()
     evidence = tfrecord.recognise(str(home), options)
     assert evidence is not None
     assert "not there: 1" in evidence.missing
     (tmp_path / "empty.tfrecord").write_bytes(b"")
-    with pytest.raises(UsageError, match=r"empty.tfrecord has no record"):
+    with pytest.raises(UsageError, match=r"empty.tfrecord: no record"):
         read(tmp_path / "empty.tfrecord")
 
 
