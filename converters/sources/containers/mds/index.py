@@ -100,9 +100,9 @@ def _loaded(place: str) -> list[Any]:
     """What an index lists. Raises UsageError."""
     try:
         with open(place, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ValueError("larger than 1 GiB")
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+                raise ValueError("larger than 1 GiB")
+            data = file.read()
         value = json.loads(data)
         if not isinstance(value, dict) or not isinstance(value.get("shards"), list):
             raise ValueError('no list of "shards"')

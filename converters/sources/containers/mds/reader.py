@@ -74,7 +74,9 @@ def read(path: str, options: ContainerOptions) -> RecordSource:
         layout = _layout(shards, columns, options, path)
         needed = _needed(layout)
         taken = Assembly(Gather(layout), [FoundFile(shard.name, shard.split) for shard in listed], options, path, {})
-        file_of, offsets, sizes = array("i"), array("q"), array("q")
+        image = columns.names.index(layout.image)
+        encoding = columns.encodings[image]
+        offsets, sizes = array("q"), array("q")
         for i, shard in enumerate(shards):
             for sample in shard.samples(columns):
                 if sample.problem:
@@ -84,17 +86,14 @@ def read(path: str, options: ContainerOptions) -> RecordSource:
                 if problem:
                     taken.reject(i, sample.record, RejectCode.CORRUPT, problem)
                     continue
-                head = sample.cell(columns.names.index(layout.image), _WINDOW)
-                pixels = columns.encodings[columns.names.index(layout.image)] not in FILES
-                if taken.add(i, sample.record, fields, head, "png" if pixels else None):
-                    file_of.append(i)
-                    offset, size = sample.place(columns.names.index(layout.image))
+                kind = None if encoding in FILES else "png"
+                if taken.add(i, sample.record, fields, sample.cell(image, _WINDOW), kind):
+                    offset, size = sample.place(image)
                     offsets.append(offset)
                     sizes.append(size)
     except OSError as error:
         raise storage_error(path, "read", error) from error
-    encoding = columns.encodings[columns.names.index(layout.image)]
-    arrays = np.frombuffer(file_of, np.int32), np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.int64)
+    arrays = taken.file_of, np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.int64)
     whole = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
     return taken.finish(MdsImages(tuple(shards), *arrays, encoding, folder), folder.note, whole)
 

@@ -174,29 +174,25 @@ def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> 
         raise UsageError(path, f"no {form.what} file in it, nor in its folders, by their names", "give the file itself")
     layout = _layout(files, options, form, path, _LOOKED_AT)
     taken = Assembly(Gather(layout), files, options, path, _beside(path, files, layout))
-    of_records = [array("q") for _ in range(4)]  # record, offset, length, size of the image
-    file_of = array("i")
+    where = [array("q") for _ in range(3)]  # offset, length, size of the image
     try:
         for i, file in enumerate(files):
-            whole, problem = False, ""
+            whole, problem, last = False, "", -1
             for met in form.records(file):
+                last = met.record
                 whole, problem = whole or not met.problem, problem or met.problem
                 size = _take(taken, i, met, layout)
                 if size:
-                    file_of.append(i)
-                    for values, value in zip(of_records, (met.record, met.offset, met.size, size), strict=True):
+                    for values, value in zip(where, (met.offset, met.size, size), strict=True):
                         values.append(value)
             if problem and not whole:
                 raise _not_one(os.path.join(path, file.name), form, problem)
             if file.problem:
-                last = of_records[0][-1] + 1 if file_of and file_of[-1] == i else 0
-                taken.reject(i, last, RejectCode.TRUNCATED, f"nothing from here on: {file.problem}")
+                taken.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing from here on: {file.problem}")
     except OSError as error:
         raise storage_error(path, "read", error) from error
-    arrays = [np.frombuffer(values, np.int64) for values in of_records]
-    images = ExampleImages(
-        form, tuple(files), np.frombuffer(file_of, np.int32), arrays, (layout.image, layout.pixels), unpacked
-    )
+    arrays = [taken.record_of, *(np.frombuffer(values, np.int64) for values in where)]
+    images = ExampleImages(form, tuple(files), taken.file_of, arrays, (layout.image, layout.pixels), unpacked)
     folder = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
     return taken.finish(images, unpacked.note, folder)
 

@@ -129,11 +129,21 @@ class Assembly:
         beside: Mapping[str, Beside],
     ) -> None:
         self.gather, self._files, self._options, self._place, self._beside = gather, files, options, place, beside
-        self._file_of, self._record_of, self._kinds = array("i"), array("q"), array("B")
+        self._files_of, self._records_of, self._kinds = array("i"), array("q"), array("B")
         self._rejected: list[Skipped] = []
 
     def __len__(self) -> int:
-        return len(self._file_of)
+        return len(self._files_of)
+
+    @property
+    def file_of(self) -> np.ndarray:
+        """The number of the file of each sample, int32 [n]; once all are added."""
+        return np.frombuffer(self._files_of, np.int32)
+
+    @property
+    def record_of(self) -> np.ndarray:
+        """The number of each sample's record in its file, int64 [n]; once all are added."""
+        return np.frombuffer(self._records_of, np.int64)
 
     def add(self, file: int, record: int, features: Fields, image: bytes | None, kind: str | None = None) -> bool:
         """Whether record `record` of file number `file` is a sample; else it is listed.
@@ -148,8 +158,8 @@ class Assembly:
         except RejectedError as error:
             self.reject(file, record, error.code, error.reason)
             return False
-        self._file_of.append(file)
-        self._record_of.append(record)
+        self._files_of.append(file)
+        self._records_of.append(record)
         self._kinds.append(_KINDS.index(kind if kind is not None else _kind(image)))
         return True
 
@@ -164,9 +174,8 @@ class Assembly:
         if not len(self):
             why = f": {name_text(self._rejected[0].key)}: {self._rejected[0].reason}" if self._rejected else ""
             raise UsageError(self._place, f"no record in it is a sample{why}", "check what it is")
-        file_of, record_of = np.frombuffer(self._file_of, np.int32), np.frombuffer(self._record_of, np.int64)
         files = tuple(file.name for file in self._files)
-        keys = Keys(gather.names, files, file_of, record_of, np.frombuffer(self._kinds, np.uint8))
+        keys = Keys(gather.names, files, self.file_of, self.record_of, np.frombuffer(self._kinds, np.uint8))
         said = []
         if not _are_names(keys):
             if "key" in self._options.columns or not gather.layout.key:
@@ -184,7 +193,7 @@ class Assembly:
             keys,
             schema,
             columns,
-            self._splits(file_of),
+            self._splits(self.file_of),
             gather.objects,
             number if usable else None,
             Findings(rejected, [described(gather.layout), *notes, *said, *class_notes], folder, account),
