@@ -21,7 +21,12 @@ from shardfeed.converters.sources.containers.records.gather import Gather
 from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
 from shardfeed.converters.sources.containers.records.numbering import Beside
 from shardfeed.converters.sources.containers.records.roles import supervised_keys
-from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, find_splits, splits_of_folders
+from shardfeed.converters.sources.containers.records.shard_names import (
+    FoundSplit,
+    find_splits,
+    looks_like_shard,
+    splits_of_folders,
+)
 from shardfeed.converters.sources.containers.records.source import Assembly, FoundFile, RecordSource, described
 from shardfeed.converters.sources.containers.records.unpack import Unpacked
 from shardfeed.converters.sources.split_names import usual_split
@@ -34,6 +39,7 @@ from shardfeed.text import listing, number
 
 _LOOKED_AT = 1000  # records, of all files, by which it is known what the keys are
 _RECOGNISED_BY = 16
+_NAMES_SEEN, _FOLDERS_SEEN = 1000, 64  # of a folder that may be anything: it may hold a million images
 _ONLY_EXAMPLES = "only records that are serialised tf.train.Examples can be read"
 
 
@@ -138,6 +144,8 @@ class ExampleImages:
 
 def recognise_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> Evidence | None:
     """Whether `path` is a file of the format, or a folder with some; the first records of one tell what is in them."""
+    if not _may_be(path, form):
+        return None
     try:
         found = _find(path, form)
         names = [name for split in found for name in split.files if name is not None]
@@ -216,9 +224,30 @@ def _take(taken: Assembly, file: int, met: Met, layout: Layout) -> int:
     return len(image or b"") if taken.add(file, met.record, features, image, "png" if raw else None) else 0
 
 
+def _may_be(path: str, form: ExampleFormat) -> bool:
+    """Whether some of the first names in a folder, or in its first folders, may be those of shards; or it is a file."""
+    if not os.path.isdir(path):
+        return os.path.isfile(path)
+    try:
+        with os.scandir(path) as entries:
+            first = [(entry.name, entry.is_dir()) for entry in islice(entries, _NAMES_SEEN)]
+        names = [name for name, is_folder in first if not is_folder]
+        for folder in [name for name, is_folder in first if is_folder][:_FOLDERS_SEEN]:
+            with os.scandir(os.path.join(path, folder)) as entries:
+                names += [entry.name for entry in islice(entries, _FOLDERS_SEEN)]
+    except OSError:
+        return False
+    stand_ins = [stand_in for name in names if (stand_in := form.stand_in(name))]
+    return any(looks_like_shard(name) for name in stand_ins)
+
+
 def _find(path: str, form: ExampleFormat) -> list[FoundSplit]:
     """Splits and their files, relative to the folder `path`, or the file itself. Raises UsageError, OSError."""
+    if not os.path.exists(path):
+        raise UsageError(path, "no such file or folder", "check the path")
     if not os.path.isdir(path):
+        if not os.path.isfile(path):
+            raise UsageError(path, "neither a file nor a folder", "give a file")
         name = os.path.basename(path)
         stand_in = form.stand_in(name)
         named = find_splits(path, [stand_in] if stand_in else [])
@@ -230,7 +259,10 @@ def _find(path: str, form: ExampleFormat) -> list[FoundSplit]:
         for folder, names in folders.items():
             stand_ins |= {f"{folder}/{s}": f"{folder}/{name}" for name in names if (s := form.stand_in(name))}
         by_folder = {folder: [s for name in names if (s := form.stand_in(name))] for folder, names in folders.items()}
-        found = splits_of_folders(path, by_folder)
+        try:
+            found = splits_of_folders(path, by_folder)
+        except UsageError as error:
+            raise UsageError(error.place, error.problem.replace("TFRecord", form.what), error.remedy) from None
     for split in found:
         if split.missing:
             numbers = listing([str(number) for number in split.missing])

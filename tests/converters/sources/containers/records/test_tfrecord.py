@@ -1,5 +1,6 @@
 """TFRecords of others become samples: by their keys, compressed or damaged, and never with labels off by one."""
 
+import gzip
 import os
 import pickle
 import zlib
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_LABEL
@@ -20,6 +23,7 @@ from shardfeed.converters.sources.containers.records import examples, tfrecord
 from shardfeed.converters.sources.containers.records.source import RecordSource
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.errors import LabelFileError, UsageError
+from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -390,3 +394,64 @@ def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
     assert {(sample.key, sample.features[LABEL], sample.split) for sample in source} == {
         (record[FILENAME], record[LABEL], split) for split in flowers for record in flowers[split]
     }
+
+
+def test_folders_that_hold_something_else(tmp_path: Path, prepared_by_version: Path) -> None:
+    """Not looked through, and named where what is meant lies in them."""
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "1.jpg").write_bytes(picture(1))
+    assert tfrecord.recognise(str(tmp_path / "photos"), ContainerOptions()) is None
+    evidence = tfrecord.recognise(str(prepared_by_version), ContainerOptions())
+    assert evidence is not None
+    assert "1.0.0 in it holds 1" in evidence.missing
+    os.mkfifo(tmp_path / "a.tfrecord")
+    assert tfrecord.recognise(str(tmp_path / "a.tfrecord"), ContainerOptions()) is None
+    with pytest.raises(UsageError, match="neither a file nor a folder"):
+        read(tmp_path / "a.tfrecord")
+    with pytest.raises(UsageError, match="no such file or folder"):
+        read(tmp_path / "b.tfrecord")
+    with pytest.raises(UsageError, match="no TFRecord file in it, nor in its folders"):
+        read(tmp_path / "photos")
+
+
+@pytest.fixture
+def prepared_by_version(tmp_path: Path) -> Path:
+    """As TFDS lays a dataset out: a folder for each version."""
+    write(tmp_path / "bugs" / "1.0.0" / "bugs-train.tfrecord-00000-of-00001", [row(0)])
+    return tmp_path / "bugs"
+
+
+one = st.tuples(st.integers(0, 10**6), st.sampled_from(["flip", "cut", "insert", "drop"]))
+damage = st.lists(one, min_size=1, max_size=3)
+BOXES = dict.fromkeys(BOX[:2], 0.25) | dict.fromkeys(BOX[2:], 0.5) | {OBJECT_LABEL: 0}
+
+
+@pytest.mark.parametrize("how", ["framed", "payload", "gzip"])
+@given(damages=damage)
+@settings(max_examples=30)
+def test_any_damage_is_listed_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, how: str, damages: list[tuple[int, str]]
+) -> None:
+    """And what is offered is whole, as far as CRCs tell."""
+    rows = [example(row(n) | BOXES | {LABEL: n}) for n in range(3)]
+    whole = b"".join(map(frame, rows))
+    data = bytearray({"framed": whole, "payload": rows[1], "gzip": gzip.compress(whole, mtime=0)}[how])
+    before = bytes(data)
+    for number, what in damages:
+        at = number % len(data)
+        if what == "flip":
+            data[at] ^= 1 << number % 8
+        elif what == "cut" and at:
+            del data[at:]
+        else:
+            data[at : at + (what == "drop")] = b"" if what == "drop" and len(data) > 1 else b"\x81\x00"
+    assume(bytes(data) not in (before, before[: len(data)]))  # less of it may be whole records
+    path = tmp_path_factory.mktemp("damaged") / "a.tfrecord"
+    path.write_bytes(data if how != "payload" else b"".join(map(frame, (rows[0], bytes(data), rows[2]))))
+    try:
+        source = read(path, class_names=("ant", "bee", "cat", "dog"))
+    except UsageError:
+        return
+    if how == "framed":
+        assert source.findings.rejected
+        assert {read_image(sample) for sample in source} < {picture(n) for n in range(3)}
