@@ -72,7 +72,7 @@ def read(path: str, options: ContainerOptions) -> RecordSource:
     try:
         shards = [_opened(root, shard, folder) for shard in listed]
         layout = _layout(shards, columns, options, path)
-        needed = _needed(layout)
+        needed = layout.keys - {layout.image}
         taken = Assembly(Gather(layout), [FoundFile(shard.name, shard.split) for shard in listed], options, path, {})
         image = columns.names.index(layout.image)
         encoding = columns.encodings[image]
@@ -220,15 +220,6 @@ def _image_column(encodings: dict[str, str], look: HeadLook) -> str | None:
             if name in found:
                 return name
     return None
-
-
-def _needed(layout: Layout) -> frozenset[str]:
-    """The columns that a sample is made of, but the image."""
-    keys = {layout.label, layout.label_text, layout.key, layout.split, layout.captions, layout.number}
-    keys |= set(layout.others.values())
-    if layout.objects is not None:
-        keys |= {*layout.objects.box, *layout.objects.columns.values()}
-    return frozenset(keys - {"", layout.image})
 
 
 def _fields(sample: _Sample, columns: Columns, wanted: Sequence[str] | frozenset[str]) -> tuple[Fields, str]:

@@ -16,13 +16,8 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.records import tfrecord
-from shardfeed.converters.sources.containers.records.examples import (
-    ExampleFile,
-    ExampleFormat,
-    Met,
-    read_examples,
-    recognise_examples,
-)
+from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
+from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
 from shardfeed.converters.sources.containers.records.source import RecordSource
 from shardfeed.converters.sources.containers.records.unpack import Unpacked, repacked
 from shardfeed.errors import UsageError, check_extra, escape

@@ -123,6 +123,15 @@ class Layout:
     left: tuple[str, ...] = ()
 
     @property
+    def keys(self) -> frozenset[str]:
+        """All keys of records that something is taken from."""
+        own = {self.image, self.label, self.label_text, self.key, self.split, self.captions, self.number}
+        own |= {*self.others.values(), *(self.pixels or ())}
+        if self.objects is not None:
+            own |= {*self.objects.box, *self.objects.columns.values()}
+        return frozenset(own - {""})
+
+    @property
     def many_labels(self) -> bool:
         """Whether an image may have any number of labels."""
         return bool(self.label) and not self.features[self.label].scalar
@@ -254,11 +263,7 @@ def _fitting(features: Mapping[str, Feature], found: Mapping[str, str]) -> dict[
 
 def _left(layout: Layout) -> tuple[str, ...]:
     """Keys of records that nothing here takes, sorted."""
-    taken = {layout.image, layout.label, layout.label_text, layout.key, layout.split, layout.captions, layout.number}
-    taken |= {*layout.others.values(), *(layout.pixels or ()), *_MADE_ANEW}
-    if layout.objects is not None:
-        taken |= {*layout.objects.box, *layout.objects.columns.values()}
-    return tuple(sorted(layout.features.keys() - taken))
+    return tuple(sorted(layout.features.keys() - layout.keys - _MADE_ANEW))
 
 
 def _no_image(look: HeadLook, features: Mapping[str, Feature], given: str | None, place: str) -> UsageError:

@@ -455,3 +455,29 @@ def test_any_damage_is_listed_or_refused(
     if how == "framed":
         assert source.findings.rejected
         assert {read_image(sample) for sample in source} < {picture(n) for n in range(3)}
+
+
+def test_a_file_by_a_relative_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies beside it is found; workers elsewhere find it."""
+    monkeypatch.chdir(home)
+    (home / "label_map.pbtxt").write_text(
+        ITEMS.replace("7", "4").replace("'cat' }", "'dog' } item { id: 2 name: 'x' }")
+    )
+    with pytest.raises(UsageError, match=r"'bee' beside 2, and by the class names that is 3; correct the names"):
+        read("train-00000-of-00002")
+    (home / "label_map.pbtxt").unlink()
+    source = read("train-00000-of-00002")
+    monkeypatch.chdir("/")
+    assert read_image(source[0]) == picture(0)
+    assert {sample.split for sample in source} == {"train"}
+
+
+def test_sequence_examples_with_a_context(tmp_path: Path) -> None:
+    """Their context reads as an Example; frames in their lists are not lost in silence."""
+    features = tf.train.Example.FromString(example({"label": 0})).features
+    sequence = tf.train.SequenceExample(context=features, feature_lists={"feature_list": {"frames": {}}})
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(example({"image": picture(0), "label": 0}))
+        writer.write(sequence.SerializeToString())
+    (rejected,) = read(tmp_path).findings.rejected
+    assert rejected.code == "E_UNSUPPORTED"
