@@ -247,7 +247,7 @@ class Assembly:
         """The classes of a feature, by all that names them."""
         place = f"{self._place}, {key}"
         if not len(found):
-            raise UsageError(place, "no object in any record", "give files with some, or take other records")
+            raise UsageError(place, "no class in any record", "give files with some")
         beside = self._beside.get(key, self._beside.get(""))
         classes = number_classes(found.tolist(), texts or None, beside, self._options, place)
         notes += classes.notes
