@@ -119,7 +119,7 @@ def test_prepared(prepared: dict[str, Path], form: str) -> None:
 
 
 def test_converted(prepared: dict[str, Path], tmp_path: Path) -> None:
-    convert(read(prepared["array_record"]), tmp_path / "out", workers=2)
+    convert(read(prepared["array_record"]), tmp_path / "out", workers=1)
     dataset = shardfeed.open(tmp_path / "out")
     assert {name: len(dataset[name]) for name in dataset} == {"train": 5, "test": 3}
 
