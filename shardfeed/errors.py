@@ -25,6 +25,8 @@ _EXTRA_OF = {  # a module that the core does without -> its project, and the ext
     "pycocotools": ("pycocotools", "objects"),
     "yaml": ("PyYAML", "objects"),
     "pyarrow": ("pyarrow", "formats"),
+    "array_record": ("ArrayRecord", "formats"),
+    "zstandard": ("zstandard", "formats"),
 }
 
 

@@ -12,12 +12,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shardfeed.converters.existing.class_names import NamedClasses, in_label_order, names_beside
-from shardfeed.converters.existing.image_look import UNKNOWN
 from shardfeed.converters.existing.record_schema import SchemaInference
-from shardfeed.converters.existing.roles import LABEL_WORDS, image_feature, label_feature, last_word, supervised_keys
-from shardfeed.converters.existing.shard_names import FoundSplit, find_splits, splits_by_pattern, splits_of_folders
 from shardfeed.converters.existing.tally import ShardTally
+from shardfeed.converters.sources.containers.records.class_names import NamedClasses, in_label_order, names_beside
+from shardfeed.converters.sources.containers.records.image_look import UNKNOWN
+from shardfeed.converters.sources.containers.records.roles import (
+    LABEL_WORDS,
+    image_feature,
+    label_feature,
+    last_word,
+    supervised_keys,
+)
+from shardfeed.converters.sources.containers.records.shard_names import (
+    FoundSplit,
+    find_splits,
+    splits_by_pattern,
+    splits_of_folders,
+)
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields

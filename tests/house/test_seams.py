@@ -9,7 +9,8 @@ from repository import ROOT
 
 PACKAGES = ("shardfeed", "converters", "readers", "pipelines", "tools")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-SEAM = ("shardfeed/formats/", "shardfeed/testing/")
+# Where formats are known: those of our shards, and those of files that others wrote.
+SEAM = ("shardfeed/formats/", "shardfeed/testing/", "converters/sources/containers/")
 
 # Files outside of formats/ that know that a shard is a TFRecord, and why. At most ten.
 KNOWS_TFRECORD = {
@@ -17,7 +18,6 @@ KNOWS_TFRECORD = {
     "converters/existing/adopt.py": "TFRecords that others wrote",
     "converters/existing/surveying.py": "TFRecords that others wrote",
     "converters/existing/rebuild.py": "an index, made of the records of any TFRecord",
-    "converters/existing/shard_names.py": "names that others give TFRecords",
     "converters/existing/salvage/salvage.py": "records of damaged TFRecords",
     "converters/existing/salvage/unlisted.py": "records of damaged TFRecords",
     "readers/tensorflow/stream.py": "TensorFlow reads shards itself, by its TFRecordDataset",

@@ -7,7 +7,7 @@ from typing import Any
 
 from shardfeed.converters.existing.record_schema import SchemaInference
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors, read_side_file
-from shardfeed.converters.existing.shard_names import find_splits
+from shardfeed.converters.sources.containers.records.shard_names import find_splits
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode
 from shardfeed.formats.tfrecord.scan import pieces

@@ -135,6 +135,16 @@ class ObjectTable:
         self._sizes[image] = self._same_sizes.setdefault(size, size)
 
     @property
+    def labels(self) -> np.ndarray:
+        """As they were added, int32 [n]."""
+        return _taken(self._labels, np.int32, np.arange(len(self)))
+
+    def name_classes(self, class_names: Sequence[str], class_ids: Sequence[int], labels: np.ndarray) -> None:
+        """For numbers that are known to be those of classes when all are there: the classes, and the label of each."""
+        self.class_names, self.class_ids = tuple(class_names), tuple(class_ids)
+        self._labels = array("i", labels.astype(np.int32).tobytes())
+
+    @property
     def features(self) -> dict[str, Feature]:
         """The columns that records have."""
         ragged = (None,)

@@ -12,6 +12,9 @@ from shardfeed.converters.sources.source import Source
 READERS: tuple[tuple[str, str], ...] = (
     ("webdataset", "webdataset.reader"),
     ("parquet", "parquet.reader"),
+    ("tfrecord", "records.tfrecord"),
+    ("arrayrecord", "records.arrayrecord"),
+    ("mds", "mds.reader"),
 )
 
 

@@ -53,6 +53,11 @@ class FoundSplit:
         return all(file == shard_file(self.name, i, count) for i, file in enumerate(self.files))
 
 
+def looks_like_shard(name: str) -> bool:
+    """Whether a file's name is one that a shard may have."""
+    return _place(name) is not None
+
+
 def find_splits(directory: str, names: Iterable[str], split_name: str | None = None) -> list[FoundSplit]:
     """The splits that `names`, the files of a folder, are shards of; sorted by name. Names of other files are ignored.
 

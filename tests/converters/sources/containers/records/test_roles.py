@@ -6,7 +6,7 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import adopt, survey
-from shardfeed.converters.existing.roles import image_feature, label_feature, supervised_keys
+from shardfeed.converters.sources.containers.records.roles import image_feature, label_feature, supervised_keys
 from shardfeed.errors import UsageError
 from shardfeed.schema import ENCODED, LABEL, Feature
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shardfeed.converters.existing.shard_names import find_splits, natural
+from shardfeed.converters.sources.containers.records.shard_names import find_splits, natural
 from shardfeed.errors import UsageError
 
 

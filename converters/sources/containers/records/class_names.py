@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.sources.classes import read_class_list
+from shardfeed.converters.sources.containers.records.label_map import parse_label_map
 from shardfeed.errors import LabelFileError, StorageError
 from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
 from shardfeed.schema import is_plain
@@ -17,9 +18,6 @@ from shardfeed.schema import is_plain
 NamedClasses = Mapping[int, str]
 
 _NUMBERED = re.compile(r"\s*(\d{1,9})\s*:\s*(.+?)\s*\Z")
-_ITEM = re.compile(r"\bitem\s*:?\s*\{(.*?)\}", re.DOTALL)
-_FIELD = re.compile(r"""\b(id|name|display_name)\s*:\s*(?:(\d{1,9})|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
-_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _MOST_BYTES = 64 << 20  # of a file of names
 _LABELS = "labels.txt"
 
@@ -29,10 +27,7 @@ def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
     place = os.fspath(path)
     text = _text(place)
     if text is not None and place.endswith(".pbtxt"):
-        names = _of_label_map(text)
-        if not names:
-            raise LabelFileError(place, "no `item { id: 1 name: 'cat' }` in it", "give a label map, or a list of names")
-        return names
+        return parse_label_map(text, place)
     if text is not None and (lines := [_NUMBERED.match(line) for line in text.splitlines() if line.strip()]):
         found = {int(line[1]): line[2] for line in lines if line}
         if len(found) == len(lines):
@@ -64,21 +59,6 @@ def in_label_order(names: NamedClasses, least: int = 0) -> tuple[str, ...]:
     numbers = [str(label) for label in range(count)]
     named = [names.get(label, number) for label, number in enumerate(numbers)]
     return tuple(named if len(set(named)) == count and all(map(is_plain, named)) else numbers)
-
-
-def _of_label_map(text: str) -> dict[int, str]:
-    names: dict[int, str] = {}
-    for item in _ITEM.findall(_COMMENT.sub("", text)):
-        fields = {field: number or double or single for field, number, double, single in _FIELD.findall(item)}
-        name = fields.get("display_name") or fields.get("name")
-        if "id" in fields and fields["id"].isdecimal() and name:
-            names[int(fields["id"])] = _unescaped(name)
-    return names
-
-
-def _unescaped(text: str) -> str:
-    """A string of protobuf's text format, which may write UTF-8 in octal, as it is meant."""
-    return text.encode().decode("unicode_escape").encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _text(path: str) -> str | None:

@@ -1,0 +1,153 @@
+"""What bytes in a column of MDS mean, by its encoding, read without the streaming package, which pins an old NumPy.
+
+    int, int8 ... uint64, float16 ... float64    one number, little-endian
+    str, str_int, str_float, str_decimal         UTF-8, or a number as text
+    ndarray[:DTYPE[:SHAPE]]                      (dtype: 1 byte) (ndim << 2 | size of a side: 1 byte, sides), values
+    pil                                          u32 width, height, length of the mode; mode; pixels
+    bytes, jpeg, png, json                       as they are
+
+Source: mosaicml/streaming 0.13, streaming/base/format/mds/encodings.py.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.converters.images.pixels import encode_png
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.part import FilePart
+from shardfeed.schema import Dtype
+
+FILES = frozenset({"bytes", "jpeg", "png"})  # encodings whose bytes are an image file, or may be
+_SCALARS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+_NUMBERS = {"int": "int64", **{name: name for name in _SCALARS}}
+_ARRAY_DTYPES = {8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32",
+                 34: "float32", 64: "uint64", 65: "int64", 66: "float64"}  # fmt: skip
+_MODES = {"L": 1, "RGB": 3, "RGBA": 4}  # of Pillow: bytes of a pixel
+_MOST_SIDES = 63
+_MOST_INT = 2**63
+
+
+def is_pixels(encoding: str) -> bool:
+    """Whether a column may hold raw pixels."""
+    return encoding == "pil" or encoding == "ndarray" or encoding.startswith("ndarray:uint8")
+
+
+def fields_of(encoding: str, data: bytes) -> tuple[Dtype, Any] | None:
+    """Dtype and values, as a record has them, of a cell; None where it is of a kind that no record has.
+
+    Raises ValueError where it cannot be read.
+    """
+    if encoding in ("bytes", "jpeg", "png", "pil") or is_pixels(encoding):
+        return "bytes", [data]
+    if encoding == "str":
+        return "bytes", [data]
+    if encoding in _NUMBERS:
+        return _numbers(np.frombuffer(data, np.dtype(_NUMBERS[encoding]).newbyteorder("<")))
+    if encoding == "str_int":
+        return _numbers(np.array([_int64(int(data))]))
+    if encoding in ("str_float", "str_decimal"):
+        return _numbers(np.array([float(data)]))
+    if encoding.startswith("ndarray"):
+        return _numbers(array_of(encoding, data).reshape(-1))
+    return _of_json(json.loads(data)) if encoding == "json" else None
+
+
+def _of_json(value: Any) -> tuple[Dtype, Any] | None:
+    values = value if isinstance(value, list) else [value]
+    if values and all(isinstance(item, str) for item in values):
+        return "bytes", [item.encode() for item in values]
+    if values and all(isinstance(item, int) for item in values):
+        return _numbers(np.array([_int64(item) for item in values], np.int64))
+    if values and all(isinstance(item, int | float) for item in values):
+        return _numbers(np.array(values, np.float64))
+    return None
+
+
+def _int64(value: int) -> int:
+    if not -_MOST_INT <= value < _MOST_INT:
+        raise ValueError(f"{value} does not fit int64")
+    return value
+
+
+def _numbers(values: np.ndarray) -> tuple[Dtype, np.ndarray]:
+    if values.dtype.kind == "f":
+        return "float32", values.astype(np.float32)
+    if values.dtype.kind == "u" and len(values):
+        _int64(int(values.max()))
+    return "int64", values.astype(np.int64)
+
+
+def array_of(encoding: str, data: bytes) -> np.ndarray:
+    """The array in a cell of the encoding `ndarray...`. Raises ValueError where its bytes do not fit its shape."""
+    said = encoding.split(":")[1:]
+    at = 0
+    if said:
+        dtype = said[0]
+    else:
+        dtype, at = _ARRAY_DTYPES.get(data[0] if data else -1, ""), 1
+    if dtype not in _ARRAY_DTYPES.values():
+        raise ValueError("an array of an unknown dtype")
+    if len(said) > 1:
+        shape = tuple(int(side) for side in said[1].split(","))
+    else:
+        head = data[at] if at < len(data) else 0
+        sides, width = head >> 2, 1 << (head & 3)
+        shape = tuple(np.frombuffer(data[at + 1 : at + 1 + sides * width], f"<u{width}").tolist())
+        if len(shape) != sides or sides > _MOST_SIDES:
+            raise ValueError("an array whose shape is cut")
+        at += 1 + sides * width
+    found = np.dtype(dtype).newbyteorder("<")
+    if len(data) - at != math.prod(shape) * found.itemsize:
+        raise ValueError(f"{len(data) - at} bytes of an array of {shape} {dtype}")
+    return np.frombuffer(data, found, offset=at).reshape(shape)
+
+
+@dataclass(frozen=True)
+class PixelPart:
+    """The image in a cell of raw pixels, as a PNG. Raises RejectedError when called. `part`: the cell."""
+
+    part: FilePart
+    encoding: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the pixels."""
+        return self.part.size
+
+    @property
+    def mtime_ns(self) -> int:
+        """Of the shard."""
+        return self.part.mtime_ns
+
+    def __call__(self) -> bytes:
+        """A PNG with the same pixels."""
+        data = self.part()
+        try:
+            return encode_png(_pil(data) if self.encoding == "pil" else _image(array_of(self.encoding, data)))
+        except (ValueError, TypeError) as error:
+            raise RejectedError(RejectCode.NOT_IMAGE, f"its pixels cannot be read: {error}") from None
+
+
+def _pil(data: bytes) -> Image.Image:
+    if len(data) < 12:
+        raise ValueError("cut")
+    width, height, length = (int.from_bytes(data[i : i + 4], "little") for i in (0, 4, 8))
+    mode = data[12 : 12 + length].decode("ascii", "replace")
+    pixels = data[12 + length :]
+    if mode not in _MODES:
+        raise ValueError(f"of the mode {mode[:10]!r}, expected L, RGB or RGBA")
+    if min(width, height) < 1 or len(pixels) != width * height * _MODES[mode]:
+        raise ValueError(f"{len(pixels)} bytes for {width} x {height} pixels of {mode}")
+    return Image.frombytes(mode, (width, height), pixels)
+
+
+def _image(pixels: np.ndarray) -> Image.Image:
+    gray = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 1)
+    if pixels.dtype != np.uint8 or not (gray or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))):
+        raise ValueError(f"an array of {pixels.shape} {pixels.dtype}, expected uint8 [height, width(, 1, 3 or 4)]")
+    return Image.fromarray(pixels.reshape(pixels.shape[:2]) if gray else pixels)

@@ -1,0 +1,160 @@
+"""index.json of MDS: which shards there are, and what their columns are.
+
+    {"shards": [{"column_names": ["image", "label"], "column_encodings": ["jpeg", "int"], "column_sizes": [null, 8],
+                 "format": "mds", "raw_data": {"basename": "shard.00000.mds", "bytes": 67092637, ...}, "samples": 4096,
+                 "compression": null, "zip_data": null, "version": 2, ...}], "version": 2}
+
+A shard is u32 n, u32 offsets[n + 1], a JSON text, samples; a sample is u32 sizes of the columns whose size is null,
+then all columns in the order of their names. All little-endian.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import UsageError, escape
+
+INDEX = "index.json"
+_MOST_BYTES = 1 << 30
+_GET_AGAIN = "write it again with MDSWriter, or get it again"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`names` in their order in a sample; `sizes`: bytes of each, None where each sample has its own."""
+
+    names: tuple[str, ...]
+    encodings: tuple[str, ...]
+    sizes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """`name`: of its file, relative to what was opened; `packed`: of the compressed one, "" without; `form`: how.
+
+    `split`: by its folder, None where that says none. `size`: bytes of the file, unpacked.
+    """
+
+    name: str
+    packed: str
+    form: str
+    size: int
+    samples: int
+    split: str | None
+
+
+def index_files(path: str) -> list[str]:
+    """Index files of a dataset, relative to the folder: its own, else those of its folders. Nothing where none is."""
+    if not os.path.isdir(path):
+        return [os.path.basename(path)] if os.path.basename(path) == INDEX else []
+    if os.path.isfile(os.path.join(path, INDEX)):
+        return [INDEX]
+    with os.scandir(path) as entries:
+        folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    found = [os.path.join(folder, INDEX) for folder in folders]
+    return [file for file in found if os.path.isfile(os.path.join(path, file))]
+
+
+def read_index(root: str, files: Sequence[str]) -> tuple[list[Shard], Columns]:
+    """All shards, and the columns that all of them have.
+
+    Raises UsageError: no index, one that names files elsewhere, columns that change between shards, pickles.
+    """
+    usual = any(usual_split(os.path.dirname(file)) for file in files)
+    shards: list[Shard] = []
+    columns: Columns | None = None
+    for file in files:
+        place = os.path.join(root, file)
+        folder = os.path.dirname(file)
+        split = (usual_split(folder) or folder) if usual and folder else None
+        listed = _loaded(place)
+        for number, entry in enumerate(listed):
+            try:
+                shard, own = _shard(entry, folder, split)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                problem = f"its shard {number} is not as MDS's version 2 has it: {escape(error)[:200]}"
+                raise UsageError(place, problem, _GET_AGAIN) from None
+            _check_pickles(own, place)
+            if columns is not None and own != columns:
+                problem = f"{escape(shard.name)} has other columns, encodings or sizes than those before it"
+                raise UsageError(place, problem, "convert the two kinds on their own, and merge the datasets")
+            columns = own
+            shards.append(shard)
+    if columns is None:
+        raise UsageError(os.path.join(root, files[0]), "it lists no shard", _GET_AGAIN)
+    return shards, columns
+
+
+def is_mds(path: str) -> bool:
+    """Whether a file is an index of MDS; one that is damaged is none."""
+    try:
+        return any(isinstance(entry, dict) and entry.get("format") == "mds" for entry in _loaded(path))
+    except UsageError:
+        return False
+
+
+def _loaded(place: str) -> list[Any]:
+    """What an index lists. Raises UsageError."""
+    try:
+        with open(place, "rb") as file:
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+                raise ValueError("larger than 1 GiB")
+            data = file.read()
+        value = json.loads(data)
+        if not isinstance(value, dict) or not isinstance(value.get("shards"), list):
+            raise ValueError('no list of "shards"')
+        return value["shards"]
+    except OSError as error:
+        raise UsageError(place, f"cannot be read: {error.strerror}", "check the path") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(place, f"no index of MDS: {escape(error)[:200]}", _GET_AGAIN) from None
+
+
+def _shard(entry: dict[str, Any], folder: str, split: str | None) -> tuple[Shard, Columns]:
+    """Raises KeyError, TypeError, ValueError, AttributeError where it is not as it should be."""
+    if entry["format"] != "mds" or entry["version"] != 2:
+        raise ValueError(f"format {entry['format']!r} of version {entry['version']!r}")
+    names, encodings, sizes = (tuple(entry[f"column_{what}"]) for what in ("names", "encodings", "sizes"))
+    if not len(names) == len(encodings) == len(sizes) or len(set(names)) < len(names):
+        raise ValueError("its columns have not one name, encoding and size each")
+    if not all(isinstance(text, str) for text in (*names, *encodings)):
+        raise ValueError("a name or an encoding of a column is no text")
+    if not all(size is None or _is_count(size) for size in sizes):
+        raise ValueError("a size of a column is no number")
+    if not _is_count(entry["samples"]) or not _is_count(entry["raw_data"]["bytes"]):
+        raise ValueError("its number of samples or of bytes is none")
+    form, packed = entry.get("compression"), entry.get("zip_data")
+    shard = Shard(
+        _inside(folder, entry["raw_data"]["basename"]),
+        _inside(folder, packed["basename"]) if packed else "",
+        str(form).partition(":")[0] if form else "",
+        entry["raw_data"]["bytes"],
+        entry["samples"],
+        split,
+    )
+    return shard, Columns(names, encodings, tuple(sizes))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 40
+
+
+def _inside(folder: str, name: str) -> str:
+    """The path of a shard. Raises ValueError where it would be elsewhere."""
+    parts = name.split("/")
+    if name.startswith("/") or "\0" in name or "\\" in name or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"the file {name!r} is not in its folder")
+    return os.path.join(folder, name)
+
+
+def _check_pickles(columns: Columns, place: str) -> None:
+    for name, encoding in zip(columns.names, columns.encodings, strict=True):
+        if encoding == "pkl":
+            problem = f"the column {escape(name)} is pickled (pkl): to read it is to run whatever code is in it"
+            remedy = (
+                f"write it again as 'json', 'int', 'str' or 'ndarray': MDSWriter(columns={{'{escape(name)}': 'json'}})"
+            )
+            raise UsageError(place, problem, remedy)

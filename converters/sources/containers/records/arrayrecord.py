@@ -1,0 +1,165 @@
+"""ArrayRecord files, as TFDS and Grain write and read them: their records are serialised tf.train.Examples.
+
+They are read by the array_record library. A file whose records are packed in groups (older ones are, with 65,536 in
+each) would have a group unpacked for every image: it is written into a temporary file once, record by record.
+"""
+
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.records import tfrecord
+from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
+from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
+from shardfeed.converters.sources.containers.records.source import RecordSource
+from shardfeed.converters.sources.containers.records.unpack import Unpacked, repacked
+from shardfeed.errors import UsageError, check_extra, escape
+
+# The first 64 bytes of every Riegeli file, in which ArrayRecord keeps its records: a block's header, and a signature.
+_START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
+_SUFFIX = re.compile(r"array_?record", re.IGNORECASE)
+_GROUP = re.compile(r"group_size:(\d+)")
+_ONE_BY_ONE = "readahead_buffer_size:0,max_parallelism:0"
+_OPEN_FILES = 64  # in each process
+
+
+def recognise(path: str, options: ContainerOptions) -> Evidence | None:
+    """Whether `path` is an ArrayRecord file, or a folder with some, by the first bytes of the first."""
+    return recognise_examples(path, options, FORMAT)
+
+
+def read(path: str, options: ContainerOptions) -> RecordSource:
+    """The samples of an ArrayRecord file, or of those in a folder or in its folders, which then are splits.
+
+    Every record is read once; damaged ones are listed. Raises UsageError where a file is cut, or nothing tells what the
+    records are, MissingExtraError without array_record, LabelFileError for a label map that cannot be read,
+    StorageError.
+    """
+    return read_examples(path, options, FORMAT)
+
+
+@dataclass(frozen=True)
+class ArrayRecordPart:
+    """The payload of record `record` of a file of `size` bytes and `mtime_ns`. Raises RejectedError when called."""
+
+    path: str
+    record: int
+    size: int
+    mtime_ns: int
+
+    def __call__(self) -> bytes:
+        """The payload."""
+        try:
+            state = os.stat(self.path)
+        except OSError as error:
+            problem = f"{escape(self.path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
+            raise RejectedError(RejectCode.UNREADABLE, problem) from None
+        if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
+            raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} is not as it was when it was listed")
+        try:
+            return _reader(self.path, self.size, self.mtime_ns, os.getpid()).read([self.record])[0]
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise RejectedError(RejectCode.CORRUPT, f"record {self.record}: {escape(error)[:300]}") from None
+
+
+@functools.lru_cache(maxsize=_OPEN_FILES)
+def _reader(path: str, size: int, mtime_ns: int, process: int) -> Any:
+    """An open file of this process: one that was opened before a fork is not used after it."""
+    del size, mtime_ns, process  # what tells one file, and one process, from another
+    return _open(path)
+
+
+def _open(path: str) -> Any:
+    """Raises UsageError where the file is cut or damaged as a whole."""
+    check_extra("array_record", "arrayrecord")
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]  # compiled
+
+    try:
+        reader = array_record_module.ArrayRecordReader(path, _ONE_BY_ONE)
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(path, f"no ArrayRecord file: {escape(error)[:300]}", "get it again") from None
+    if not reader.ok():
+        raise UsageError(path, "cut: the end, which lists its records, is not there", "get it again")
+    return reader
+
+
+def _close(reader: Any) -> None:
+    """One that met damage says so once more when it is closed."""
+    with contextlib.suppress(RuntimeError):
+        reader.close()
+
+
+def is_arrayrecord(path: str) -> bool:
+    """Whether a file begins as one. Raises OSError."""
+    with open(path, "rb") as file:
+        return file.read(len(_START)) == _START
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file's records are in groups. Raises UsageError."""
+    if not is_arrayrecord(path):
+        raise UsageError(path, "no ArrayRecord file, or its start is damaged", "move it away, or get it again")
+    reader = _open(path)
+    group = _GROUP.search(reader.writer_options_string() or "")
+    _close(reader)
+    return group is None or int(group[1]) > 1
+
+
+def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
+    lost: list[Met] = []
+
+    def payloads() -> Iterator[bytes]:
+        for met in _all(path):
+            if met.problem:
+                lost.append(met)
+            else:
+                yield met.payload
+
+    plain = repacked(payloads(), path, unpacked)
+    return plain, f"{len(lost)} records are damaged, the first is {lost[0].record}: {lost[0].problem}" if lost else ""
+
+
+def _all(path: str) -> Iterator[Met]:
+    reader = _open(path)
+    try:
+        for record in range(reader.num_records()):
+            try:
+                met = Met(record, 0, 0, reader.read())
+            except (RuntimeError, ValueError, IndexError) as error:
+                met = Met(record, 0, 0, b"", escape(error)[:300])
+                _close(reader)
+                reader = _open(path)  # one that failed once fails from then on
+                reader.seek(record + 1)
+            yield met
+    finally:
+        _close(reader)
+
+
+def _is_repacked(file: ExampleFile) -> bool:
+    return not is_arrayrecord(file.path)
+
+
+def records(file: ExampleFile) -> Iterator[Met]:
+    """All records of a file, damaged ones by what is wrong with them."""
+    return tfrecord.records(file) if _is_repacked(file) else _all(file.path)
+
+
+def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
+    """What gives the payload of a record: `size` is 0 unless it was unpacked."""
+    if size:
+        return tfrecord.part(file, record, offset, size)
+    return ArrayRecordPart(file.path, record, file.size, file.mtime_ns)
+
+
+def _stand_in(name: str) -> str:
+    return _SUFFIX.sub("tfrecord", name) if _SUFFIX.search(name) else ""
+
+
+FORMAT = ExampleFormat("arrayrecord", "ArrayRecord", is_arrayrecord, is_packed, _unpack, records, part, _stand_in)

@@ -1,0 +1,481 @@
+"""TFRecords of others become samples: by their keys, compressed or damaged, and never with labels off by one."""
+
+import gzip
+import os
+import pickle
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import shardfeed
+from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_LABEL
+from shardfeed.converters import convert
+from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.records import examples, tfrecord
+from shardfeed.converters.sources.containers.records.source import RecordSource
+from shardfeed.converters.sources.reading import read_image
+from shardfeed.errors import LabelFileError, UsageError
+from shardfeed.formats.tfrecord.framing import frame
+from shardfeed.readers import Dataset
+from shardfeed.schema import FILENAME, LABEL, TEXT
+from shardfeed.testing.source import SourceContract
+
+from in_process import OwnEngine
+from others import example, picture, write
+
+NAMES = (b"ant", b"bee", b"cat")
+
+
+def row(number: int, **features: Any) -> dict[str, Any]:
+    """As the classification script of 2016 wrote them: labels from 1, 0 is background."""
+    own = {"image/encoded": picture(number), "image/class/label": number % 3 + 1, "image/class/text": NAMES[number % 3]}
+    return own | {"image/filename": b"n%02d.JPEG" % number, "image/colorspace": b"RGB"} | features
+
+
+def read(path: Path | str, **options: Any) -> RecordSource:
+    return tfrecord.read(str(path), ContainerOptions(**options))
+
+
+def packed(path: Path, rows: list[dict[str, Any]], how: Any) -> None:
+    with tf.io.TFRecordWriter(str(path), how) as writer:
+        for features in rows:
+            writer.write(example(features))
+
+
+def labels(source: RecordSource) -> list[Any]:
+    return [sample.features[LABEL] for sample in source]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Two shards of a split, one of another."""
+    write(tmp_path / "in" / "train-00000-of-00002", [row(n) for n in range(5)])
+    write(tmp_path / "in" / "train-00001-of-00002", [row(n) for n in range(5, 7)])
+    write(tmp_path / "in" / "validation-00000-of-00001", [row(n) for n in range(7, 9)])
+    return tmp_path / "in"
+
+
+class TestContract(SourceContract):
+    @pytest.fixture
+    def build(self, home: Path) -> Callable[[], RecordSource]:
+        return lambda: read(home)
+
+
+class TestContractOfPacked(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path) -> Callable[[], RecordSource]:
+        packed(tmp_path / "a.tfrecord", [row(n) for n in range(3)], "GZIP")
+        packed(tmp_path / "b.tfrecord", [row(n) for n in range(3, 5)], "ZLIB")
+        return lambda: read(tmp_path)
+
+
+def test_converted(home: Path, tmp_path: Path) -> None:
+    evidence = tfrecord.recognise(str(home), ContainerOptions())
+    assert evidence is not None
+    assert evidence.found == "3 TFRecord files; image from image/encoded, label from image/class/label"
+    assert not evidence.missing
+    report = convert(read(home), tmp_path / "out", engine=OwnEngine(1))
+    schema = report.manifest.schema  # type: ignore[union-attr]  # it is committed
+    assert (schema.class_names[LABEL], schema.class_ids[LABEL]) == (("ant", "bee", "cat"), (1, 2, 3))
+    assert "image/class/label: numbers 1 to 3 are the labels 0 to 2, by the texts beside them" in report.notes
+    dataset = shardfeed.open(tmp_path / "out")
+    assert {name: len(dataset[name]) for name in dataset} == {"train": 7, "validation": 2}
+    for split in dataset:
+        for record in dataset[split]:
+            number = int(record[FILENAME][1:3])
+            assert record["image/encoded"] == picture(number)
+            assert (record[LABEL], record[TEXT]) == (number % 3, NAMES[number % 3])
+
+
+def test_names_of_its_own(tmp_path: Path) -> None:
+    """Image, label, name, text, split and more, by the keys that are given; what is left is said."""
+    rows = [
+        {"pic": picture(n), "other": picture(90 + n), "y": n % 2, "who": b"p/%d" % n, "says": [b"a", b"b"][: n % 3],
+         "part": [b"train", b"val"][n % 2], "w": n / 4, "tags": [b"x"]}
+        for n in range(4)
+    ]  # fmt: skip
+    write(tmp_path / "a.tfrecord", rows)
+    with pytest.raises(UsageError, match=r"several features hold images: other, pic; say .* columns"):
+        read(tmp_path)
+    given = {"image": "pic", "label": "y", "key": "who", "text": "says", "split": "part", "weight": "w"}
+    source = read(tmp_path, columns=given)
+    assert [sample.key for sample in source] == [b"p/0.jpg", b"p/1.jpg", b"p/2.jpg", b"p/3.jpg"]
+    assert [sample.split for sample in source] == ["train", "validation"] * 2
+    assert source[2].features == {LABEL: 0, TEXT: b"0", CAPTION: [b"a", b"b"], "weight": 0.5}
+    assert read_image(source[3]) == picture(3)
+    assert source.findings.notes[0].endswith("; not taken: other, tags")
+    with pytest.raises(UsageError, match=r"no record, of the 4 looked at, has nope, .*there is other, part, pic, says"):
+        read(tmp_path, columns={"image": "nope"})
+    with pytest.raises(UsageError, match="image/width is made of the image"):
+        read(tmp_path, columns={**given, "image/width": "y"})
+    with pytest.raises(UsageError, match="label w is a float"):
+        read(tmp_path, columns={**given, "label": "w"})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "options", "expected"),
+    [
+        ([0, 1, 2], {}, [0, 1, 2]),
+        ([1, 2, 3], {"label_offset": 1}, [0, 1, 2]),
+        ([1, 2, 3], {}, "3 different numbers from 1 to 3, .* if 1 is the first class, give label_offset=1"),
+        ([0, 1, 2], {"label_offset": 1}, "expected 1 or more"),
+        ([0, 2], {}, r"2 different numbers from 0 to 2, and not all from 0 on: .* class_names"),
+        ([0, 2], {"class_names": ("a", "b", "c")}, [0, 2]),
+        ([1, 3], {"class_names": ("a", "b", "c")}, "the 3 class names are those of 0 to 2; .*label_offset=1"),
+        ([1, 3], {"class_names": ("a", "b", "c"), "label_offset": 1}, [0, 2]),
+        ([5, 6], {}, "label_offset=5"),
+    ],
+)  # fmt: skip
+def test_numbers_without_names(
+    tmp_path: Path, numbers: list[int], options: dict[str, Any], expected: list[int] | str
+) -> None:
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": n} for n in numbers])
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            read(tmp_path, **options)
+    else:
+        assert labels(read(tmp_path, **options)) == expected
+
+
+def test_a_label_map(tmp_path: Path) -> None:
+    """Given, or beside the files; numbers are ranks, and names that contradict are refused."""
+    write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 7, 3)])
+    (tmp_path / "map.pbtxt").write_text("item { id: 0 name: 'background' }\n" + ITEMS)
+    source = read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
+    assert (labels(source), source.schema.class_names[LABEL]) == ([0, 2, 1], ("ant", "bee", "cat"))
+    assert source.schema.class_ids[LABEL] == (1, 3, 7)
+    with pytest.raises(UsageError, match="names and numbers the classes, and label_offset does, too"):
+        read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"), label_offset=1)
+    (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'ant' }")
+    with pytest.raises(UsageError, match=r"numbers 3, 7, which .*map.pbtxt does not name"):
+        read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
+    (tmp_path / "in" / "x_label_map.pbtxt").write_text(ITEMS)
+    assert labels(read(tmp_path / "in")) == [0, 2, 1]
+    (tmp_path / "in" / "x_label_map.pbtxt").write_text("item { id: 1 name: 'ant' ")
+    with pytest.raises(LabelFileError, match=r"pbtxt:1: an item that does not end"):
+        read(tmp_path / "in")
+
+
+ITEMS = "item { id: 7 name: 'cat' }\nitem { name: 'ant' id: 1 }\nitem { id: 3 name: 'bee' }\n"
+
+
+def test_texts_that_contradict_the_names(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", [row(n) for n in range(6)])
+    with pytest.raises(UsageError, match=r"'ant' beside 1, .* give label_offset=1"):
+        read(tmp_path, class_names=("ant", "bee", "cat", "dog"))
+    assert labels(read(tmp_path, class_names=("ant", "bee", "cat"), label_offset=1)) == [0, 1, 2] * 2
+    with pytest.raises(UsageError, match="correct the names"):
+        read(tmp_path, class_names=("background", "bee", "ant", "cat"))
+
+
+def test_classes_that_are_texts(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": [b"dog", b"ant"][n % 2]} for n in range(3)])
+    source = read(tmp_path)
+    assert (labels(source), source.schema.class_names) == ([1, 0, 1], {LABEL: ("ant", "dog")})
+    with pytest.raises(UsageError, match="classes are texts there, and label_offset is about numbers"):
+        read(tmp_path, label_offset=1)
+    with pytest.raises(UsageError, match="did you mean 'dogs'"):
+        read(tmp_path, class_names=("dogs", "ant"))
+
+
+def test_several_labels_of_an_image(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": list(range(n))} for n in range(4)])
+    source = read(tmp_path)
+    assert labels(source) == [[], [0], [0, 1], [0, 1, 2]]
+    assert source.schema.kind(LABEL) == "tags"
+
+
+def test_objects(tmp_path: Path) -> None:
+    """As the Object Detection API writes them: fractions, classes from 1 by the label map."""
+    rows = [
+        {"image/encoded": picture(n), "image/filename": b"%d.jpg" % n, "image/source_id": b"%d" % (70 + n),
+         **{side: [0.25 * i for i in range(n)] for side in BOX[:2]},
+         **{side: [0.25 * i + 0.2 for i in range(n)] for side in BOX[2:]},
+         OBJECT_LABEL: [1 + i % 2 for i in range(n)], IS_CROWD: [0] * n, "image/object/difficult": [1] * n,
+         "image/object/class/text": [(b"ant", b"bee")[i % 2] for i in range(n)], "image/object/mask": [b"x"] * n}
+        for n in (2, 1, 3)
+    ]  # fmt: skip
+    write(tmp_path / "in" / "coco_train.record-00000-of-00001", rows)
+    (tmp_path / "in" / "label_map.pbtxt").write_text("item { id: 1 name: 'ant' } item { id: 2 name: 'bee' }")
+    source = read(tmp_path / "in")
+    assert source[0].number == 72
+    found = source[2].objects
+    assert found is not None
+    np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
+    assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
+    assert source.findings.notes[0].endswith("; not taken: image/object/mask")
+    convert(source, tmp_path / "out", engine=OwnEngine(1))
+    record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
+    assert list(record[OBJECT_LABEL]) == [0, 1, 0]
+    assert list(record["image/object/class/text"]) == [b"ant", b"bee", b"ant"]
+    (tmp_path / "in" / "label_map.pbtxt").unlink()
+    assert read(tmp_path / "in").schema.class_names[OBJECT_LABEL] == ("ant", "bee")  # by the texts
+    for features in rows:
+        del features["image/object/class/text"]
+    write(tmp_path / "in" / "coco_train.record-00000-of-00001", rows)
+    with pytest.raises(UsageError, match="label_offset=1"):
+        read(tmp_path / "in")
+    rows[1][BOX[0]] = [0.0, 0.5]
+    write(tmp_path / "in" / "coco_train.record-00000-of-00001", rows)
+    source = read(tmp_path / "in", label_offset=1)
+    assert [skipped.reason for skipped in source.findings.rejected] == [
+        "the sides of its boxes are 2, 1, 1, 1, expected as many of each"
+    ]
+
+
+def test_folders_that_are_splits(tmp_path: Path) -> None:
+    """Roboflow's: train, valid and test, each with its label map, which must say the same."""
+    for i, split in enumerate(("train", "valid", "test")):
+        write(tmp_path / split / "Cats.tfrecord", [{"image/encoded": picture(i), "image/class/label": 1}])
+        (tmp_path / split / "Cats_label_map.pbtxt").write_text("item { name: 'cat', id: 1 }")
+    source = read(tmp_path)
+    assert {sample.split for sample in source} == {"train", "validation", "test"}
+    assert source[0].key == b"test/Cats.tfrecord/000000.jpg"
+    (tmp_path / "valid" / "Cats_label_map.pbtxt").write_text("item { name: 'dog', id: 1 }")
+    with pytest.raises(UsageError, match="name other classes; give the right one: label_map"):
+        read(tmp_path)
+
+
+def test_names_that_are_not_unique(tmp_path: Path) -> None:
+    """Then file and record are the name; where they were asked for by the user, that is said."""
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": 0, "id": b"same"} for n in range(2)])
+    source = read(tmp_path)
+    assert [sample.key for sample in source] == [b"a.tfrecord/000000.jpg", b"a.tfrecord/000001.jpg"]
+    assert "id is not one relative name for each image: files and records are" in source.findings.notes
+    with pytest.raises(UsageError, match="id is not one relative name for each image"):
+        read(tmp_path, columns={"key": "id"})
+    write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": 0, "id": b"../%d" % n} for n in range(2)])
+    assert read(tmp_path)[0].key == b"a.tfrecord/000000.jpg"
+
+
+def test_raw_pixels(tmp_path: Path) -> None:
+    """As TensorFlow's first example for MNIST wrote them; a PNG without loss."""
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 6, 5, 1), np.uint8)
+    write(tmp_path / "train.tfrecords", [
+        {"height": 6, "width": 5, "depth": 1, "label": i, "image_raw": one.tobytes()} for i, one in enumerate(pixels)
+    ])  # fmt: skip
+    source = read(tmp_path)
+    assert source[1].key == b"train.tfrecords/000001.png"
+    np.testing.assert_array_equal(tf.io.decode_png(read_image(source[1])).numpy(), pixels[1])
+    assert pickle.loads(pickle.dumps(source[1])).image() == read_image(source[1])
+
+
+def test_records_that_cannot_be_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is listed, with its file and number and a reason; the others are there."""
+    monkeypatch.setattr(examples, "_LOOKED_AT", 1)  # by the first record each image has one label
+    rows = [row(n) for n in range(7)]
+    del rows[1]["image/encoded"]
+    rows[2]["image/encoded"] = b""
+    rows[3]["image/class/label"] = -1
+    rows[4]["image/class/label"] = [1, 2]
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        for features in rows:
+            writer.write(example(features))
+        writer.write(b"\xff nonsense")
+        writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
+    source = read(tmp_path, class_names=("ant", "bee", "cat"), label_offset=1)
+    assert [(s.key.decode(), s.code, s.reason.split(";")[0][:40]) for s in source.findings.rejected] == [
+        ("a.tfrecord, record 1", "E_NOT_IMAGE", "no image in image/encoded"),
+        ("a.tfrecord, record 2", "E_EMPTY", "no image in image/encoded"),
+        ("a.tfrecord, record 3", "E_NO_LABEL", "image/class/label is -1, which stands fo"),
+        ("a.tfrecord, record 4", "E_NO_LABEL", "2 values of image/class/label, expected "),
+        ("a.tfrecord, record 7", "E_CORRUPT", "no tf.train.Example: unknown wire type 7"),
+        ("a.tfrecord, record 8", "E_UNSUPPORTED", "a tf.train.SequenceExample, which is not"),
+    ]
+    assert [sample.key for sample in source] == [b"n00.JPEG", b"n05.JPEG", b"n06.JPEG"]
+
+
+def test_damage(home: Path) -> None:
+    """A flipped bit costs a record, a cut what is behind it; a file of which nothing is whole is refused."""
+    path = home / "train-00000-of-00002"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data[:-30])
+    source = read(home)
+    assert [(s.key.decode(), s.code) for s in source.findings.rejected] == [
+        ("train-00000-of-00002, record 0", "E_CORRUPT"), ("train-00000-of-00002, record 4", "E_CORRUPT"),
+    ]  # fmt: skip
+    assert len(source) == 7
+    content = source[0].image
+    path.write_bytes(data)
+    with pytest.raises(RejectedError, match="E_SOURCE_CHANGED"):
+        content()  # type: ignore[operator]
+    path.write_bytes(b"no records " * 40)
+    with pytest.raises(UsageError, match="no TFRecord file, or nothing of it is whole"):
+        read(home)
+    path.unlink()
+    with pytest.raises(UsageError, match="split train: of 2 shards these are not there: 0"):
+        read(home)
+
+
+def test_a_bit_that_flips_after_the_survey(home: Path) -> None:
+    source = read(home)
+    path = home / "train-00000-of-00002"
+    state = path.stat()
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(state.st_mtime_ns, state.st_mtime_ns))
+    with pytest.raises(RejectedError, match="E_CORRUPT: train-00000-of-00002, record 0: record data damaged"):
+        read_image(source[0])
+
+
+@pytest.mark.parametrize("how", ["GZIP", "ZLIB"])
+def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpacked once, into a folder that is gone with the source; the same samples."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    packed(tmp_path / "in.tfrecord", [row(n) for n in range(4)], how)
+    evidence = tfrecord.recognise(str(tmp_path / "in.tfrecord"), ContainerOptions())
+    assert evidence is not None
+    assert evidence.found == "1 TFRecord file, compressed"
+    assert not list((tmp_path / "tmp").iterdir())
+    source = read(tmp_path / "in.tfrecord")
+    assert [read_image(sample) for sample in source] == [picture(n) for n in range(4)]
+    assert "1 compressed file was unpacked" in source.findings.notes[1]
+    assert source[0].image.mtime_ns == (tmp_path / "in.tfrecord").stat().st_mtime_ns  # type: ignore[union-attr]
+    convert(source, tmp_path / "out", engine=OwnEngine(1))
+    assert len(shardfeed.open(tmp_path / "out")["train"]) == 4
+    assert list((tmp_path / "tmp").iterdir())
+    del source
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_compressed_and_damaged(tmp_path: Path) -> None:
+    packed(tmp_path / "in.tfrecord", [row(n) for n in range(9)], "GZIP")
+    data = (tmp_path / "in.tfrecord").read_bytes()
+    (tmp_path / "in.tfrecord").write_bytes(data[: len(data) // 2])
+    source = read(tmp_path / "in.tfrecord")
+    assert 1 <= len(source) < 9
+    assert {skipped.code for skipped in source.findings.rejected} <= {"E_CORRUPT", "E_TRUNCATED"}
+    assert "ends too early" in source.findings.rejected[-1].reason
+    (tmp_path / "in.tfrecord").write_bytes(zlib.compress(bytes(10_000_000)))  # would fill a disk, and is no record
+    with pytest.raises(UsageError, match="no TFRecord file"):
+        read(tmp_path / "in.tfrecord")
+    assert tfrecord.recognise(str(tmp_path / "in.tfrecord"), ContainerOptions()) is None
+
+
+def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
+    options = ContainerOptions()
+    (tmp_path / "a.tfrecord").write_bytes(b"something else, of some length")
+    assert tfrecord.recognise(str(tmp_path / "a.tfrecord"), options) is None
+    assert tfrecord.recognise(str(tmp_path / "none"), options) is None
+    write(tmp_path / "texts" / "a.tfrecord", [{"text": b"no image"}])
+    evidence = tfrecord.recognise(str(tmp_path / "texts"), options)
+    assert evidence is not None
+    assert "no feature of the 1 records looked at is an image by its bytes; there is text" in evidence.missing
+    with tf.io.TFRecordWriter(str(tmp_path / "sequences.tfrecord")) as writer:
+        writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
+    with pytest.raises(UsageError, match=r"sequences\.tfrecord: tf\.train\.SequenceExamples; only records that are"):
+        read(tmp_path / "sequences.tfrecord")
+    (home / "train-00001-of-00002").unlink()
+    evidence = tfrecord.recognise(str(home), options)
+    assert evidence is not None
+    assert "not there: 1" in evidence.missing
+    (tmp_path / "empty.tfrecord").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"empty.tfrecord: no record"):
+        read(tmp_path / "empty.tfrecord")
+
+
+def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
+    evidence = tfrecord.recognise(flowers.directory, ContainerOptions())
+    assert evidence is not None
+    assert "which shardfeed.open reads" in evidence.missing
+    source = read(flowers.directory)
+    assert source.schema.class_names == {LABEL: flowers.class_names}
+    assert {(sample.key, sample.features[LABEL], sample.split) for sample in source} == {
+        (record[FILENAME], record[LABEL], split) for split in flowers for record in flowers[split]
+    }
+
+
+def test_folders_that_hold_something_else(tmp_path: Path, prepared_by_version: Path) -> None:
+    """Not looked through, and named where what is meant lies in them."""
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "1.jpg").write_bytes(picture(1))
+    assert tfrecord.recognise(str(tmp_path / "photos"), ContainerOptions()) is None
+    evidence = tfrecord.recognise(str(prepared_by_version), ContainerOptions())
+    assert evidence is not None
+    assert "1.0.0 in it holds 1" in evidence.missing
+    os.mkfifo(tmp_path / "a.tfrecord")
+    assert tfrecord.recognise(str(tmp_path / "a.tfrecord"), ContainerOptions()) is None
+    with pytest.raises(UsageError, match="neither a file nor a folder"):
+        read(tmp_path / "a.tfrecord")
+    with pytest.raises(UsageError, match="no such file or folder"):
+        read(tmp_path / "b.tfrecord")
+    with pytest.raises(UsageError, match="no TFRecord file in it, nor in its folders"):
+        read(tmp_path / "photos")
+
+
+@pytest.fixture
+def prepared_by_version(tmp_path: Path) -> Path:
+    """As TFDS lays a dataset out: a folder for each version."""
+    write(tmp_path / "bugs" / "1.0.0" / "bugs-train.tfrecord-00000-of-00001", [row(0)])
+    return tmp_path / "bugs"
+
+
+one = st.tuples(st.integers(0, 10**6), st.sampled_from(["flip", "cut", "insert", "drop"]))
+damage = st.lists(one, min_size=1, max_size=3)
+BOXES = dict.fromkeys(BOX[:2], 0.25) | dict.fromkeys(BOX[2:], 0.5) | {OBJECT_LABEL: 0}
+
+
+@pytest.mark.parametrize("how", ["framed", "payload", "gzip"])
+@given(damages=damage)
+@settings(max_examples=30)
+def test_any_damage_is_listed_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, how: str, damages: list[tuple[int, str]]
+) -> None:
+    """And what is offered is whole, as far as CRCs tell."""
+    rows = [example(row(n) | BOXES | {LABEL: n}) for n in range(3)]
+    whole = b"".join(map(frame, rows))
+    data = bytearray({"framed": whole, "payload": rows[1], "gzip": gzip.compress(whole, mtime=0)}[how])
+    before = bytes(data)
+    for number, what in damages:
+        at = number % len(data)
+        if what == "flip":
+            data[at] ^= 1 << number % 8
+        elif what == "cut" and at:
+            del data[at:]
+        else:
+            data[at : at + (what == "drop")] = b"" if what == "drop" and len(data) > 1 else b"\x81\x00"
+    assume(bytes(data) not in (before, before[: len(data)]))  # less of it may be whole records
+    path = tmp_path_factory.mktemp("damaged") / "a.tfrecord"
+    path.write_bytes(data if how != "payload" else b"".join(map(frame, (rows[0], bytes(data), rows[2]))))
+    try:
+        source = read(path, class_names=("ant", "bee", "cat", "dog"))
+    except UsageError:
+        return
+    if how == "framed":
+        assert source.findings.rejected
+        assert {read_image(sample) for sample in source} <= {picture(n) for n in range(3)}
+
+
+def test_a_file_by_a_relative_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies beside it is found; workers elsewhere find it."""
+    monkeypatch.chdir(home)
+    (home / "label_map.pbtxt").write_text(ITEMS + "item { id: 2 name: 'x' }")
+    with pytest.raises(UsageError, match=r"'bee' beside 2, and by the class names that is 3; correct the names"):
+        read("train-00000-of-00002")
+    (home / "label_map.pbtxt").unlink()
+    source = read("train-00000-of-00002")
+    monkeypatch.chdir("/")
+    assert read_image(source[0]) == picture(0)
+    assert {sample.split for sample in source} == {"train"}
+
+
+def test_sequence_examples_with_a_context(tmp_path: Path) -> None:
+    """Their context reads as an Example; frames in their lists are not lost in silence."""
+    features = tf.train.Example.FromString(example({"label": 0})).features
+    sequence = tf.train.SequenceExample(context=features, feature_lists={"feature_list": {"frames": {}}})
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(example({"image": picture(0), "label": 0}))
+        writer.write(sequence.SerializeToString())
+    (rejected,) = read(tmp_path).findings.rejected
+    assert rejected.code == "E_UNSUPPORTED"
