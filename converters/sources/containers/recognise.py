@@ -9,7 +9,14 @@ from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.source import Source
 
 # What `--from` takes, and the module beside this one that has the reader; each is imported when it is needed.
-READERS: tuple[tuple[str, str], ...] = ()
+READERS: tuple[tuple[str, str], ...] = (
+    ("npz", "arrays.npz"),
+    ("hdf5", "arrays.hdf5"),
+    ("idx", "arrays.idx"),
+    ("cifar", "arrays.cifar"),
+    ("stl10", "arrays.stl10"),
+    ("lmdb", "lmdb"),
+)
 
 
 class Reader(Protocol):

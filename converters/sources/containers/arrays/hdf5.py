@@ -1,0 +1,242 @@
+"""HDF5: datasets of pixels, or of encoded images, and of their labels.
+
+A file is opened without a lock, by each process that reads, and never beyond a fork. What leads to other files is
+refused: a link may lead anywhere, and a virtual dataset gives zeros for what is not there.
+"""
+
+import math
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
+from shardfeed.converters.sources.containers.arrays.source import ArraySource, evidence_of, files_of, source_of
+from shardfeed.converters.sources.containers.handles import FileState, opened
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
+from shardfeed.text import counted, number, size_text
+
+if TYPE_CHECKING:
+    import h5py
+
+_ENDS = (".h5", ".hdf5", ".hdf", ".he5")
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+_MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
+# For each dataset that is read: whole chunks are unpacked for one image, and samples are read in a random order.
+CACHE_BYTES = 128 << 20
+_CACHE_SLOTS = 100_003  # a prime, several for each chunk that fits
+_OBJECTS = 10_000  # in a file; more are not looked through
+_ENDING = {"jpeg": b".jpg", "tiff": b".tif", "jpeg2000": b".jp2", "pnm": b".ppm"}
+
+
+def recognise(path: str, options: ContainerOptions) -> Evidence | None:
+    """An HDF5 file, or a folder of them."""
+    names = files_of(path, _ENDS)
+    if os.path.isfile(path) and _is_hdf5(path):
+        names = [os.path.basename(path)]
+    elif not names or not all(_is_hdf5(os.path.join(path, name)) for name in names):
+        return None
+    return evidence_of("hdf5", number(len(names), "HDF5 file"), lambda: _read(path, options, labelled=False))
+
+
+def read(path: str, options: ContainerOptions) -> ArraySource:
+    """The images of an HDF5 file, or of each in a folder, with the labels that they have.
+
+    Datasets are pixels, uint8, or encoded images: uint8 of any length, or bytes. Raises UsageError, MissingExtraError.
+    """
+    return _read(path, options, labelled=True)
+
+
+def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    names = [os.path.basename(path)] if os.path.isfile(path) else files_of(path, _ENDS)
+    if not names:
+        raise UsageError(path, f"no HDF5 file is there ({', '.join(_ENDS)})", "check the path")
+    notes: list[str] = []
+    files = {name: _arrays(os.path.join(folder, name), notes) for name in names}
+    return source_of(path, files, options, _imaged, labelled=labelled, notes=notes)
+
+
+def _is_hdf5(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return any(file.seek(at) == at and file.read(len(_MAGIC)) == _MAGIC for at in _MAGIC_AT)
+    except OSError:
+        return False
+
+
+def _open(path: str) -> "h5py.File":
+    with needing_extra(path):
+        import h5py
+    return h5py.File(path, "r", rdcc_nbytes=CACHE_BYTES, rdcc_nslots=_CACHE_SLOTS, locking=False)
+
+
+@dataclass(frozen=True)
+class H5Array:
+    """The dataset `named` of an HDF5 file, [n, ...]."""
+
+    state: FileState
+    named: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows `start` to `stop`. Raises RejectedError."""
+        return np.asarray(self._values(slice(start, stop)))
+
+    def row(self, index: int) -> Any:
+        """Row `index`. Raises RejectedError."""
+        return self._values(index)
+
+    def _values(self, which: int | slice) -> Any:
+        self.state.check()
+        try:
+            return opened(self.state, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
+        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(error)}") from None
+
+
+@dataclass(frozen=True)
+class _H5Image:
+    """One image of a dataset: a content as `Sample.image` takes it. `layout`: of pixels; None: it is encoded."""
+
+    array: H5Array
+    index: int
+    size: int
+    layout: Layout | None
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.array.state.mtime_ns
+
+    def __call__(self) -> bytes:
+        """The PNG of the pixels, or the encoded image."""
+        value = self.array.row(self.index)
+        return _encoded(value) if self.layout is None else self.layout.png(value)
+
+
+@dataclass(frozen=True)
+class _H5Images:
+    """See `Images`. `size`: of an image in bytes, on average."""
+
+    array: H5Array
+    size: int
+    layout: Layout | None
+    ending: bytes
+
+    def __len__(self) -> int:
+        return self.array.shape[0]
+
+    def content(self, index: int, /) -> _H5Image:
+        return _H5Image(self.array, index, self.size, self.layout)
+
+
+def _encoded(value: Any) -> bytes:
+    """The bytes of a row of an encoded image: bytes, an opaque value, or numbers."""
+    return value if type(value) is bytes else bytes(np.asarray(value).tobytes() if hasattr(value, "tobytes") else value)
+
+
+def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
+    """Name -> dataset that lies in the file itself; of those that do not, a note. Raises UsageError."""
+    state = FileState.of(place)
+    with needing_extra(place):
+        import h5py
+    arrays: dict[str, H5Array] = {}
+    elsewhere: list[str] = []
+
+    def visit(name: str, found: Any) -> bool | None:
+        if len(arrays) + len(elsewhere) >= _OBJECTS:
+            raise UsageError(place, f"has more than {_OBJECTS} datasets", "give a file with arrays of many images")
+        if isinstance(found, h5py.Dataset) and found.shape:
+            if found.is_virtual or found.external:
+                elsewhere.append(name)
+            else:
+                arrays[name] = H5Array(state, name, found.shape, np.dtype(found.dtype.str))
+
+    try:
+        file = opened(state, _open)
+        file.visititems(visit)  # which follows no link to another file
+        links: list[str] = []
+        file.visititems_links(lambda name, link: links.append(name) if isinstance(link, h5py.ExternalLink) else None)
+    except ShardfeedError:
+        raise
+    except (OSError, RuntimeError, KeyError) as error:
+        raise UsageError(place, f"is no whole HDF5 file: {escape(error)}", "copy it again") from None
+    if elsewhere or links:
+        what = "virtual datasets and links, whose data are in other files, are not followed"
+        notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
+    if not arrays:
+        problem = f"has no dataset of its own{f', {notes[-1]}' if elsewhere or links else ''}"
+        raise UsageError(place, problem, "give the file with the data, or a folder of such")
+    with open(place, "rb") as raw:
+        if raw.read(6) == b"MATLAB":
+            problem = "is a MATLAB file, in which the sides of an array are in reverse order"
+            raise UsageError(place, problem, "save it by h5py with the images first")
+    return arrays
+
+
+def _imaged(array: H5Array) -> tuple[_H5Images, list[str]]:
+    import h5py
+
+    place = array.state.path
+    dataset: Any = opened(array.state, _open)[array.named]
+    _check_filters(place, dataset)
+    notes = _chunk_note(place, array, dataset)
+    kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
+    if kind == np.uint8 or array.dtype.kind in "SV":
+        if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:
+            problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
+            raise UsageError(place, problem, "expected one encoded image a sample: [n]")
+        head = _encoded(array.row(0))[:HEAD_BYTES] if array.shape[0] else b""
+        if array.shape[0] and not begins_as_image(head):
+            problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
+            raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
+        size = array.state.size // array.shape[0] if kind is not None else array.dtype.itemsize
+        return _H5Images(array, size, None, _ending(head)), [f"{escape(array.named)}: encoded images", *notes]
+    layout, said = layout_of(place, array.named, array.shape, array.dtype)
+    return _H5Images(array, layout.size, layout, b".png"), [f"{escape(array.named)}: {said}", *notes]
+
+
+def _ending(head: bytes) -> bytes:
+    """What names of images end in, by the head of the first one; b"" where it is of no kind that is converted."""
+    try:
+        kind = image_kind(head)
+    except RejectedError:
+        return b""
+    return _ENDING.get(kind, b"." + kind.encode())
+
+
+def _check_filters(place: str, dataset: Any) -> None:
+    """Raises UsageError where the dataset is compressed in a way that this installation cannot undo."""
+    import h5py
+
+    settings = dataset.id.get_create_plist()
+    for i in range(settings.get_nfilters()):
+        code, _, _, name = settings.get_filter(i)
+        if not h5py.h5z.filter_avail(code):
+            problem = f"{escape(dataset.name)} is compressed by {escape(name.decode(errors='replace'))} (filter {code})"
+            remedy = f"`h5repack -f GZIP=1 {escape(os.path.basename(place))} repacked.h5` where that filter is"
+            raise UsageError(place, f"{problem}, which is not installed", remedy)
+
+
+def _chunk_note(place: str, array: H5Array, dataset: Any) -> list[str]:
+    """A note where an image is not unpacked alone. Raises UsageError where that takes too much memory."""
+    if not dataset.chunks or not math.prod(array.shape):
+        return []
+    chunk = math.prod(dataset.chunks) * array.dtype.itemsize
+    sides = ",".join(map(str, (1, *array.shape[1:])))
+    repack = f"`h5repack -l {escape(array.named)}:CHUNK={sides.replace(',', 'x')}`"
+    if chunk > CACHE_BYTES:
+        problem = f"{escape(array.named)} has chunks of {size_text(chunk)}, unpacked whole for one image; expected "
+        raise UsageError(place, f"{problem}{size_text(CACHE_BYTES)} at most", f"store an image a chunk: {repack}")
+    whole = math.prod(array.shape) * array.dtype.itemsize
+    # With a compression and more than is kept unpacked, a random image costs a chunk.
+    if dataset.compression and dataset.chunks[0] > 1 and whole > CACHE_BYTES:
+        note = f"{escape(array.named)}: compressed chunks of {dataset.chunks[0]} images ({size_text(chunk)}) are "
+        return [f"{note}unpacked anew for most images: {repack} first makes it faster"]
+    return []
