@@ -58,9 +58,7 @@ def _pickles(path: str) -> UsageError | None:
         except OSError:
             continue
         if head in (b"(d", b"}q") or head[:1] == b"\x80":
-            problem = (
-                f"is the python version, whose files ({meta}, ...) are pickles, and loading those may run any program"
-            )
+            problem = f"is the python version: its files ({meta}, ...) are pickles, and loading one may run any program"
             remedy = f"give the binary version: {name}-binary.tar.gz, unpacked, of the same images"
             return UsageError(path, problem, remedy)
     return None

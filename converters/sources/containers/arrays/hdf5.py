@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
 from shardfeed.converters.sources.containers.arrays.source import ArraySource, evidence_of, files_of, source_of
+from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import FileState, opened
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
@@ -31,7 +32,6 @@ _MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
 CACHE_BYTES = 128 << 20
 _CACHE_SLOTS = 100_003  # a prime, several for each chunk that fits
 _OBJECTS = 10_000  # in a file; more are not looked through
-_ENDING = {"jpeg": b".jpg", "tiff": b".tif", "jpeg2000": b".jp2", "pnm": b".ppm"}
 
 
 def recognise(path: str, options: ContainerOptions) -> Evidence | None:
@@ -197,18 +197,9 @@ def _imaged(array: H5Array) -> tuple[_H5Images, list[str]]:
             problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
             raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
         size = array.state.size // array.shape[0] if kind is not None else array.dtype.itemsize
-        return _H5Images(array, size, None, _ending(head)), [f"{escape(array.named)}: encoded images", *notes]
+        return _H5Images(array, size, None, ending_of(head)), [f"{escape(array.named)}: encoded images", *notes]
     layout, said = layout_of(place, array.named, array.shape, array.dtype)
     return _H5Images(array, layout.size, layout, b".png"), [f"{escape(array.named)}: {said}", *notes]
-
-
-def _ending(head: bytes) -> bytes:
-    """What names of images end in, by the head of the first one; b"" where it is of no kind that is converted."""
-    try:
-        kind = image_kind(head)
-    except RejectedError:
-        return b""
-    return _ENDING.get(kind, b"." + kind.encode())
 
 
 def _check_filters(place: str, dataset: Any) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,9 +28,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import number, some
 
 # train-images-idx3-ubyte.gz, t10k-labels.idx1-ubyte, emnist-letters-train-images-idx3-ubyte
-_NAME = re.compile(
-    r"(?P<what>.*?)(?P<split>[a-z0-9]*)-(?P<role>images|labels)[-.]idx(?P<sides>[0-9])-ubyte(\.gz)?", re.I
-)
+_NAME = re.compile(r"(?P<what>.*?)(?P<split>[a-z0-9]*)-(?P<role>images|labels)[-.]idx[0-9]-ubyte(\.gz)?", re.I)
 _OTHER_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 
@@ -74,10 +73,10 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySourc
         lacking = [image for image, label, _ in pairs if not label]
         raise UsageError(path, f"{escape(lacking[0])} has no labels beside it, and others have", "copy them, too")
     if any("emnist" in image.lower() for image, _, _ in pairs):
-        notes.append(
-            "EMNIST's files have each image lying on its side, mirrored (rows for columns): stored as they are"
-        )
-    columns: list[ListedColumn] = []
+        notes.append("EMNIST's files have rows and columns of each image exchanged: stored as they are")
+    if not labels:
+        notes.append("no labels: no file is called like train-labels-idx1-ubyte")
+    columns: Sequence[ListedColumn] = ()
     if labels and labelled:
         column, said = classes_of(path, labels, options)
         columns, notes = [column], notes + said
@@ -93,29 +92,35 @@ def _pairs(path: str, folder: str) -> tuple[list[tuple[str, str, str]], list[str
 
     Raises UsageError where there are several data sets.
     """
-    found = {(match["what"], match["split"], match["role"].lower()): name for name, match in _named(folder)}
-    plain = {name.removesuffix(".gz") for name, _ in _named(folder) if not name.endswith(".gz")}
-    twice = sorted(name for name, _ in _named(folder) if name.removesuffix(".gz") in plain and name.endswith(".gz"))
+    names = _named(folder)
+    found = {_parts(match): name for name, match in names}
+    images = [(what, split) for what, split, role in found if role == "images"]
     if not os.path.isdir(path):
-        match = _NAME.fullmatch(os.path.basename(path))
+        own = os.path.basename(path)
+        match = _NAME.fullmatch(own)
         if match is None or match["role"].lower() != "images":
             raise UsageError(path, "is not called like a file of images", "give train-images-idx3-ubyte, or the folder")
-        found[match["what"], match["split"], "images"] = os.path.basename(path)
-        images = [(match["what"], match["split"])]
-    else:
-        images = [(what, split) for what, split, role in found if role == "images"]
+        found[_parts(match)] = own
+        images = [_parts(match)[:2]]
     if not images:
         raise UsageError(path, "has no file called like train-images-idx3-ubyte", "check the path, or rename the files")
     if len({what for what, _ in images}) > 1:
-        names = some(sorted(found[what, split, "images"] for what, split in images))
-        raise UsageError(path, f"has several data sets ({names})", "give the file of images, or a folder with one")
+        several = some(sorted(found[*each, "images"] for each in images))
+        raise UsageError(path, f"has several data sets ({several})", "give the file of images, or a folder with one")
     images.sort(key=lambda each: (_split(each[1]) != "train", each[1]))
-    notes = [f"passed over, as it is there unpacked: {escape(name)}" for name in twice]
-    return [(found[each[0], each[1], "images"], found.get((*each, "labels"), ""), each[1]) for each in images], notes
+    twice = [name for name, _ in names if name not in found.values()]
+    notes = [f"passed over, as it is there unpacked: {escape(name)}" for name in twice if os.path.isdir(path)]
+    return [(found[*each, "images"], found.get((*each, "labels"), ""), each[1]) for each in images], notes
+
+
+def _parts(match: re.Match[str]) -> tuple[str, str, str]:
+    """What the data set is called, the word for the split or "", and images or labels."""
+    what, word, role = match["what"], match["split"], match["role"].lower()
+    return (what, word, role) if _split(word) else (what + word, "", role)
 
 
 def _named(folder: str) -> list[tuple[str, re.Match[str]]]:
-    """Files that are called so, those that are not packed last: they go first."""
+    """Files that are called so; those that are not packed come last, and so stand for both."""
     names = sorted(files_of(folder, ("ubyte", ".gz")), key=lambda name: (not name.endswith(".gz"), name))
     return [(name, match) for name in names if (match := _NAME.fullmatch(name))]
 
@@ -138,9 +143,8 @@ def _array(place: str) -> RawArray:
     shape = struct.unpack(f">{len(sides) // 4}I", sides[: len(sides) // 4 * 4])
     expected = 3 if "images" in os.path.basename(place).lower() else 1
     if len(shape) != magic[3] or len(shape) not in (expected, expected * 4 // 3):
-        raise UsageError(
-            place, f"has {magic[3]} sides, expected {expected} (magic 0x0000080{expected})", "copy it again"
-        )
+        problem = f"has {magic[3]} sides, expected {expected}: the magic number 0x0000080{expected}"
+        raise UsageError(place, problem, "copy it again")
     size, header = math.prod(shape), 4 + len(sides)
     if not packed and state.size != header + size:
         problem = f"is {state.size} bytes long, expected {header + size} for {' x '.join(map(str, shape))} values"

@@ -53,7 +53,7 @@ def pairs_of(place: str, arrays: Mapping[str, Rows], options: ContainerOptions) 
         columns = argument("columns", python=f"columns={{'image': {first!r}}}", typed=f"image={first},label=NAME")
         raise UsageError(place, problem, f"say which holds them: {columns}")
     if len(images) == 1 and len(labels) == 1 and ("image" in options.columns or "label" in options.columns):
-        return [Pair(image, *labels.values(), split) for split, image in images.items()]
+        return [Pair(image, next(iter(labels.values())), split) for split, image in images.items()]
     lacking = [image for split, image in images.items() if split not in labels]
     if labels and lacking:
         problem = f"{listing([escape(name) for name in lacking])} has no labels beside it, and others have; "

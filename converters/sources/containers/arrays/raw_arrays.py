@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class PackedFile:
     def open(self) -> IO[bytes]:
         """A stream of the unpacked bytes. Raises OSError, zlib.error and zipfile.BadZipFile, and so does reading."""
         if self.member is None:
-            return gzip.open(self.state.path, "rb")
+            return cast("IO[bytes]", gzip.open(self.state.path, "rb"))
         with ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(self.state.path))
             return archive.open(self.member)  # which keeps the file open beyond the archive
@@ -75,16 +75,25 @@ class _PackedPart:
         return os.pread(_unpacked(self.file).fileno(), self.size, self.offset)
 
 
-_here: dict[PackedFile, IO[bytes]] = {}  # what this process unpacked; read only, so a forked one may share it
+# What this process unpacked, or why it could not; read only, so a forked one may share it.
+_here: dict[PackedFile, IO[bytes] | RejectedError] = {}
 
 
 def _unpacked(packed: PackedFile) -> IO[bytes]:
     """The file's unpacked bytes, whole. Raises RejectedError."""
-    if packed in _here:
-        return _here[packed]
+    if packed not in _here:
+        try:
+            _here[packed] = _unpack(packed)
+        except RejectedError as error:
+            _here[packed] = error
+    found = _here[packed]
+    if isinstance(found, RejectedError):
+        raise found
+    return found
+
+
+def _unpack(packed: PackedFile) -> IO[bytes]:
     name = escape(packed.state.path)
-    for old in [old for old in _here if (old.state.path, old.member) == (packed.state.path, packed.member)]:
-        _here.pop(old).close()
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # kept open as long as this process
     try:
         with packed.open() as stream:
@@ -103,7 +112,6 @@ def _unpacked(packed: PackedFile) -> IO[bytes]:
     if left or more:
         file.close()
         raise RejectedError(RejectCode.CORRUPT, f"{name} does not unpack to the {packed.unpacked_size} bytes it says")
-    _here[packed] = file
     return file
 
 
