@@ -17,7 +17,7 @@ from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
 from shardfeed.converters.sources.containers.arrays.source import ArraySource, evidence_of, files_of, source_of
 from shardfeed.converters.sources.containers.endings import ending_of
-from shardfeed.converters.sources.containers.handles import FileState, opened
+from shardfeed.converters.sources.containers.handles import FileState, close, opened
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import counted, number, size_text
@@ -58,8 +58,13 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySourc
     if not names:
         raise UsageError(path, f"no HDF5 file is there ({', '.join(_ENDS)})", "check the path")
     notes: list[str] = []
-    files = {name: _arrays(os.path.join(folder, name), notes) for name in names}
-    return source_of(path, files, options, _imaged, labelled=labelled, notes=notes)
+    places = {name: os.path.abspath(os.path.join(folder, name)) for name in names}
+    try:
+        files = {name: _arrays(place, notes) for name, place in places.items()}
+        return source_of(path, files, options, _imaged, labelled=labelled, notes=notes)
+    finally:
+        for place in places.values():
+            close(place)  # while it is open, nothing in this process can write it
 
 
 def _is_hdf5(path: str) -> bool:

@@ -8,6 +8,7 @@ import math
 import os
 import struct
 import zipfile
+import zlib
 from dataclasses import replace
 from typing import IO
 
@@ -112,7 +113,7 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
                     file, start, size = PackedFile(state, info.file_size, info.filename), 0, info.file_size
                 with archive.open(info) as member:
                     arrays[name] = _array(member, place, name, file, start, size)
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
         with open(place, "rb") as file:
             if file.read(1) == b"\x80":
                 raise pickled(place, os.path.basename(place)) from None

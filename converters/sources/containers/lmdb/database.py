@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from shardfeed.converters.images.sniff import HEAD_BYTES
 from shardfeed.converters.rejects import RejectCode, RejectedError
@@ -51,11 +51,20 @@ def _open(path: str) -> "lmdb.Environment":
 
 
 class Database:
-    """What is in the file of `state`, while it is looked through; values are valid until the next one is asked for."""
+    """What is in the file of `state`, while it is looked through: a context.
+
+    Values that a loop gets are valid until the next.
+    """
 
     def __init__(self, state: FileState) -> None:
         self.state = state
         self._touched = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        close(self.state.path)  # which this process could not open once more
 
     def look(self, key: bytes, most: int = HEAD_BYTES) -> tuple[int, bytes] | None:
         """The size of a key's value, and the first bytes of it, `most` at most; None where there is no such key."""

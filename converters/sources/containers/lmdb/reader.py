@@ -58,8 +58,8 @@ def read(path: str, options: ContainerOptions) -> "LmdbSource":
     parts: list[Part] = []
     found: list[Found] = []
     for name, file in files.items():
-        database = Database(FileState.of(file))
-        one = scan(database, dialect)
+        with Database(FileState.of(file)) as database:
+            one = scan(database, dialect)
         stem = os.path.splitext(name)[0].removesuffix("_lmdb")
         split = split_of(stem) or (split_named(options.split) if options.split else None)
         prefix = os.fsencode(f"{stem}/") if len(files) > 1 else b""
@@ -152,7 +152,10 @@ def _may_be(entry: os.DirEntry[str]) -> bool:
 
 def _dialect(path: str, files: dict[str, str]) -> Dialect:
     """That of all databases. Raises UsageError where they differ."""
-    found: dict[str, Dialect] = {name: dialect_of(Database(FileState.of(file))) for name, file in files.items()}
+    found: dict[str, Dialect] = {}
+    for name, file in files.items():
+        with Database(FileState.of(file)) as database:
+            found[name] = dialect_of(database)
     if len(set(found.values())) > 1:
         each = ", ".join(f"{escape(name)}: {dialect}" for name, dialect in found.items())
         raise UsageError(path, f"has databases of different dialects ({each})", "give one of them")
