@@ -97,10 +97,6 @@ def test_the_top_left_is_the_top_left(tmp_path: Path) -> None:
     source = read_folder(tmp_path)
     pixels = np.asarray(Image.open(io.BytesIO(source[0].image())))  # type: ignore[operator]
     assert pixels[[0, 0, 1], [0, 1, 0]].tolist() == [[200, 0, 0], [0, 100, 0], [0, 0, 50]]
-        [200, 0, 0],
-        [0, 100, 0],
-        [0, 0, 50],
-    ]
     assert "not there, and so not read: data_batch_1.bin, data_batch_2.bin" in str(findings_of(source).notes)
 
 
