@@ -5,18 +5,19 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import overload
 
-import numpy as np
-
 
 class Joined(Sequence[bytes]):
     """Byte strings, one behind the other, with where each ends."""
 
-    def __init__(self, strings: Iterable[bytes]) -> None:
-        data, ends = bytearray(), array("q", [0])
+    def __init__(self, strings: Iterable[bytes] = ()) -> None:
+        self._data, self._ends = bytearray(), array("q", [0])
         for string in strings:
-            data += string
-            ends.append(len(data))
-        self._data, self._ends = bytes(data), np.array(ends, np.int64)
+            self.append(string)
+
+    def append(self, string: bytes) -> None:
+        """One more."""
+        self._data += string
+        self._ends.append(len(self._data))
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -34,4 +35,4 @@ class Joined(Sequence[bytes]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"string {index} of {len(self)}")
         index %= len(self)
-        return self._data[self._ends[index] : self._ends[index + 1]]
+        return bytes(self._data[self._ends[index] : self._ends[index + 1]])

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 _MAGIC = (0xBEEFC0DE).to_bytes(4, "little")  # of the meta page, behind the header of every page
 _MAGIC_AT = 16
-# Bytes of values that are looked at before the file is mapped anew: pages that were looked at count as memory.
-_LOOKED_AT = 64 << 20
+# Pages that were read count as memory of the process, until the file is mapped anew: after so many bytes.
+_MOST_MAPPED = 16 << 20
+_AROUND = 64 << 10  # bytes that Linux maps around a page that is read
 
 
 def data_file(path: str) -> str | None:
@@ -31,7 +32,26 @@ def data_file(path: str) -> str | None:
     return file if head[_MAGIC_AT:] == _MAGIC else None
 
 
-def _open(path: str) -> "lmdb.Environment":
+class _Mapped:
+    """An open database, and about how many bytes of it were read."""
+
+    def __init__(self, environment: "lmdb.Environment") -> None:
+        self.environment, self.read = environment, 0
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+def _mapped(state: FileState) -> _Mapped:
+    """The open database, of which not too much is mapped. Raises UsageError, MissingExtraError."""
+    mapped = opened(state, _open)
+    if mapped.read < _MOST_MAPPED:
+        return mapped
+    close(state.path)
+    return opened(state, _open)
+
+
+def _open(path: str) -> _Mapped:
     """Raises UsageError where the file is not whole: beyond its end there is no memory, and a read ends the process."""
     with needing_extra(path):
         import lmdb
@@ -47,7 +67,7 @@ def _open(path: str) -> "lmdb.Environment":
         environment.close()
         problem = f"is {os.path.getsize(path)} bytes long, expected {pages * size}: {pages} pages"
         raise UsageError(path, problem, "it is cut: copy it again")
-    return environment
+    return _Mapped(environment)
 
 
 class Database:
@@ -58,7 +78,6 @@ class Database:
 
     def __init__(self, state: FileState) -> None:
         self.state = state
-        self._touched = 0
 
     def __enter__(self) -> Self:
         return self
@@ -68,38 +87,29 @@ class Database:
 
     def look(self, key: bytes, most: int = HEAD_BYTES) -> tuple[int, bytes] | None:
         """The size of a key's value, and the first bytes of it, `most` at most; None where there is no such key."""
-        self._renew()
-        with opened(self.state, _open).begin(buffers=True) as transaction:
+        mapped = _mapped(self.state)
+        mapped.read += _AROUND
+        with mapped.environment.begin(buffers=True) as transaction:
             value = transaction.get(key)
-            if value is None:
-                return None
-            self._touched += len(value)
-            return len(value), bytes(value[:most])
+            return None if value is None else (len(value), bytes(value[:most]))
 
     def __len__(self) -> int:
-        return opened(self.state, _open).stat()["entries"]
+        return _mapped(self.state).environment.stat()["entries"]
 
     def __iter__(self) -> Iterator[tuple[bytes, memoryview]]:
         """Keys and values, sorted by the bytes of the keys."""
-        last = b""
-        while True:
-            self._renew()
-            with opened(self.state, _open).begin(buffers=True) as transaction, transaction.cursor() as cursor:
+        last, found = b"", True
+        while found:
+            mapped = _mapped(self.state)
+            with mapped.environment.begin(buffers=True) as transaction, transaction.cursor() as cursor:
                 found = cursor.set_range(last) if last else cursor.first()
                 if found and last and bytes(cursor.key()) == last:
                     found = cursor.next()
-                while found and self._touched < _LOOKED_AT:
+                while found and mapped.read < _MOST_MAPPED:
                     last, value = bytes(cursor.key()), cursor.value()
-                    self._touched += len(value) + len(last)
+                    mapped.read += len(value) + len(last)
                     yield last, value
                     found = cursor.next()
-            if not found:
-                return
-
-    def _renew(self) -> None:
-        if self._touched >= _LOOKED_AT:
-            close(self.state.path)
-            self._touched = 0
 
 
 @dataclass(frozen=True)
@@ -125,10 +135,12 @@ class LmdbImage:
 
         self.state.check()
         try:
-            with opened(self.state, _open).begin() as transaction:
+            mapped = _mapped(self.state)
+            with mapped.environment.begin() as transaction:
                 value = transaction.get(self.key)
         except (lmdb.Error, UsageError) as error:
             raise RejectedError(RejectCode.UNREADABLE, escape(error)) from None
+        mapped.read += _AROUND + len(value or b"")
         if value is None:
             raise RejectedError(RejectCode.CORRUPT, f"the database has no key {escape(self.key)}")
         return image_of(value) if self.datum else value

@@ -3,6 +3,7 @@
 import operator
 import os
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -79,7 +80,7 @@ def read(path: str, options: ContainerOptions) -> "LmdbSource":
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The images of one database: keys in it, sizes of values in bytes (uint32 [n]).
+    """The images of one database: keys in it, sizes of values in bytes.
 
     `prefix`, `ending`: what keys of samples begin and end with. `datum`: whether values are Caffe's.
     """
@@ -88,7 +89,7 @@ class Part:
     prefix: bytes
     split: str | None
     keys: Joined
-    sizes: np.ndarray
+    sizes: "array[int]"
     ending: bytes
     datum: bool
 
@@ -129,7 +130,7 @@ class LmdbSource:
         part = self.parts[number]
         place = index - (self._ends[number - 1] if number else 0)
         features = {key: value for column in self.columns for key, value in column.values(index).items()}
-        image = LmdbImage(part.state, part.keys[place], int(part.sizes[place]), part.datum)
+        image = LmdbImage(part.state, part.keys[place], part.sizes[place], part.datum)
         return Sample(part.key(place), image, features, part.split)
 
 
@@ -166,11 +167,11 @@ def _columns(
     path: str, names: list[str], found: list[Found], options: ContainerOptions
 ) -> tuple[list[ListedColumn], list[str]]:
     """The labels of all images, and notes."""
-    if all(one.texts is not None for one in found):
-        texts = Joined(text for one in found for text in one.texts or ())
+    if all(one.texts for one in found if one.keys):
+        texts = found[0].texts if len(found) == 1 else Joined(text for one in found for text in one.texts)
         return [TextColumn(_TEXT, texts, np.arange(len(texts), dtype=np.int64))], []
-    labels = [one.labels for one in found if one.labels is not None]
-    if labels and len(labels) < len(found):
+    labels = [np.array(one.labels, np.int64) for one in found if one.labels]
+    if labels and len(labels) < sum(bool(one.keys) for one in found):
         raise UsageError(path, f"{len(labels)} of {len(found)} databases have labels", "convert them apart")
     if labels:
         return [numbered_classes(path, np.concatenate(labels), options)], []
