@@ -28,7 +28,7 @@ if what == "write":
             for start in range(0, count, 10000):
                 part = np.empty(min(10000, count - start), object)
                 for i in range(len(part)):
-                    part[i] = np.frombuffer(b"\\x89PNG\\r\\n\\x1a\\n" + b"x" * 90, np.uint8)
+                    part[i] = np.frombuffer(b"\\x89PNG\\r\\n\\x1a\\n" + b"x" * (90 + i % 2), np.uint8)
                 rows[start : start + 10000] = part
     else:
         import lmdb
