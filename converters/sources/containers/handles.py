@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.errors import escape
+from shardfeed.errors import UsageError, escape
 
 _KEPT = 8  # open at a time: a folder may have thousands of files
 
@@ -34,6 +34,15 @@ class FileState(NamedTuple):
         """As it is now. Raises OSError."""
         found = os.stat(path)
         return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns)
+
+    @classmethod
+    def listed(cls, path: str) -> "FileState":
+        """As it is now, and can be read. Raises UsageError."""
+        try:
+            with open(path, "rb"):
+                return cls.of(path)
+        except OSError as error:
+            raise UsageError(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
 
     def check(self) -> None:
         """Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) where it is not so any more."""

@@ -83,7 +83,7 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
     blocks, fine, coarse, notes = [], [], [], []
     for name, split in files.items():
         place = os.path.join(path, name)
-        state = FileState.of(place)
+        state = FileState.listed(place)
         record = bytes_before + _LAYOUT.size
         count, rest = divmod(state.size, record)
         if rest or not count:

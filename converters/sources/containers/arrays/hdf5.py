@@ -15,7 +15,13 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
-from shardfeed.converters.sources.containers.arrays.source import ArraySource, evidence_of, files_of, source_of
+from shardfeed.converters.sources.containers.arrays.source import (
+    LOOKED_AT,
+    ArraySource,
+    evidence_of,
+    files_of,
+    source_of,
+)
 from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import FileState, close, opened
 from shardfeed.converters.sources.containers.options import ContainerOptions
@@ -58,6 +64,7 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySourc
     if not names:
         raise UsageError(path, f"no HDF5 file is there ({', '.join(_ENDS)})", "check the path")
     notes: list[str] = []
+    names = names if labelled else names[:LOOKED_AT]
     places = {name: os.path.abspath(os.path.join(folder, name)) for name in names}
     try:
         files = {name: _arrays(place, notes) for name, place in places.items()}
@@ -148,7 +155,7 @@ def _encoded(value: Any) -> bytes:
 
 def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
     """Name -> dataset that lies in the file itself; of those that do not, a note. Raises UsageError."""
-    state = FileState.of(place)
+    state = FileState.listed(place)
     with needing_extra(place):
         import h5py
     arrays: dict[str, H5Array] = {}
@@ -197,7 +204,10 @@ def _imaged(array: H5Array) -> tuple[_H5Images, list[str]]:
         if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:
             problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
             raise UsageError(place, problem, "expected one encoded image a sample: [n]")
-        head = _encoded(array.row(0))[:HEAD_BYTES] if array.shape[0] else b""
+        try:
+            head = _encoded(array.row(0))[:HEAD_BYTES] if array.shape[0] else b""
+        except RejectedError as error:
+            raise UsageError(place, f"cannot read the first image: {error.reason}", "copy the file again") from None
         if array.shape[0] and not begins_as_image(head):
             problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
             raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")

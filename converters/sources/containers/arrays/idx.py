@@ -51,6 +51,7 @@ def read(path: str, options: ContainerOptions) -> ArraySource:
 def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
     if options.columns:
         raise UsageError(path, f"{argument('columns')} is for named arrays, and IDX files have none", "leave it out")
+    path = os.path.abspath(path)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     pairs, twice = _pairs(path, folder)
     blocks, labels, notes = [], [], list(twice)
@@ -127,7 +128,7 @@ def _named(folder: str) -> list[tuple[str, re.Match[str]]]:
 
 def _array(place: str) -> RawArray:
     """The array in a file. Raises UsageError."""
-    state = FileState.of(place)
+    state = FileState.listed(place)
     packed = place.endswith(".gz")
     try:
         with gzip.open(place) if packed else open(place, "rb") as file:

@@ -24,13 +24,21 @@ from shardfeed.converters.sources.containers.arrays.raw_arrays import (
     RawImages,
     pickled,
 )
-from shardfeed.converters.sources.containers.arrays.source import ArraySource, evidence_of, files_of, source_of
+from shardfeed.converters.sources.containers.arrays.source import (
+    LOOKED_AT,
+    ArraySource,
+    evidence_of,
+    files_of,
+    source_of,
+)
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member (APPNOTE 4.3.7): signature, lengths of name and extra field
+# What zipfile raises for a file that is none, or is cut, damaged, encrypted or packed in a way that it does not know.
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError)
 _NPY_MAGIC = b"\x93NUMPY"
 
 
@@ -52,10 +60,11 @@ def read(path: str, options: ContainerOptions) -> ArraySource:
 
 
 def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
-    """`labelled`: whether labels are read, too."""
+    """`labelled`: whether labels are read, too; without, it is only a look."""
+    path = os.path.abspath(path)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     if names := files_of(path, (".npz",)):
-        files = {name: _npz_arrays(os.path.join(folder, name)) for name in names}
+        files = {name: _npz_arrays(os.path.join(folder, name)) for name in (names if labelled else names[:LOOKED_AT])}
         return source_of(path, files, options, _imaged, labelled=labelled)
     if not (names := files_of(path, (".npy",))):
         raise UsageError(path, "no .npz or .npy file is there", "check the path")
@@ -91,15 +100,16 @@ def _imaged(array: RawArray) -> tuple[RawImages, list[str]]:
 def _npy_arrays(folder: str, names: list[str]) -> dict[str, RawArray]:
     arrays = {}
     for name in names:
-        place = os.path.join(folder, name)
+        place, stem = os.path.join(folder, name), name[: -len(".npy")]
+        plain = PlainFile(FileState.listed(place))
         with open(place, "rb") as file:
-            arrays[name[: -len(".npy")]] = _array(file, place, name[: -len(".npy")], PlainFile(FileState.of(place)), 0)
+            arrays[stem] = _array(file, place, stem, plain, 0)
     return arrays
 
 
 def _npz_arrays(place: str) -> dict[str, RawArray]:
     """Name -> array. Raises UsageError for a file that is cut, or no zip file."""
-    state = FileState.of(place)
+    state = FileState.listed(place)
     arrays = {}
     try:
         with zipfile.ZipFile(place) as archive:
@@ -113,11 +123,11 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
                     file, start, size = PackedFile(state, info.file_size, info.filename), 0, info.file_size
                 with archive.open(info) as member:
                     arrays[name] = _array(member, place, name, file, start, size)
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
+    except _BROKEN as error:
         with open(place, "rb") as file:
             if file.read(1) == b"\x80":
                 raise pickled(place, os.path.basename(place)) from None
-        raise UsageError(place, f"is no whole .npz file: {error}", "copy or save it again") from None
+        raise UsageError(place, f"is no whole .npz file: {escape(str(error)[:200])}", "copy or save it again") from None
     return arrays
 
 
@@ -145,7 +155,8 @@ def _array(
         version = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = version(stream)
     except ValueError as error:
-        raise UsageError(place, f"{escape(name)} is no whole .npy file: {error}", "save it again by np.save") from None
+        problem = f"{escape(name)} is no whole .npy file: {escape(str(error)[:200])}"
+        raise UsageError(place, problem, "save it again by np.save") from None
     header = stream.tell()
     if by_columns and len(shape) > 1 and not dtype.hasobject:
         problem = f"{escape(name)} {shape_text(shape, dtype)} is stored column by column: no image is in one place"

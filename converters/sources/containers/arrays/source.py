@@ -20,6 +20,8 @@ from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.schema import Schema
 from shardfeed.text import number
 
+LOOKED_AT = 8  # files of a folder that tell what is in it
+
 
 class Images(Protocol):
     """Images by number; picklable. `ending`: what their names end in, b".png"."""
@@ -155,14 +157,14 @@ def evidence_of(name: str, found: str, read: Callable[[], ArraySource]) -> Evide
 def files_of(path: str, ends: tuple[str, ...]) -> list[str]:
     """Names of the visible files in the folder `path` that end so, sorted; of a file its own, if it does.
 
-    Links that lead out of the folder are not followed. Raises UsageError where it cannot be read.
+    Links that lead out of the folder are not followed.
     """
     if os.path.isfile(path):
         return [os.path.basename(path)] if path.lower().endswith(ends) else []
     try:
         root = os.path.realpath(path)
         names = sorted(name for name in os.listdir(path) if name.lower().endswith(ends) and name[0] != ".")
-    except OSError as error:
-        raise UsageError(path, f"cannot be read: {error.strerror}", "check the path") from None
+    except OSError:
+        return []  # whoever reads says that nothing is there
     inside = [name for name in names if os.path.dirname(os.path.realpath(os.path.join(path, name))) == root]
     return [name for name in inside if os.path.isfile(os.path.join(path, name))]

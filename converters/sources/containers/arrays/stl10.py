@@ -70,7 +70,7 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
 def _array(path: str, name: str, shape: tuple[int, ...]) -> RawArray:
     """The array in a file of bytes. Raises UsageError where it is not whole."""
     place = os.path.join(path, name)
-    state = FileState.of(place)
+    state = FileState.listed(place)
     row = int(np.prod(shape, dtype=np.int64))
     count, rest = divmod(state.size, row)
     if rest or not count:

@@ -82,8 +82,11 @@ class Database:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         close(self.state.path)  # which this process could not open once more
+        if type(error).__module__.partition(".")[0] == "lmdb":
+            problem = f"is damaged, or no LMDB database of this machine: {escape(error)}"
+            raise UsageError(self.state.path, problem, "copy it again") from None
 
     def look(self, key: bytes, most: int = HEAD_BYTES) -> tuple[int, bytes] | None:
         """The size of a key's value, and the first bytes of it, `most` at most; None where there is no such key."""

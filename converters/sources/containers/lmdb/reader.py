@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from shardfeed.schema import Schema
 from shardfeed.text import number, some
 
 _TEXT = "image/text"
+_ENTRIES = 1000  # of a folder; one with more has no databases
 _OF_CLASS = re.compile(r"(.+)_(?:train|val|test)(?:_lmdb|\.lmdb)?")  # as LSUN's are called: church_outdoor_train_lmdb
 
 
@@ -59,7 +60,7 @@ def read(path: str, options: ContainerOptions) -> "LmdbSource":
     parts: list[Part] = []
     found: list[Found] = []
     for name, file in files.items():
-        with Database(FileState.of(file)) as database:
+        with Database(FileState.listed(file)) as database:
             one = scan(database, dialect)
         stem = os.path.splitext(name)[0].removesuffix("_lmdb")
         split = split_of(stem) or (split_named(options.split) if options.split else None)
@@ -141,21 +142,26 @@ def _databases(path: str) -> dict[str, str]:
         return {os.path.basename(path): file}
     if not os.path.isdir(path):
         return {}
-    with os.scandir(path) as entries:
-        names = sorted(e.name for e in entries if not e.is_symlink() and e.name[0] != "." and _may_be(e))
-    files = {name: data_file(os.path.join(path, name)) for name in names}
+    try:
+        with os.scandir(path) as entries:
+            seen = list(islice(entries, _ENTRIES + 1))
+    except OSError:
+        return {}
+    names = [entry.name for entry in seen if _may_be(entry)] if len(seen) <= _ENTRIES else []
+    files = {name: data_file(os.path.join(path, name)) for name in sorted(names)}
     return {name: file for name, file in files.items() if file}
 
 
 def _may_be(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir() or entry.name.endswith((".mdb", ".lmdb"))
+    own = not entry.is_symlink() and not entry.name.startswith(".")
+    return own and (entry.is_dir() or entry.name.endswith((".mdb", ".lmdb")))
 
 
 def _dialect(path: str, files: dict[str, str]) -> Dialect:
     """That of all databases. Raises UsageError where they differ."""
     found: dict[str, Dialect] = {}
     for name, file in files.items():
-        with Database(FileState.of(file)) as database:
+        with Database(FileState.listed(file)) as database:
             found[name] = dialect_of(database)
     if len(set(found.values())) > 1:
         each = ", ".join(f"{escape(name)}: {dialect}" for name, dialect in found.items())

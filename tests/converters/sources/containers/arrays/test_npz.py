@@ -355,3 +355,19 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, pixels) -> Non
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "images.npy").symlink_to(tmp_path / "images.npy")
     assert recognise(str(tmp_path / "inner"), PLAIN) is None
+
+
+@pytest.mark.parametrize("name", ["x_train.npy", "a.npz", "."])
+def test_relative_paths(tmp_path: Path, pixels, labels, check_samples, name: str, monkeypatch) -> None:
+    """And a source whose reader goes elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    if name == "a.npz":
+        np.savez(name, images=pixels, labels=labels)
+    else:
+        np.save("x_train.npy", pixels)
+        np.save("y_train.npy", labels)
+    source = read(name, PLAIN)
+    monkeypatch.chdir("/")
+    check_samples(source, pixels, labels)
+    with pytest.raises(UsageError, match=r"nothing\.npz: no \.npz or \.npy file"):
+        read("nothing.npz", PLAIN)

@@ -295,6 +295,23 @@ def test_a_cut_file_does_not_end_the_process(tmp_path: Path) -> None:
     assert recognise(str(data.parent), PLAIN) is None
 
 
+def test_a_damaged_file(tmp_path: Path) -> None:
+    """A root page that is not there: of both meta pages, the 8 bytes at 128."""
+    data = Path(save(tmp_path / "a", lsun("PNG"))) / "data.mdb"
+    damaged = bytearray(data.read_bytes())
+    for page in (0, 4096):
+        damaged[page + 128 : page + 136] = (10**6).to_bytes(8, "little")
+    data.write_bytes(damaged)
+    with pytest.raises(UsageError, match=r"is damaged, or no LMDB database of this machine: .*MDB_PAGE_NOTFOUND"):
+        read(str(data.parent), PLAIN)
+
+
+def test_too_many_samples_are_said_to_be_there(tmp_path: Path) -> None:
+    items = {**dict(ocr()), b"num-samples": b"9" * 12}
+    with pytest.raises(UsageError, match="says b'999999999999' under num-samples, expected how many of its 25 keys"):
+        read(save(tmp_path / "a", items.items()), PLAIN)
+
+
 def test_a_file_that_changed(tmp_path: Path) -> None:
     source = read_path(save(tmp_path / "a", lsun()))
     source[0].image()  # type: ignore[operator]
