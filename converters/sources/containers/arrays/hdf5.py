@@ -6,6 +6,7 @@ refused: a link may lead anywhere, and a virtual dataset gives zeros for what is
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,11 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
+from shardfeed.converters.sources.containers.arrays.raw_arrays import MAX_UNPACKED_BYTES, RawArray, RawImages
 from shardfeed.converters.sources.containers.arrays.source import (
     LOOKED_AT,
     ArraySource,
+    Images,
     evidence_of,
     files_of,
     source_of,
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
 _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
-# For each dataset that is read: whole chunks are unpacked for one image, and samples are read in a random order.
-CACHE_BYTES = 128 << 20
-_CACHE_SLOTS = 100_003  # a prime, several for each chunk that fits
+MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
+_SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
+_SLOW = 100  # images in a chunk: as many times its own size is unpacked for one
 _OBJECTS = 10_000  # in a file; more are not looked through
 
 
@@ -85,7 +88,7 @@ def _is_hdf5(path: str) -> bool:
 def _open(path: str) -> "h5py.File":
     with needing_extra(path):
         import h5py
-    return h5py.File(path, "r", rdcc_nbytes=CACHE_BYTES, rdcc_nslots=_CACHE_SLOTS, locking=False)
+    return h5py.File(path, "r", locking=False)
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,27 @@ class H5Array:
             return opened(self.state, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
         except (OSError, KeyError, ValueError, RuntimeError) as error:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(error)}") from None
+
+
+@dataclass(frozen=True)
+class _H5Packed:
+    """A dataset whose images lie in chunks with others: see `Packed`. `rows`: how many are unpacked at a time."""
+
+    array: H5Array
+    rows: int
+
+    @property
+    def state(self) -> FileState:
+        return self.array.state
+
+    @property
+    def unpacked_size(self) -> int:
+        return math.prod(self.array.shape) * self.array.dtype.itemsize
+
+    def pieces(self) -> Iterator[bytes]:
+        count = self.array.shape[0]
+        for start in range(0, count, self.rows):
+            yield self.array.rows(start, min(start + self.rows, count)).tobytes()
 
 
 @dataclass(frozen=True)
@@ -192,13 +216,12 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
     return arrays
 
 
-def _imaged(array: H5Array) -> tuple[_H5Images, list[str]]:
+def _imaged(array: H5Array) -> tuple[Images, list[str]]:
     import h5py
 
     place = array.state.path
     dataset: Any = opened(array.state, _open)[array.named]
     _check_filters(place, dataset)
-    notes = _chunk_note(place, array, dataset)
     kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
     if kind == np.uint8 or array.dtype.kind in "SV":
         if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:
@@ -212,9 +235,12 @@ def _imaged(array: H5Array) -> tuple[_H5Images, list[str]]:
             problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
             raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
         size = array.state.size // array.shape[0] if kind is not None else array.dtype.itemsize
-        return _H5Images(array, size, None, ending_of(head)), [f"{escape(array.named)}: encoded images", *notes]
+        return _H5Images(array, size, None, ending_of(head)), [f"{escape(array.named)}: encoded images"]
     layout, said = layout_of(place, array.named, array.shape, array.dtype)
-    return _H5Images(array, layout.size, layout, b".png"), [f"{escape(array.named)}: {said}", *notes]
+    said = f"{escape(array.named)}: {said}"
+    packed, note = _in_chunks(place, array, dataset)
+    images = RawImages(packed, layout) if packed else _H5Images(array, layout.size, layout, b".png")
+    return images, [said, *([note] if note else [])]
 
 
 def _check_filters(place: str, dataset: Any) -> None:
@@ -230,19 +256,27 @@ def _check_filters(place: str, dataset: Any) -> None:
             raise UsageError(place, f"{problem}, which is not installed", remedy)
 
 
-def _chunk_note(place: str, array: H5Array, dataset: Any) -> list[str]:
-    """A note where an image is not unpacked alone. Raises UsageError where that takes too much memory."""
-    if not dataset.chunks or not math.prod(array.shape):
-        return []
-    chunk = math.prod(dataset.chunks) * array.dtype.itemsize
-    sides = ",".join(map(str, (1, *array.shape[1:])))
-    repack = f"`h5repack -l {escape(array.named)}:CHUNK={sides.replace(',', 'x')}`"
-    if chunk > CACHE_BYTES:
-        problem = f"{escape(array.named)} has chunks of {size_text(chunk)}, unpacked whole for one image; expected "
-        raise UsageError(place, f"{problem}{size_text(CACHE_BYTES)} at most", f"store an image a chunk: {repack}")
-    whole = math.prod(array.shape) * array.dtype.itemsize
-    # With a compression and more than is kept unpacked, a random image costs a chunk.
-    if dataset.compression and dataset.chunks[0] > 1 and whole > CACHE_BYTES:
-        note = f"{escape(array.named)}: compressed chunks of {dataset.chunks[0]} images ({size_text(chunk)}) are "
-        return [f"{note}unpacked anew for most images: {repack} first makes it faster"]
-    return []
+def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | None, str]:
+    """The array to be read from a copy that each process unpacks, where images have no chunk of their own; and a note.
+
+    None where it is read as it is. Raises UsageError where that would take too much memory or time.
+    """
+    chunks = dataset.chunks
+    if not chunks or not math.prod(array.shape):
+        return None, ""
+    named, image = escape(array.named), math.prod(array.shape[1:])
+    chunk = math.prod(chunks)
+    remedy = f"`h5repack -l {named}:CHUNK={'x'.join(map(str, (1, *array.shape[1:])))}` gives each image a chunk"
+    if chunk > MAX_CHUNK_BYTES:
+        problem = f"{named} has chunks of {size_text(chunk)}, each read whole, expected {size_text(MAX_CHUNK_BYTES)}"
+        raise UsageError(place, f"{problem} at most", remedy)
+    if chunks[0] == 1:
+        return None, ""
+    packed = _H5Packed(array, max(1, min(chunks[0], _SLAB_BYTES // image)))
+    if packed.unpacked_size <= MAX_UNPACKED_BYTES:
+        raw = RawArray(array.named, packed, 0, array.shape, array.dtype, image)
+        return raw, raw.check_readable(remedy)
+    what = f"{named} has {chunks[0]} images in a chunk, of which one alone cannot be read"
+    if chunks[0] > _SLOW:
+        raise UsageError(place, f"{what}, and takes {size_text(packed.unpacked_size)} unpacked", remedy)
+    return None, f"{what}, which takes time: {remedy}"

@@ -6,9 +6,10 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from shardfeed.text import size_text
 # Of one array: each worker unpacks it into a temporary file of its own, and there may be as many as processors.
 MAX_UNPACKED_BYTES = 2 << 30
 _PIECE = 1 << 20
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -35,34 +37,51 @@ class PlainFile:
         return FilePart(os.fsencode(self.state.path), offset, size, self.state.size, self.state.mtime_ns)
 
 
-@dataclass(frozen=True)
-class PackedFile:
-    """A gzip file, or one `member` of a zip file, that is `unpacked_size` bytes long once it is unpacked.
+class Packed(Protocol):
+    """Something compressed in the file of `state` that takes `unpacked_size` bytes once it is unpacked; hashable.
 
     Nothing can be read of its middle alone, so each process that reads unpacks it once, into a temporary file that
     has no name and goes with the process.
     """
 
+    @property
+    def state(self) -> FileState: ...
+
+    @property
+    def unpacked_size(self) -> int: ...
+
+    def pieces(self) -> Iterator[bytes]:
+        """The unpacked bytes. Raises RejectedError, OSError and what `_BROKEN` has."""
+        ...
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """A gzip file, or one `member` of a zip file: see `Packed`."""
+
     state: FileState
     unpacked_size: int
     member: str | None = None
 
-    def part(self, offset: int, size: int) -> Part:
-        """`size` unpacked bytes from `offset` on."""
-        return _PackedPart(self, offset, size)
+    def pieces(self) -> Iterator[bytes]:
+        """The unpacked bytes, and one more where there are more."""
+        with self._open() as stream:
+            left = self.unpacked_size
+            while left and (piece := stream.read(min(left, _PIECE))):
+                left -= len(piece)
+                yield piece
+            yield stream.read(1)  # and so to its end, where the checksum is
 
-    def open(self) -> IO[bytes]:
-        """A stream of the unpacked bytes. Raises OSError, zlib.error and zipfile.BadZipFile, and so does reading."""
+    def _open(self) -> IO[bytes]:
         if self.member is None:
             return cast("IO[bytes]", gzip.open(self.state.path, "rb"))
-        with ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(self.state.path))
+        with zipfile.ZipFile(self.state.path) as archive:
             return archive.open(self.member)  # which keeps the file open beyond the archive
 
 
 @dataclass(frozen=True)
 class _PackedPart:
-    file: PackedFile
+    file: Packed
     offset: int
     size: int
 
@@ -76,11 +95,11 @@ class _PackedPart:
 
 
 # What this process unpacked, or why it could not; read only, so a forked one may share it.
-_here: dict[PackedFile, IO[bytes] | RejectedError] = {}
+_here: dict[Packed, IO[bytes] | RejectedError] = {}
 
 
-def _unpacked(packed: PackedFile) -> IO[bytes]:
-    """The file's unpacked bytes, whole. Raises RejectedError."""
+def _unpacked(packed: Packed) -> IO[bytes]:
+    """The unpacked bytes, whole. Raises RejectedError."""
     if packed not in _here:
         try:
             _here[packed] = _unpack(packed)
@@ -92,26 +111,25 @@ def _unpacked(packed: PackedFile) -> IO[bytes]:
     return found
 
 
-def _unpack(packed: PackedFile) -> IO[bytes]:
+def _unpack(packed: Packed) -> IO[bytes]:
     name = escape(packed.state.path)
-    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # kept open as long as this process
-    try:
-        with packed.open() as stream:
-            left = packed.unpacked_size
-            while left and (piece := stream.read(min(left, _PIECE))):
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile())
+        try:
+            size = 0
+            for piece in packed.pieces():
                 file.write(piece)
-                left -= len(piece)
-            more = stream.read(1)  # and so to its end, where the checksum is
-    except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile) as error:
-        file.close()
-        raise RejectedError(RejectCode.CORRUPT, f"{name} cannot be unpacked: {error}") from None
-    except OSError as error:
-        file.close()
-        problem = f"{name} cannot be unpacked into {escape(tempfile.gettempdir())}: {error.strerror}"
-        raise RejectedError(RejectCode.UNREADABLE, f"{problem} (errno {error.errno})") from None
-    if left or more:
-        file.close()
-        raise RejectedError(RejectCode.CORRUPT, f"{name} does not unpack to the {packed.unpacked_size} bytes it says")
+                size += len(piece)
+            file.flush()
+        except _BROKEN as error:
+            raise RejectedError(RejectCode.CORRUPT, f"{name} cannot be unpacked: {error}") from None
+        except OSError as error:
+            problem = f"{name} cannot be unpacked into {escape(tempfile.gettempdir())}: {error.strerror}"
+            raise RejectedError(RejectCode.UNREADABLE, f"{problem} (errno {error.errno})") from None
+        if size != packed.unpacked_size:
+            problem = f"{name} does not unpack to the {packed.unpacked_size} bytes that it says"
+            raise RejectedError(RejectCode.CORRUPT, problem)
+        stack.pop_all()  # it stays open as long as this process
     return file
 
 
@@ -123,7 +141,7 @@ class RawArray:
     """
 
     named: str
-    file: PlainFile | PackedFile
+    file: PlainFile | Packed
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -136,7 +154,12 @@ class RawArray:
 
     def image(self, index: int, layout: Layout) -> PixelPart:
         """Row `index`, an image that lies as `layout` says."""
-        return PixelPart(self.file.part(self.offset + index * self.stride, self.row_bytes), layout)
+        return PixelPart(self._part(self.offset + index * self.stride, self.row_bytes), layout)
+
+    def _part(self, offset: int, size: int) -> Part:
+        if isinstance(self.file, PlainFile):
+            return self.file.part(offset, size)
+        return _PackedPart(self.file, offset, size)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Rows `start` to `stop`. Raises RejectedError; UsageError for an array that is pickled."""
@@ -144,24 +167,23 @@ class RawArray:
             raise pickled(self.file.state.path, self.named)
         count = stop - start
         size = (count - 1) * self.stride + self.row_bytes
-        data = self.file.part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
+        data = self._part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
         fields = np.frombuffer(data, np.uint8).reshape(count, self.stride)[:, : self.row_bytes]
         return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
 
     def check_readable(self, remedy: str) -> str:
-        """A note where the array is packed, else "". Raises UsageError, with `remedy`, where it is too large for that.
+        """A note where the array is unpacked, else "". Raises UsageError, with `remedy`, where it is too large for that.
 
         For images: of those any is read at any time.
         """
         if isinstance(self.file, PlainFile):
             return ""
         size = self.file.unpacked_size
+        what = f"{escape(self.named)} is compressed as a whole, or in parts of many images"
         if size > MAX_UNPACKED_BYTES:
-            problem = f"{escape(self.named)} is compressed and takes {size_text(size)} unpacked, which each worker "
-            problem += f"must do; expected {size_text(MAX_UNPACKED_BYTES)} at most"
+            problem = f"{what}, and takes {size_text(size)} unpacked; expected {size_text(MAX_UNPACKED_BYTES)} at most"
             raise UsageError(self.file.state.path, problem, remedy)
-        into = escape(tempfile.gettempdir())
-        return f"{escape(self.named)} is compressed: each worker unpacks its {size_text(size)} once, into {into}"
+        return f"{what}: each worker unpacks its {size_text(size)} once, into {escape(tempfile.gettempdir())}"
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def peak(kind: str, what: str, path: Path, count: int) -> int:
     ("kind", "counts", "most"),
     [
         ("npz", (10_000, 1_000_000), 30),
-        ("hdf5", (10_000, 1_000_000), 60),  # with what is kept unpacked: 30 bytes a sample here, 128 MiB at most
+        ("hdf5", (10_000, 1_000_000), 60),  # with 30 bytes of pixels, of which 64 MiB at most are unpacked at a time
         ("encoded", (10_000, 200_000), 150),
         ("caffe", (100_000, 1_000_000), 80),
         ("lsun", (40_000, 200_000), 150),

@@ -213,17 +213,26 @@ def test_no_images(tmp_path: Path, labels, images, problem: str) -> None:
     assert found.missing
 
 
-def test_large_chunks(tmp_path: Path, pixels, labels, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = save(tmp_path / "a.h5", {"images": pixels, "labels": labels}, chunks=True, compression="gzip")
-    monkeypatch.setattr(hdf5, "CACHE_BYTES", 1300)
+def test_chunks_of_several_images(tmp_path: Path, pixels, labels, check_samples, monkeypatch) -> None:
+    """Unpacked once by each process; where that is too large, read as they are, and said; never what takes for ever."""
+    path = save(tmp_path / "a.h5", {"images": pixels}, chunks=(4, 2, 3, 3), compression="gzip")
+    with h5py.File(path, "a") as file:
+        file["labels"] = labels
     source = read(path, PLAIN)
-    assert not [note for note in findings_of(source).notes if "chunk" in note]  # all of it is kept unpacked
-    monkeypatch.setattr(hdf5, "CACHE_BYTES", 1259)
-    with pytest.raises(UsageError, match=r"has chunks of 1\.3 kB.*`h5repack -l images:CHUNK=1x5x7x3`"):
+    check_samples(source, pixels, labels)
+    assert any("each worker unpacks its 1.3 kB once" in note for note in findings_of(source).notes)
+    monkeypatch.setattr(hdf5, "_SLAB_BYTES", 300)  # two images at a time
+    check_samples(read(path, PLAIN), pixels, labels)
+    monkeypatch.setattr(hdf5, "MAX_UNPACKED_BYTES", 1259)
+    source = read(path, PLAIN)
+    check_samples(source, pixels, labels)
+    assert any("4 images in a chunk" in note and "CHUNK=1x5x7x3`" in note for note in findings_of(source).notes)
+    monkeypatch.setattr(hdf5, "_SLOW", 3)
+    with pytest.raises(UsageError, match=r"4 images in a chunk.*and takes 1\.3 kB unpacked; `h5repack -l images:CHUNK"):
         read(path, PLAIN)
-    with h5py.File(path, "w") as file:
-        file.create_dataset("images", data=pixels, chunks=(4, 5, 7, 3), compression="gzip")
-    assert any("compressed chunks of 4 images" in note for note in findings_of(read(path, PLAIN)).notes)
+    monkeypatch.setattr(hdf5, "MAX_CHUNK_BYTES", 71)
+    with pytest.raises(UsageError, match=r"has chunks of 72 bytes, each read whole, expected 71 bytes at most; `h5re"):
+        read(path, PLAIN)
 
 
 def test_a_compression_that_is_not_installed(tmp_path: Path, pixels, monkeypatch: pytest.MonkeyPatch) -> None:
