@@ -52,8 +52,11 @@ def read(path: str, options: ContainerOptions) -> ArraySource:
 def _pickles(path: str) -> UsageError | None:
     """The error for the python version; None where it is not that."""
     for meta, name in _META.items():
+        place = os.path.join(path, meta)
+        if not os.path.isfile(place):
+            continue
         try:
-            with open(os.path.join(path, meta), "rb") as file:
+            with open(place, "rb") as file:
                 head = file.read(2)
         except OSError:
             continue
@@ -112,10 +115,11 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
 
 def names_in(path: str, name: str) -> tuple[str, ...] | None:
     """The names in a file, one a line, after which empty lines may follow; None without the file."""
-    try:
-        with open(os.path.join(path, name), encoding="utf-8") as file:
-            return class_list([line.strip() for line in file.read(_NAMES_BYTES).rstrip().splitlines()])
-    except FileNotFoundError:
+    place = os.path.join(path, name)
+    if not os.path.isfile(place):
         return None
+    try:
+        with open(place, encoding="utf-8") as file:
+            return class_list([line.strip() for line in file.read(_NAMES_BYTES).rstrip().splitlines()])
     except (OSError, UnicodeDecodeError, UsageError) as error:
-        raise UsageError(os.path.join(path, name), f"is no list of names: {error}", "copy it again") from None
+        raise UsageError(place, f"is no list of names: {error}", "copy it again") from None

@@ -172,9 +172,9 @@ class RawArray:
         return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
 
     def check_readable(self, remedy: str) -> str:
-        """A note where the array is unpacked, else "". Raises UsageError, with `remedy`, where it is too large for that.
+        """A note where the array is unpacked to read an image, else "".
 
-        For images: of those any is read at any time.
+        Raises UsageError, with `remedy`, where it is too large for that.
         """
         if isinstance(self.file, PlainFile):
             return ""

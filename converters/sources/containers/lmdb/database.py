@@ -24,6 +24,8 @@ _AROUND = 64 << 10  # bytes that Linux maps around a page that is read
 def data_file(path: str) -> str | None:
     """The file with the data of the database at `path`, a folder with `data.mdb` or a file; None where it is none."""
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
+    if not os.path.isfile(file):  # to open a pipe would wait for ever
+        return None
     try:
         with open(file, "rb") as data:
             head = data.read(_MAGIC_AT + len(_MAGIC))
