@@ -40,6 +40,8 @@ _MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
 MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
 _SLOW = 100  # images in a chunk: as many times its own size is unpacked for one
+# What h5py raises for a file that is cut or damaged.
+_BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, SystemError, MemoryError)
 _OBJECTS = 10_000  # in a file; more are not looked through
 
 
@@ -72,6 +74,10 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySourc
     try:
         files = {name: _arrays(place, notes) for name, place in places.items()}
         return source_of(path, files, options, _imaged, labelled=labelled, notes=notes)
+    except ShardfeedError:
+        raise
+    except _BROKEN as error:
+        raise UsageError(path, f"is no whole HDF5 file: {escape(str(error)[:200])}", "copy it again") from None
     finally:
         for place in places.values():
             close(place)  # while it is open, nothing in this process can write it
@@ -112,8 +118,8 @@ class H5Array:
         self.state.check()
         try:
             return opened(self.state, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
-        except (OSError, KeyError, ValueError, RuntimeError) as error:
-            raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(error)}") from None
+        except _BROKEN as error:
+            raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
 
 
 @dataclass(frozen=True)
@@ -194,15 +200,10 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
             else:
                 arrays[name] = H5Array(state, name, found.shape, np.dtype(found.dtype.str))
 
-    try:
-        file = opened(state, _open)
-        file.visititems(visit)  # which follows no link to another file
-        links: list[str] = []
-        file.visititems_links(lambda name, link: links.append(name) if isinstance(link, h5py.ExternalLink) else None)
-    except ShardfeedError:
-        raise
-    except (OSError, RuntimeError, KeyError) as error:
-        raise UsageError(place, f"is no whole HDF5 file: {escape(error)}", "copy it again") from None
+    file = opened(state, _open)
+    file.visititems(visit)  # which follows no link to another file
+    links: list[str] = []
+    file.visititems_links(lambda name, link: links.append(name) if isinstance(link, h5py.ExternalLink) else None)
     if elsewhere or links:
         what = "virtual datasets and links, whose data are in other files, are not followed"
         notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
