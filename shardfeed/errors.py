@@ -27,6 +27,8 @@ _EXTRA_OF = {  # a module that the core does without -> its project, and the ext
     "pyarrow": ("pyarrow", "formats"),
     "array_record": ("ArrayRecord", "formats"),
     "zstandard": ("zstandard", "formats"),
+    "lmdb": ("lmdb", "formats"),
+    "h5py": ("h5py", "formats"),
 }
 
 

@@ -15,6 +15,12 @@ READERS: tuple[tuple[str, str], ...] = (
     ("tfrecord", "records.tfrecord"),
     ("arrayrecord", "records.arrayrecord"),
     ("mds", "mds.reader"),
+    ("npz", "arrays.npz"),
+    ("hdf5", "arrays.hdf5"),
+    ("idx", "arrays.idx"),
+    ("cifar", "arrays.cifar"),
+    ("stl10", "arrays.stl10"),
+    ("lmdb", "lmdb"),
 )
 
 

@@ -1,0 +1,283 @@
+"""HDF5: datasets of pixels, or of encoded images, and of their labels.
+
+A file is opened without a lock, by each process that reads, and never beyond a fork. What leads to other files is
+refused: a link may lead anywhere, and a virtual dataset gives zeros for what is not there.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
+from shardfeed.converters.sources.containers.arrays.raw_arrays import MAX_UNPACKED_BYTES, RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.source import (
+    LOOKED_AT,
+    ArraySource,
+    Images,
+    evidence_of,
+    files_of,
+    source_of,
+)
+from shardfeed.converters.sources.containers.endings import ending_of
+from shardfeed.converters.sources.containers.handles import FileState, close, opened
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
+from shardfeed.text import counted, number, size_text
+
+if TYPE_CHECKING:
+    import h5py
+
+_ENDS = (".h5", ".hdf5", ".hdf", ".he5")
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+_MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
+MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
+_SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
+_SLOW = 100  # images in a chunk: as many times its own size is unpacked for one
+# What h5py raises for a file that is cut or damaged.
+_BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, SystemError, MemoryError)
+_OBJECTS = 10_000  # in a file; more are not looked through
+
+
+def recognise(path: str, options: ContainerOptions) -> Evidence | None:
+    """An HDF5 file, or a folder of them."""
+    names = files_of(path, _ENDS)
+    if os.path.isfile(path) and _is_hdf5(path):
+        names = [os.path.basename(path)]
+    elif not names or not all(_is_hdf5(os.path.join(path, name)) for name in names):
+        return None
+    return evidence_of("hdf5", number(len(names), "HDF5 file"), lambda: _read(path, options, labelled=False))
+
+
+def read(path: str, options: ContainerOptions) -> ArraySource:
+    """The images of an HDF5 file, or of each in a folder, with the labels that they have.
+
+    Datasets are pixels, uint8, or encoded images: uint8 of any length, or bytes. Raises UsageError, MissingExtraError.
+    """
+    return _read(path, options, labelled=True)
+
+
+def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    names = [os.path.basename(path)] if os.path.isfile(path) else files_of(path, _ENDS)
+    if not names:
+        raise UsageError(path, f"no HDF5 file is there ({', '.join(_ENDS)})", "check the path")
+    notes: list[str] = []
+    names = names if labelled else names[:LOOKED_AT]
+    places = {name: os.path.abspath(os.path.join(folder, name)) for name in names}
+    try:
+        files = {name: _arrays(place, notes) for name, place in places.items()}
+        return source_of(path, files, options, _imaged, labelled=labelled, notes=notes)
+    except ShardfeedError:
+        raise
+    except _BROKEN as error:
+        raise UsageError(path, f"is no whole HDF5 file: {escape(str(error)[:200])}", "copy it again") from None
+    finally:
+        for place in places.values():
+            close(place)  # while it is open, nothing in this process can write it
+
+
+def _is_hdf5(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return any(file.seek(at) == at and file.read(len(_MAGIC)) == _MAGIC for at in _MAGIC_AT)
+    except OSError:
+        return False
+
+
+def _open(path: str) -> "h5py.File":
+    with needing_extra(path):
+        import h5py
+    return h5py.File(path, "r", locking=False)
+
+
+@dataclass(frozen=True)
+class H5Array:
+    """The dataset `named` of an HDF5 file, [n, ...]."""
+
+    state: FileState
+    named: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows `start` to `stop`. Raises RejectedError."""
+        return np.asarray(self._values(slice(start, stop)))
+
+    def row(self, index: int) -> Any:
+        """Row `index`. Raises RejectedError."""
+        return self._values(index)
+
+    def _values(self, which: int | slice) -> Any:
+        self.state.check()
+        try:
+            return opened(self.state, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
+        except _BROKEN as error:
+            raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
+
+
+@dataclass(frozen=True)
+class _H5Packed:
+    """A dataset whose images lie in chunks with others: see `Packed`. `rows`: how many are unpacked at a time."""
+
+    array: H5Array
+    rows: int
+
+    @property
+    def state(self) -> FileState:
+        return self.array.state
+
+    @property
+    def unpacked_size(self) -> int:
+        return math.prod(self.array.shape) * self.array.dtype.itemsize
+
+    def pieces(self) -> Iterator[bytes]:
+        count = self.array.shape[0]
+        for start in range(0, count, self.rows):
+            yield self.array.rows(start, min(start + self.rows, count)).tobytes()
+
+
+@dataclass(frozen=True)
+class _H5Image:
+    """One image of a dataset: a content as `Sample.image` takes it. `layout`: of pixels; None: it is encoded."""
+
+    array: H5Array
+    index: int
+    size: int
+    layout: Layout | None
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.array.state.mtime_ns
+
+    def __call__(self) -> bytes:
+        """The PNG of the pixels, or the encoded image."""
+        value = self.array.row(self.index)
+        return _encoded(value) if self.layout is None else self.layout.png(value)
+
+
+@dataclass(frozen=True)
+class _H5Images:
+    """See `Images`. `size`: of an image in bytes, on average."""
+
+    array: H5Array
+    size: int
+    layout: Layout | None
+    ending: bytes
+
+    def __len__(self) -> int:
+        return self.array.shape[0]
+
+    def content(self, index: int, /) -> _H5Image:
+        return _H5Image(self.array, index, self.size, self.layout)
+
+
+def _encoded(value: Any) -> bytes:
+    """The bytes of a row of an encoded image: bytes, an opaque value, or numbers."""
+    return value if type(value) is bytes else bytes(np.asarray(value).tobytes() if hasattr(value, "tobytes") else value)
+
+
+def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
+    """Name -> dataset that lies in the file itself; of those that do not, a note. Raises UsageError."""
+    state = FileState.listed(place)
+    with needing_extra(place):
+        import h5py
+    arrays: dict[str, H5Array] = {}
+    elsewhere: list[str] = []
+
+    def visit(name: str, found: Any) -> bool | None:
+        if len(arrays) + len(elsewhere) >= _OBJECTS:
+            raise UsageError(place, f"has more than {_OBJECTS} datasets", "give a file with arrays of many images")
+        if isinstance(found, h5py.Dataset) and found.shape:
+            if found.is_virtual or found.external:
+                elsewhere.append(name)
+            else:
+                arrays[name] = H5Array(state, name, found.shape, np.dtype(found.dtype.str))
+
+    file = opened(state, _open)
+    file.visititems(visit)  # which follows no link to another file
+    links: list[str] = []
+    file.visititems_links(lambda name, link: links.append(name) if isinstance(link, h5py.ExternalLink) else None)
+    if elsewhere or links:
+        what = "virtual datasets and links, whose data are in other files, are not followed"
+        notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
+    if not arrays:
+        problem = f"has no dataset of its own{f', {notes[-1]}' if elsewhere or links else ''}"
+        raise UsageError(place, problem, "give the file with the data, or a folder of such")
+    with open(place, "rb") as raw:
+        if raw.read(6) == b"MATLAB":
+            problem = "is a MATLAB file, in which the sides of an array are in reverse order"
+            raise UsageError(place, problem, "save it by h5py with the images first")
+    return arrays
+
+
+def _imaged(array: H5Array) -> tuple[Images, list[str]]:
+    import h5py
+
+    place = array.state.path
+    dataset: Any = opened(array.state, _open)[array.named]
+    _check_filters(place, dataset)
+    kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
+    if kind == np.uint8 or array.dtype.kind in "SV":
+        if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:
+            problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
+            raise UsageError(place, problem, "expected one encoded image a sample: [n]")
+        try:
+            head = _encoded(array.row(0))[:HEAD_BYTES] if array.shape[0] else b""
+        except RejectedError as error:
+            raise UsageError(place, f"cannot read the first image: {error.reason}", "copy the file again") from None
+        if array.shape[0] and not begins_as_image(head):
+            problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
+            raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
+        size = array.state.size // array.shape[0] if kind is not None else array.dtype.itemsize
+        return _H5Images(array, size, None, ending_of(head)), [f"{escape(array.named)}: encoded images"]
+    layout, said = layout_of(place, array.named, array.shape, array.dtype)
+    said = f"{escape(array.named)}: {said}"
+    packed, note = _in_chunks(place, array, dataset)
+    images = RawImages(packed, layout) if packed else _H5Images(array, layout.size, layout, b".png")
+    return images, [said, *([note] if note else [])]
+
+
+def _check_filters(place: str, dataset: Any) -> None:
+    """Raises UsageError where the dataset is compressed in a way that this installation cannot undo."""
+    import h5py
+
+    settings = dataset.id.get_create_plist()
+    for i in range(settings.get_nfilters()):
+        code, _, _, name = settings.get_filter(i)
+        if not h5py.h5z.filter_avail(code):
+            problem = f"{escape(dataset.name)} is compressed by {escape(name.decode(errors='replace'))} (filter {code})"
+            remedy = f"`h5repack -f GZIP=1 {escape(os.path.basename(place))} repacked.h5` where that filter is"
+            raise UsageError(place, f"{problem}, which is not installed", remedy)
+
+
+def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | None, str]:
+    """The array to be read from a copy that each process unpacks, where images have no chunk of their own; and a note.
+
+    None where it is read as it is. Raises UsageError where that would take too much memory or time.
+    """
+    chunks = dataset.chunks
+    if not chunks or not math.prod(array.shape):
+        return None, ""
+    named, image = escape(array.named), math.prod(array.shape[1:])
+    chunk = math.prod(chunks)
+    remedy = f"`h5repack -l {named}:CHUNK={'x'.join(map(str, (1, *array.shape[1:])))}` gives each image a chunk"
+    if chunk > MAX_CHUNK_BYTES:
+        problem = f"{named} has chunks of {size_text(chunk)}, each read whole, expected {size_text(MAX_CHUNK_BYTES)}"
+        raise UsageError(place, f"{problem} at most", remedy)
+    if chunks[0] == 1:
+        return None, ""
+    packed = _H5Packed(array, max(1, min(chunks[0], _SLAB_BYTES // image)))
+    if packed.unpacked_size <= MAX_UNPACKED_BYTES:
+        raw = RawArray(array.named, packed, 0, array.shape, array.dtype, image)
+        return raw, raw.check_readable(remedy)
+    what = f"{named} has {chunks[0]} images in a chunk, of which one alone cannot be read"
+    if chunks[0] > _SLOW:
+        raise UsageError(place, f"{what}, and takes {size_text(packed.unpacked_size)} unpacked", remedy)
+    return None, f"{what}, which takes time: {remedy}"

@@ -1,0 +1,123 @@
+"""Arrays of pixels: where rows, columns and channels are in them, and one image of them as a PNG."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image
+
+from shardfeed.converters.images.pixels import encode_png
+from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.errors import UsageError, escape
+
+_CHANNELS = (1, 3, 4)  # gray, RGB, RGB with alpha
+
+
+class Part(Protocol):
+    """A callable that gives some bytes; `size`: how many; `mtime_ns`: of the file that they are in."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def mtime_ns(self) -> int: ...
+
+    def __call__(self) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the pixels of one image lie: `shape` as stored, and `axes`, which of those are rows, columns, channels."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of an image."""
+        return math.prod(self.shape)
+
+    def png(self, pixels: bytes | np.ndarray) -> bytes:
+        """The image as a PNG; `pixels`: uint8, of this shape or so many bytes."""
+        array = np.frombuffer(pixels, np.uint8) if isinstance(pixels, bytes) else pixels
+        array = array.reshape(self.shape).transpose(self.axes)
+        if array.ndim == 3 and array.shape[2] == 1:
+            array = array[..., 0]
+        return encode_png(Image.fromarray(np.ascontiguousarray(array)))
+
+
+@dataclass(frozen=True)
+class PixelPart:
+    """The PNG of the raw pixels that `part` gives: a content as `Sample.image` takes it.
+
+    Raises RejectedError when called, as `part` does.
+    """
+
+    part: Part
+    layout: Layout
+
+    @property
+    def size(self) -> int:
+        """Bytes of the pixels."""
+        return self.part.size
+
+    @property
+    def mtime_ns(self) -> int:
+        """Of the file."""
+        return self.part.mtime_ns
+
+    def __call__(self) -> bytes:
+        """The PNG."""
+        return self.layout.png(self.part())
+
+
+def shape_text(shape: tuple[int, ...], dtype: Any) -> str:
+    """`uint8 [60000, 28, 28]`, for a message."""
+    return f"{dtype} [{', '.join(map(str, shape))}]"
+
+
+def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Layout, str]:
+    """How the images of an array of `shape` lie, and in words which of its sides is what.
+
+    Raises UsageError where it is no array of images of 8 bits, with what would make it one.
+    """
+    got = f"{escape(name)} is {shape_text(shape, dtype)}"
+    expected = "expected uint8 [n, height, width, channels], [n, channels, height, width] or [n, height, width]"
+    if dtype != np.uint8:
+        raise UsageError(place, f"{got}, {expected}", _other_dtype(dtype))
+    sides = shape[1:]
+    remedy = "save it as such an array: numpy's moveaxis and reshape"
+    if len(sides) == 1:
+        remedy = f"{sides[0]} numbers an image are rows laid in a line: save x.reshape(-1, height, width)"
+    elif len(sides) == 3:
+        last, first = sides[2] in _CHANNELS, sides[0] in _CHANNELS
+        if last and not first:
+            return _checked(place, got, Layout(sides, (0, 1, 2))), "height, width, channels"
+        if first and not last:
+            return _checked(place, got, Layout(sides, (1, 2, 0))), "channels, height, width"
+        if shape[3] > 4 and shape[2] in _CHANNELS:
+            remedy = "the number of images comes first: save np.moveaxis(x, -1, 0)"
+    elif len(sides) == 2:
+        if sides[1] not in _CHANNELS:
+            return _checked(place, got, Layout(sides, (0, 1))), "height, width"
+        remedy = "that looks like one image: save np.stack of many of equal size, or a folder of files"
+    raise UsageError(place, f"{got}, {expected}", remedy)
+
+
+def _checked(place: str, got: str, layout: Layout) -> Layout:
+    height, width = (layout.shape[axis] for axis in layout.axes[:2])
+    if not 0 < height * width <= MAX_PIXELS:
+        raise UsageError(place, f"{got}: {height} x {width} pixels an image", f"expected 1 to {MAX_PIXELS}")
+    return layout
+
+
+def _other_dtype(dtype: np.dtype) -> str:
+    """What would make bytes of other numbers."""
+    if dtype.kind == "f":
+        return "save bytes: (x * 255).round().astype('uint8') where x is 0 to 1; undo a mean that was subtracted"
+    if dtype.kind == "b":
+        return "save bytes: x.astype('uint8') * 255"
+    if dtype.kind in "iu":
+        return "save x.astype('uint8') if its values are 0 to 255, else scale them first"
+    return "give the array that holds the pixels"

@@ -1,0 +1,208 @@
+"""Arrays that lie in a file as they lie in memory, or would once it is unpacked: any row without the others."""
+
+import gzip
+import math
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import IO, Protocol, cast
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, Part, PixelPart
+from shardfeed.converters.sources.containers.handles import FileState
+from shardfeed.converters.sources.containers.part import FilePart
+from shardfeed.errors import UsageError, escape
+from shardfeed.text import size_text
+
+# Of one array: each worker unpacks it into a temporary file of its own, and there may be as many as processors.
+MAX_UNPACKED_BYTES = 2 << 30
+_PIECE = 1 << 20
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True)
+class PlainFile:
+    """A file that is read where it lies."""
+
+    state: FileState
+
+    def part(self, offset: int, size: int) -> Part:
+        """`size` bytes from `offset` on."""
+        return FilePart(os.fsencode(self.state.path), offset, size, self.state.size, self.state.mtime_ns)
+
+
+class Packed(Protocol):
+    """Something compressed in the file of `state` that takes `unpacked_size` bytes once it is unpacked; hashable.
+
+    Nothing can be read of its middle alone, so each process that reads unpacks it once, into a temporary file that
+    has no name and goes with the process.
+    """
+
+    @property
+    def state(self) -> FileState: ...
+
+    @property
+    def unpacked_size(self) -> int: ...
+
+    def pieces(self) -> Iterator[bytes]:
+        """The unpacked bytes. Raises RejectedError, OSError and what `_BROKEN` has."""
+        ...
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """A gzip file, or one `member` of a zip file: see `Packed`."""
+
+    state: FileState
+    unpacked_size: int
+    member: str | None = None
+
+    def pieces(self) -> Iterator[bytes]:
+        """The unpacked bytes, and one more where there are more."""
+        with self._open() as stream:
+            left = self.unpacked_size
+            while left and (piece := stream.read(min(left, _PIECE))):
+                left -= len(piece)
+                yield piece
+            yield stream.read(1)  # and so to its end, where the checksum is
+
+    def _open(self) -> IO[bytes]:
+        if self.member is None:
+            return cast("IO[bytes]", gzip.open(self.state.path, "rb"))
+        with zipfile.ZipFile(self.state.path) as archive:
+            return archive.open(self.member)  # which keeps the file open beyond the archive
+
+
+@dataclass(frozen=True)
+class _PackedPart:
+    file: Packed
+    offset: int
+    size: int
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.file.state.mtime_ns
+
+    def __call__(self) -> bytes:
+        self.file.state.check()
+        return os.pread(_unpacked(self.file).fileno(), self.size, self.offset)
+
+
+# What this process unpacked, or why it could not; read only, so a forked one may share it.
+_here: dict[Packed, IO[bytes] | RejectedError] = {}
+
+
+def _unpacked(packed: Packed) -> IO[bytes]:
+    """The unpacked bytes, whole. Raises RejectedError."""
+    if packed not in _here:
+        try:
+            _here[packed] = _unpack(packed)
+        except RejectedError as error:
+            _here[packed] = error
+    found = _here[packed]
+    if isinstance(found, RejectedError):
+        raise found
+    return found
+
+
+def _unpack(packed: Packed) -> IO[bytes]:
+    name = escape(packed.state.path)
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile())
+        try:
+            size = 0
+            for piece in packed.pieces():
+                file.write(piece)
+                size += len(piece)
+            file.flush()
+        except _BROKEN as error:
+            raise RejectedError(RejectCode.CORRUPT, f"{name} cannot be unpacked: {error}") from None
+        except OSError as error:
+            problem = f"{name} cannot be unpacked into {escape(tempfile.gettempdir())}: {error.strerror}"
+            raise RejectedError(RejectCode.UNREADABLE, f"{problem} (errno {error.errno})") from None
+        if size != packed.unpacked_size:
+            problem = f"{name} does not unpack to the {packed.unpacked_size} bytes that it says"
+            raise RejectedError(RejectCode.CORRUPT, problem)
+        stack.pop_all()  # it stays open as long as this process
+    return file
+
+
+@dataclass(frozen=True)
+class RawArray:
+    """An array of `shape` [n, ...] and `dtype` in `file`: row i begins at `offset` + i * `stride` bytes.
+
+    `named`: what it is called in messages.
+    """
+
+    named: str
+    file: PlainFile | Packed
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    stride: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    def image(self, index: int, layout: Layout) -> PixelPart:
+        """Row `index`, an image that lies as `layout` says."""
+        return PixelPart(self._part(self.offset + index * self.stride, self.row_bytes), layout)
+
+    def _part(self, offset: int, size: int) -> Part:
+        if isinstance(self.file, PlainFile):
+            return self.file.part(offset, size)
+        return _PackedPart(self.file, offset, size)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows `start` to `stop`. Raises RejectedError; UsageError for an array that is pickled."""
+        if self.dtype.hasobject:
+            raise pickled(self.file.state.path, self.named)
+        count = stop - start
+        size = (count - 1) * self.stride + self.row_bytes
+        data = self._part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
+        fields = np.frombuffer(data, np.uint8).reshape(count, self.stride)[:, : self.row_bytes]
+        return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
+
+    def check_readable(self, remedy: str) -> str:
+        """A note where the array is unpacked to read an image, else "".
+
+        Raises UsageError, with `remedy`, where it is too large for that.
+        """
+        if isinstance(self.file, PlainFile):
+            return ""
+        size = self.file.unpacked_size
+        what = f"{escape(self.named)} is compressed as a whole, or in parts of many images"
+        if size > MAX_UNPACKED_BYTES:
+            problem = f"{what}, and takes {size_text(size)} unpacked; expected {size_text(MAX_UNPACKED_BYTES)} at most"
+            raise UsageError(self.file.state.path, problem, remedy)
+        return f"{what}: each worker unpacks its {size_text(size)} once, into {escape(tempfile.gettempdir())}"
+
+
+@dataclass(frozen=True)
+class RawImages:
+    """The images of `array`, which lie as `layout` says: see `Images`."""
+
+    array: RawArray
+    layout: Layout
+    ending: bytes = b".png"
+
+    def __len__(self) -> int:
+        return self.array.shape[0]
+
+    def content(self, index: int, /) -> PixelPart:
+        """Image `index`, as a PNG."""
+        return self.array.image(index, self.layout)
+
+
+def pickled(place: str, name: str) -> UsageError:
+    """The error for what only a pickle would give."""
+    problem = f"{escape(name)} is pickled, and loading a pickle may run any program: it is not loaded"
+    return UsageError(place, problem, "save arrays of numbers by np.savez, images of one size as uint8")

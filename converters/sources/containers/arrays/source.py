@@ -1,0 +1,170 @@
+"""Samples of arrays of images, one array behind the other."""
+
+import operator
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Protocol, TypeVar
+
+from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.containers.arrays.labels import Rows, classes_of
+from shardfeed.converters.sources.containers.arrays.names import Pair, described, not_taken, pairs_of, split_of
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn
+from shardfeed.converters.sources.source import Content, Findings, Sample
+from shardfeed.converters.sources.split_names import split_named
+from shardfeed.errors import ShardfeedError, UsageError, escape
+from shardfeed.schema import Schema
+from shardfeed.text import number
+
+LOOKED_AT = 8  # files of a folder that tell what is in it
+
+
+class Images(Protocol):
+    """Images by number; picklable. `ending`: what their names end in, b".png"."""
+
+    @property
+    def ending(self) -> bytes: ...
+
+    def __len__(self) -> int: ...
+
+    def content(self, index: int, /) -> Content: ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """Images of one array: their `split`, and what their keys begin with."""
+
+    images: Images
+    split: str | None
+    prefix: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySource:
+    """A Source (see source.py): sample i is the i-th image of `blocks`, in order, and called by its place in its block.
+
+    `columns`: labels of all samples.
+    """
+
+    blocks: Sequence[Block]
+    columns: Sequence[ListedColumn] = ()
+    findings: Findings = field(default_factory=Findings)
+
+    @property
+    def schema(self) -> Schema:
+        """The label features, and the class names."""
+        names = {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
+        return Schema({key: feature for column in self.columns for key, feature in column.features.items()}, names)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(len(block.images) for block in self.blocks))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, index: int, /) -> Sample:
+        index = operator.index(index)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        index %= len(self)
+        number = bisect_right(self._ends, index)
+        block = self.blocks[number]
+        place = index - (self._ends[number - 1] if number else 0)
+        features = {key: value for column in self.columns for key, value in column.values(index).items()}
+        key = b"%s%06d%s" % (block.prefix, place, block.images.ending)
+        return Sample(key, block.images.content(place), features, block.split)
+
+
+_Array = TypeVar("_Array", bound=Rows)
+Imaged = Callable[[_Array], tuple[Images, list[str]]]  # raises UsageError for an array that is none of images
+
+
+def source_of(
+    path: str,
+    files: Mapping[str, Mapping[str, _Array]],
+    options: ContainerOptions,
+    imaged: Imaged[_Array],
+    *,
+    labelled: bool,
+    notes: Sequence[str] = (),
+) -> ArraySource:
+    """The source of the arrays in `files`: file name -> name of the array -> the array.
+
+    `imaged`: makes images of an array, with notes. `labelled`: whether labels are read, too; without, it is only good
+    to see what is there. `notes`: more, for the report. Raises UsageError where it does not tell images and labels.
+    """
+    blocks: list[Block] = []
+    labels: list[Rows] = []
+    told: list[str] = []
+    passed_over: dict[str, None] = {}
+    for name, arrays in files.items():
+        place = path if len(files) == 1 else os.path.join(path, name)
+        stem = os.path.splitext(os.path.basename(name))[0]
+        found = pairs_of(place, arrays, options)
+        passed_over |= dict.fromkeys(not_taken(arrays, found))
+        for pair in found:
+            images, said = imaged(arrays[pair.image])
+            if not len(images):
+                raise UsageError(place, f"{escape(pair.image)} has no image", "leave it out")
+            _check_lengths(place, arrays, pair)
+            if pair.label:
+                labels.append(arrays[pair.label])
+            split = pair.split or split_of(stem) or (split_named(options.split) if options.split else None)
+            prefix = f"{stem}/" if len(files) > 1 else ""
+            prefix += f"{pair.split}/" if pair.split else ""
+            blocks.append(Block(images, split, os.fsencode(prefix)))
+            told += [_taken(pair, len(images), split, stem if len(files) > 1 else ""), *said]
+    if labels and len(labels) < len(blocks):
+        raise UsageError(path, f"{len(labels)} of {len(blocks)} arrays of images have labels", "convert them apart")
+    columns: list[ListedColumn] = []
+    if labels and labelled:
+        column, said = classes_of(path, labels, options)
+        columns.append(column)
+        told += said
+    return ArraySource(blocks, columns, Findings(notes=list(dict.fromkeys([*told, *passed_over, *notes]))))
+
+
+def _check_lengths(place: str, arrays: Mapping[str, Rows], pair: Pair) -> None:
+    if not pair.label:
+        return
+    images, labels = arrays[pair.image], arrays[pair.label]
+    if not labels.shape or images.shape[0] != labels.shape[0]:
+        problem = f"got {described([images, labels])}, expected a label for each image"
+        raise UsageError(place, problem, "correct the file, or name another array of labels")
+
+
+def _taken(pair: Pair, count: int, split: str | None, stem: str) -> str:
+    labelled = f"labels from {escape(pair.label)}" if pair.label else "no labels"
+    into = f", split {split}" if split else ""
+    of_file = f"{escape(stem)}: " if stem else ""
+    return f"{of_file}{number(count, 'image')} from {escape(pair.image)}, {labelled}{into}"
+
+
+def evidence_of(name: str, found: str, read: Callable[[], ArraySource]) -> Evidence:
+    """What a reader says of files that are of its format; `read`: makes the source, where that is cheap."""
+    try:
+        source = read()
+    except ShardfeedError as error:
+        return Evidence(name, found, f"{error.problem}; {error.remedy}" if error.remedy else error.problem)
+    return Evidence(name, "; ".join([found, *source.findings.notes]))
+
+
+def files_of(path: str, ends: tuple[str, ...]) -> list[str]:
+    """Names of the visible files in the folder `path` that end so, sorted; of a file its own, if it does.
+
+    Links that lead out of the folder are not followed.
+    """
+    if os.path.isfile(path):
+        return [os.path.basename(path)] if path.lower().endswith(ends) else []
+    try:
+        root = os.path.realpath(path)
+        names = sorted(name for name in os.listdir(path) if name.lower().endswith(ends) and name[0] != ".")
+    except OSError:
+        return []  # whoever reads says that nothing is there
+    inside = [name for name in names if os.path.dirname(os.path.realpath(os.path.join(path, name))) == root]
+    return [name for name in inside if os.path.isfile(os.path.join(path, name))]

@@ -1,0 +1,151 @@
+"""An LMDB database: opened read-only without a lock, looked through in bounded memory, read value by value."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from shardfeed.converters.images.sniff import HEAD_BYTES
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.handles import FileState, close, opened
+from shardfeed.converters.sources.containers.lmdb.datum import image_of
+from shardfeed.errors import UsageError, escape, needing_extra
+
+if TYPE_CHECKING:
+    import lmdb
+
+_MAGIC = (0xBEEFC0DE).to_bytes(4, "little")  # of the meta page, behind the header of every page
+_MAGIC_AT = 16
+# Pages that were read count as memory of the process, until the file is mapped anew: after so many bytes.
+_MOST_MAPPED = 16 << 20
+_AROUND = 64 << 10  # bytes that Linux maps around a page that is read
+
+
+def data_file(path: str) -> str | None:
+    """The file with the data of the database at `path`, a folder with `data.mdb` or a file; None where it is none."""
+    file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
+    if not os.path.isfile(file):  # to open a pipe would wait for ever
+        return None
+    try:
+        with open(file, "rb") as data:
+            head = data.read(_MAGIC_AT + len(_MAGIC))
+    except OSError:
+        return None
+    return file if head[_MAGIC_AT:] == _MAGIC else None
+
+
+class _Mapped:
+    """An open database, and about how many bytes of it were read."""
+
+    def __init__(self, environment: "lmdb.Environment") -> None:
+        self.environment, self.read = environment, 0
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+def _mapped(state: FileState) -> _Mapped:
+    """The open database, of which not too much is mapped. Raises UsageError, MissingExtraError."""
+    mapped = opened(state, _open)
+    if mapped.read < _MOST_MAPPED:
+        return mapped
+    close(state.path)
+    return opened(state, _open)
+
+
+def _open(path: str) -> _Mapped:
+    """Raises UsageError where the file is not whole: beyond its end there is no memory, and a read ends the process."""
+    with needing_extra(path):
+        import lmdb
+    try:
+        environment = lmdb.open(
+            path, subdir=False, readonly=True, lock=False, readahead=False, meminit=False, create=False
+        )
+    except lmdb.Error as error:
+        problem = f"cannot be opened as an LMDB database: {escape(error)}"
+        raise UsageError(path, problem, "copy it again, and close it where this process has it open") from None
+    pages, size = environment.info()["last_pgno"] + 1, environment.stat()["psize"]
+    if os.path.getsize(path) < pages * size:
+        environment.close()
+        problem = f"is {os.path.getsize(path)} bytes long, expected {pages * size}: {pages} pages"
+        raise UsageError(path, problem, "it is cut: copy it again")
+    return _Mapped(environment)
+
+
+class Database:
+    """What is in the file of `state`, while it is looked through: a context.
+
+    Values that a loop gets are valid until the next.
+    """
+
+    def __init__(self, state: FileState) -> None:
+        self.state = state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        close(self.state.path)  # which this process could not open once more
+        if type(error).__module__.partition(".")[0] == "lmdb":
+            problem = f"is damaged, or no LMDB database of this machine: {escape(error)}"
+            raise UsageError(self.state.path, problem, "copy it again") from None
+
+    def look(self, key: bytes, most: int = HEAD_BYTES) -> tuple[int, bytes] | None:
+        """The size of a key's value, and the first bytes of it, `most` at most; None where there is no such key."""
+        mapped = _mapped(self.state)
+        mapped.read += _AROUND
+        with mapped.environment.begin(buffers=True) as transaction:
+            value = transaction.get(key)
+            return None if value is None else (len(value), bytes(value[:most]))
+
+    def __len__(self) -> int:
+        return _mapped(self.state).environment.stat()["entries"]
+
+    def __iter__(self) -> Iterator[tuple[bytes, memoryview]]:
+        """Keys and values, sorted by the bytes of the keys."""
+        last, found = b"", True
+        while found:
+            mapped = _mapped(self.state)
+            with mapped.environment.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+                found = cursor.set_range(last) if last else cursor.first()
+                if found and last and bytes(cursor.key()) == last:
+                    found = cursor.next()
+                while found and mapped.read < _MOST_MAPPED:
+                    last, value = bytes(cursor.key()), cursor.value()
+                    mapped.read += len(value) + len(last)
+                    yield last, value
+                    found = cursor.next()
+
+
+@dataclass(frozen=True)
+class LmdbImage:
+    """The image under `key`: a content as `Sample.image` takes it. `size`: of the value in bytes.
+
+    `datum`: whether the value is a Caffe Datum; else it is the encoded image. Raises RejectedError when called.
+    """
+
+    state: FileState
+    key: bytes
+    size: int
+    datum: bool
+
+    @property
+    def mtime_ns(self) -> int:
+        """Of the file with the data."""
+        return self.state.mtime_ns
+
+    def __call__(self) -> bytes:
+        """The encoded image."""
+        import lmdb
+
+        self.state.check()
+        try:
+            mapped = _mapped(self.state)
+            with mapped.environment.begin() as transaction:
+                value = transaction.get(self.key)
+        except (lmdb.Error, UsageError) as error:
+            raise RejectedError(RejectCode.UNREADABLE, escape(error)) from None
+        mapped.read += _AROUND + len(value or b"")
+        if value is None:
+            raise RejectedError(RejectCode.CORRUPT, f"the database has no key {escape(self.key)}")
+        return image_of(value) if self.datum else value

@@ -1,0 +1,137 @@
+"""CIFAR's binary versions, written here as https://www.cs.toronto.edu/~kriz/cifar.html describes them."""
+
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from shardfeed.converters.sources.containers.arrays.cifar import read, recognise
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL
+from shardfeed.testing.source import SourceContract
+
+PLAIN = ContainerOptions()
+
+
+@pytest.fixture
+def images() -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, (12, 32, 32, 3), np.uint8)
+
+
+def records(images: np.ndarray, *labels: np.ndarray) -> bytes:
+    """A label or two, 1024 bytes of red, of green, of blue."""
+    data = b""
+    for i, image in enumerate(images):
+        data += bytes(int(column[i]) for column in labels)
+        for colour in range(3):
+            data += b"".join(bytes(int(image[row, column, colour]) for column in range(32)) for row in range(32))
+    return data
+
+
+def save_ten(folder: Path, images: np.ndarray, labels: np.ndarray) -> Path:
+    for i in range(5):
+        (folder / f"data_batch_{i + 1}.bin").write_bytes(records(images[2 * i : 2 * i + 2], labels[2 * i : 2 * i + 2]))
+    (folder / "test_batch.bin").write_bytes(records(images[10:], labels[10:]))
+    (folder / "batches.meta.txt").write_bytes(b"airplane\nautomobile\nbird\n\n")  # which ends in an empty line
+    return folder
+
+
+def save_hundred(folder: Path, images: np.ndarray, labels: np.ndarray) -> Path:
+    coarse = labels // 2
+    (folder / "train.bin").write_bytes(records(images[:8], coarse[:8], labels[:8]))
+    (folder / "test.bin").write_bytes(records(images[8:], coarse[8:], labels[8:]))
+    (folder / "fine_label_names.txt").write_text("apple\naquarium_fish\nbaby\n")
+    (folder / "coarse_label_names.txt").write_text("aquatic_mammals\nfish\n")
+    return folder
+
+
+def read_folder(path: Path, options: ContainerOptions = PLAIN) -> Source:
+    found = recognise(str(path), options)
+    assert found is not None
+    assert (found.name, found.missing) == ("cifar", "")
+    return read(str(path), options)
+
+
+class TestTen(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path, images, labels) -> Callable[[], Source]:
+        save_ten(tmp_path, images, labels)
+        return lambda: read(str(tmp_path), PLAIN)
+
+
+class TestHundred(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path, images, labels) -> Callable[[], Source]:
+        save_hundred(tmp_path, images, labels)
+        return lambda: read(str(tmp_path), PLAIN)
+
+
+def test_ten(tmp_path: Path, images, labels, check_samples) -> None:
+    source = read_folder(save_ten(tmp_path, images, labels))
+    check_samples(source, images, labels)
+    assert source.schema.class_names == {LABEL: ("airplane", "automobile", "bird")}
+    assert (source[3].key, source[3].split) == (b"train/data_batch_2/000001.png", "train")
+    assert (source[11].key, source[11].split) == (b"test/000001.png", "test")
+
+
+def test_hundred(tmp_path: Path, images, labels, check_samples) -> None:
+    source = read_folder(save_hundred(tmp_path, images, labels))
+    check_samples(source, images, labels)
+    assert [source[i].features["image/coarse/label"] for i in range(3)] == [0, 0, 1]
+    assert source[2].features["image/coarse/text"] == b"fish"
+    assert source[2].features["image/class/text"] == b"baby"
+    assert [source[i].split for i in (7, 8)] == ["train", "test"]
+
+
+def test_the_top_left_is_the_top_left(tmp_path: Path) -> None:
+    """By hand: red in the first byte behind the label is the first pixel of the first row."""
+    data = bytearray(3073)
+    data[1], data[1 + 1024 + 1], data[1 + 2048 + 32] = 200, 100, 50
+    (tmp_path / "test_batch.bin").write_bytes(bytes(data))
+    source = read_folder(tmp_path)
+    pixels = np.asarray(Image.open(io.BytesIO(source[0].image())))  # type: ignore[operator]
+    assert pixels[[0, 0, 1], [0, 1, 0]].tolist() == [[200, 0, 0], [0, 100, 0], [0, 0, 50]]
+    assert "not there, and so not read: data_batch_1.bin, data_batch_2.bin" in str(findings_of(source).notes)
+
+
+@pytest.mark.parametrize("names", [("batches.meta", "data_batch_1"), ("meta", "train")])
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_the_python_version_is_pickles(tmp_path: Path, names: tuple[str, ...], protocol: int) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(pickle.dumps({b"data": [1]}, protocol=protocol))
+    binary = "cifar-10" if "batches.meta" in names else "cifar-100"
+    with pytest.raises(UsageError, match=rf"is the python version.*pickles.*{binary}-binary\.tar\.gz"):
+        read(str(tmp_path), PLAIN)
+    found = recognise(str(tmp_path), PLAIN)
+    assert found is not None
+    assert "pickles" in found.missing
+
+
+def test_faults(tmp_path: Path, images, labels) -> None:
+    path = save_ten(tmp_path, images, labels) / "data_batch_2.bin"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(UsageError, match="is 6145 bytes long, expected a multiple of 3073"):
+        read(str(tmp_path), PLAIN)
+    path.write_bytes(b"\x07" + whole[1:])
+    with pytest.raises(UsageError, match=r"got the label 7 \(of sample 2\), expected 0 to 2"):
+        read(str(tmp_path), PLAIN)
+    path.write_bytes(whole)
+    (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")
+    with pytest.raises(UsageError, match="is no list of names"):
+        read(str(tmp_path), PLAIN)
+    with pytest.raises(UsageError, match="columns is for named arrays"):
+        read(str(tmp_path), ContainerOptions({"image": "x"}))
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    (tmp_path / "train.bin").write_bytes(b"of something else")
+    assert recognise(str(tmp_path), PLAIN) is None
+    with pytest.raises(UsageError, match=r"has none of data_batch_1\.bin"):
+        read(str(tmp_path), PLAIN)

@@ -1,0 +1,300 @@
+"""HDF5 files, each written by h5py."""
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+
+from shardfeed.converters import convert
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers import handles
+from shardfeed.converters.sources.containers.arrays import hdf5
+from shardfeed.converters.sources.containers.arrays.hdf5 import read, recognise
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.errors import MissingExtraError, UsageError
+from shardfeed.schema import LABEL
+from shardfeed.testing.source import SourceContract
+
+from in_process import OwnEngine
+
+PLAIN = ContainerOptions()
+
+
+def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(image).save(out, kind)
+    return out.getvalue()
+
+
+def save(path: Path, arrays: dict[str, Any], **options: Any) -> str:
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array, **options)
+    return str(path)
+
+
+def save_encoded(path: Path, files: list[bytes], labels: np.ndarray) -> str:
+    """One file a sample, of any length."""
+    with h5py.File(path, "w") as file:
+        images = file.create_dataset("images", (len(files),), h5py.vlen_dtype(np.uint8))
+        for i, data in enumerate(files):
+            images[i] = np.frombuffer(data, np.uint8)
+        file["labels"] = labels
+    return str(path)
+
+
+def read_file(path: str, options: ContainerOptions = PLAIN) -> Source:
+    found = recognise(path, options)
+    assert found is not None
+    assert (found.name, found.missing) == ("hdf5", "")
+    return read(path, options)
+
+
+class TestPixels(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path, pixels, labels) -> Callable[[], Source]:
+        path = save(tmp_path / "a.h5", {"x_train": pixels, "y_train": labels}, chunks=True, compression="gzip")
+        return lambda: read(path, PLAIN)
+
+
+class TestEncoded(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path, pixels, labels) -> Callable[[], Source]:
+        path = save_encoded(tmp_path / "a.h5", [encoded(image) for image in pixels], labels)
+        return lambda: read(path, PLAIN)
+
+
+@pytest.mark.parametrize("how", [{}, {"chunks": (5, 2, 7, 3), "compression": "gzip"}, {"chunks": (1, 5, 7, 3)}])
+def test_pixels(tmp_path: Path, pixels, labels, check_samples, how) -> None:
+    """Stored in one piece, or in chunks of parts of several images."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("train/images", data=pixels[:8], **how)
+        file["train/labels"] = labels[:8, None]
+        file.create_dataset("test/images", data=pixels[8:].transpose(0, 3, 1, 2))
+        file["test/labels"] = labels[8:, None]
+    source = read_file(str(tmp_path / "a.h5"))
+    check_samples(source, pixels, labels)
+    assert (source[0].key, source[11].key) == (b"train/000000.png", b"test/000003.png")
+    assert "test/images: channels, height, width" in findings_of(source).notes
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("JPEG", ".jpg"), ("PNG", ".png"), ("WEBP", ".webp")])
+def test_encoded_images(tmp_path: Path, pixels, labels, kind: str, ending: str) -> None:
+    """Kept byte for byte; labels as text."""
+    files = [encoded(image, kind) for image in pixels]
+    source = read_file(save_encoded(tmp_path / "a.h5", files, np.array(["dog", "cat", "eel"], object)[labels]))
+    assert [source[i].image() for i in range(12)] == files  # type: ignore[operator]
+    assert source[3].key == f"000003{ending}".encode()
+    assert source.schema.class_names[LABEL] == ("cat", "dog", "eel")
+    assert [source[i].features[LABEL] for i in range(3)] == [1, 0, 2]
+
+
+@pytest.mark.parametrize("dtype", ["S", "V"])
+def test_images_as_bytes_of_one_length(tmp_path: Path, pixels, labels, dtype: str) -> None:
+    files = [encoded(image) for image in pixels]
+    longest = max(map(len, files))
+    padded = [data.ljust(longest, b"\0") for data in files]
+    array = np.array(padded, f"S{longest}") if dtype == "S" else np.frombuffer(b"".join(padded), f"V{longest}")
+    source = read_file(save(tmp_path / "a.h5", {"images": array, "labels": labels}))
+    for i in range(12):
+        data = source[i].image()  # type: ignore[operator]
+        assert data.rstrip(b"\0") == files[i].rstrip(b"\0")
+        assert (np.asarray(Image.open(io.BytesIO(data))) == pixels[i]).all()
+
+
+def test_columns_that_are_said(tmp_path: Path, pixels, labels, check_samples) -> None:
+    path = save(tmp_path / "a.h5", {"data": pixels, "group/truth": labels, "mean": np.zeros(3)})
+    with pytest.raises(UsageError, match=r"it has data uint8 \[12, 5, 7, 3\], group/truth int64 \[12\], mean"):
+        read(path, PLAIN)
+    source = read_file(path, ContainerOptions({"image": "data", "label": "group/truth"}))
+    check_samples(source, pixels, labels)
+    assert "arrays passed over: mean float64 [3]" in findings_of(source).notes
+
+
+def test_a_folder_of_files(tmp_path: Path, pixels, labels, check_samples) -> None:
+    save(tmp_path / "test.hdf5", {"images": pixels[8:], "labels": labels[8:]})
+    save(tmp_path / "train.h5", {"images": pixels[:8], "labels": labels[:8]})
+    source = read_file(str(tmp_path))
+    check_samples(source, np.concatenate([pixels[8:], pixels[:8]]), np.concatenate([labels[8:], labels[:8]]))
+    assert [source[i].split for i in (0, 4)] == ["test", "train"]
+
+
+def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
+    path = save(tmp_path / "a.h5", {"images": np.tile(pixels, (1, 8, 8, 1)), "labels": labels})
+    source = read_file(path)
+    source[0].image()  # type: ignore[operator]
+    report = convert(source, tmp_path / "out", engine=OwnEngine(1))
+    assert not report.rejected
+    assert report.manifest.splits["train"].records == 12
+
+
+def test_a_fork_reads_for_itself(tmp_path: Path, pixels) -> None:
+    """What is open here is closed before, and each opens its own."""
+    chunked = save(tmp_path / "a.h5", {"images": pixels}, chunks=(3, 5, 7, 3), compression="gzip")
+    source = read_file(chunked)
+    expected = [source[i].image() for i in range(12)]  # type: ignore[operator]
+    assert handles._open
+    child = os.fork()
+    if not child:
+        try:
+            fresh = not handles._open
+            same = all([source[i].image() for i in range(12)] == expected for _ in range(20))  # type: ignore[operator]
+            os._exit(0 if same and fresh else 1)
+        finally:
+            os._exit(2)
+    for _ in range(20):
+        assert [source[i].image() for i in range(12)] == expected  # type: ignore[operator]
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_few_files_stay_open(tmp_path: Path, pixels) -> None:
+    for i in range(12):
+        save(tmp_path / f"{i:02}.h5", {"images": pixels[:1]})
+    source = read_file(str(tmp_path))
+    for i in range(12):
+        source[i].image()  # type: ignore[operator]
+    assert len(handles._open) <= handles._KEPT
+
+
+class TestElsewhere:
+    """What lies in other files is not read, and said."""
+
+    def test_external_links(self, tmp_path: Path, pixels, labels) -> None:
+        other = save(tmp_path / "other.h5", {"images": pixels})
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["images"] = h5py.ExternalLink(other, "images")
+            file["labels"] = labels
+        with pytest.raises(UsageError, match="no array is called like images"):
+            read(str(tmp_path / "a.h5"), PLAIN)
+        with pytest.raises(UsageError, match="there is no array images"):
+            read(str(tmp_path / "a.h5"), ContainerOptions({"image": "images"}))
+
+    def test_virtual_datasets(self, tmp_path: Path, pixels) -> None:
+        """Which would be zeros where their file is not there."""
+        layout = h5py.VirtualLayout(pixels.shape, np.uint8)
+        layout[:] = h5py.VirtualSource(str(tmp_path / "gone.h5"), "images", pixels.shape, np.uint8)
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_virtual_dataset("images", layout)
+        with pytest.raises(UsageError, match=r"no dataset of its own, virtual datasets and links.*1 \(images\)"):
+            read(str(tmp_path / "a.h5"), PLAIN)
+
+    def test_values_in_a_file_of_their_own(self, tmp_path: Path, pixels, labels) -> None:
+        (tmp_path / "raw").write_bytes(pixels.tobytes())
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("x", pixels.shape, np.uint8, external=[(str(tmp_path / "raw"), 0, pixels.nbytes)])
+            file["images"] = pixels
+        source = read(str(tmp_path / "a.h5"), PLAIN)
+        assert any("not followed: 1 (x)" in note for note in findings_of(source).notes)
+
+
+@pytest.mark.parametrize(
+    ("images", "problem"),
+    [
+        (np.zeros((12, 5, 7, 3), np.float32), r"float32 \[12, 5, 7, 3\], expected uint8 .*\(x \* 255\)"),
+        (np.zeros((12, 105), np.uint8), "105 numbers an image"),
+        (np.array([b"photos/1.jpg"] * 12, "S20"), "no encoded images: the first begins with b'photos/1.jpg'"),
+        (np.array([[b"a", b"b"]] * 12, "S20"), "expected one encoded image a sample"),
+        (np.zeros(12, [("a", "u1"), ("b", "u1")]), "expected one encoded image a sample"),
+    ],
+)
+def test_no_images(tmp_path: Path, labels, images, problem: str) -> None:
+    path = save(tmp_path / "a.h5", {"images": images, "labels": labels})
+    with pytest.raises(UsageError, match=problem):
+        read(path, PLAIN)
+    found = recognise(path, PLAIN)
+    assert found is not None
+    assert found.missing
+
+
+def test_chunks_of_several_images(tmp_path: Path, pixels, labels, check_samples, monkeypatch) -> None:
+    """Unpacked once by each process; where that is too large, read as they are, and said; never what takes for ever."""
+    path = save(tmp_path / "a.h5", {"images": pixels}, chunks=(4, 2, 3, 3), compression="gzip")
+    with h5py.File(path, "a") as file:
+        file["labels"] = labels
+    source = read(path, PLAIN)
+    check_samples(source, pixels, labels)
+    assert any("each worker unpacks its 1.3 kB once" in note for note in findings_of(source).notes)
+    monkeypatch.setattr(hdf5, "_SLAB_BYTES", 300)  # two images at a time
+    check_samples(read(path, PLAIN), pixels, labels)
+    monkeypatch.setattr(hdf5, "MAX_UNPACKED_BYTES", 1259)
+    source = read(path, PLAIN)
+    check_samples(source, pixels, labels)
+    assert any("4 images in a chunk" in note and "CHUNK=1x5x7x3`" in note for note in findings_of(source).notes)
+    monkeypatch.setattr(hdf5, "_SLOW", 3)
+    with pytest.raises(UsageError, match=r"4 images in a chunk.*and takes 1\.3 kB unpacked; `h5repack -l images:CHUNK"):
+        read(path, PLAIN)
+    monkeypatch.setattr(hdf5, "MAX_CHUNK_BYTES", 71)
+    with pytest.raises(UsageError, match=r"has chunks of 72 bytes, each read whole, expected 71 bytes at most; `h5re"):
+        read(path, PLAIN)
+
+
+def test_a_compression_that_is_not_installed(tmp_path: Path, pixels, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.h5", {"images": pixels}, chunks=True, compression="lzf")
+    monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: False)
+    with pytest.raises(UsageError, match=r"compressed by lzf \(filter 32000\), which is not installed; `h5repack"):
+        read(path, PLAIN)
+
+
+def test_a_file_of_matlab(tmp_path: Path, pixels) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", userblock_size=512) as file:
+        file["images"] = pixels
+    with open(tmp_path / "a.h5", "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file")
+    with pytest.raises(UsageError, match="is a MATLAB file"):
+        read(str(tmp_path / "a.h5"), PLAIN)
+
+
+def test_cut_files(tmp_path: Path, pixels) -> None:
+    path = Path(save(tmp_path / "a.h5", {"images": pixels}))
+    whole = path.read_bytes()
+    for size in (len(whole) - 100, 100):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UsageError, match="is no whole HDF5 file"):
+            read(str(path), PLAIN)
+    path.write_bytes(b"something else")
+    assert recognise(str(path), PLAIN) is None
+
+
+def test_a_file_that_changed(tmp_path: Path, pixels) -> None:
+    path = save(tmp_path / "a.h5", {"images": pixels})
+    image = read(path, PLAIN)[0].image
+    assert callable(image)
+    image()
+    os.utime(path, ns=(0, os.stat(path).st_mtime_ns + 1))
+    with pytest.raises(RejectedError) as caught:
+        image()
+    assert caught.value.code == RejectCode.SOURCE_CHANGED
+
+
+def test_damaged_chunks(tmp_path: Path, pixels) -> None:
+    path = Path(save(tmp_path / "a.h5", {"images": pixels}, chunks=(1, 5, 7, 3), compression="gzip"))
+    with h5py.File(path) as file:
+        images: Any = file["images"]
+        at = images.id.get_chunk_info(2).byte_offset
+    data = bytearray(path.read_bytes())
+    data[at + 20] ^= 0xFF
+    path.write_bytes(data)
+    source = read(str(path), PLAIN)
+    for i in range(12):
+        image = source[i].image
+        assert callable(image)
+        if i == 2:
+            with pytest.raises(RejectedError) as caught:
+                image()
+            assert caught.value.code == RejectCode.CORRUPT
+        else:
+            image()
+
+
+def test_without_h5py(tmp_path: Path, pixels, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.h5", {"images": pixels})
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(MissingExtraError, match=r"h5py is not installed; pip install 'shardfeed\[hdf5\]'"):
+        read(path, PLAIN)

@@ -1,0 +1,373 @@
+"""NumPy's files, each written by NumPy."""
+
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed.converters import convert
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.arrays import raw_arrays
+from shardfeed.converters.sources.containers.arrays.npz import read, recognise
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.errors import UsageError
+from shardfeed.schema import LABEL
+from shardfeed.testing.source import SourceContract
+
+from in_process import OwnEngine
+
+PLAIN = ContainerOptions()
+
+
+def read_file(path: Path, options: ContainerOptions = PLAIN) -> Source:
+    found = recognise(str(path), options)
+    assert found is not None
+    assert found.name == "npz"
+    return read(str(path), options)
+
+
+class TestStored(SourceContract):
+    """As np.savez writes it: images are read where they lie in the file."""
+
+    @pytest.fixture
+    def build(self, tmp_path: Path, pixels: np.ndarray, labels: np.ndarray) -> Callable[[], Source]:
+        path = tmp_path / "digits.npz"
+        np.savez(path, x_train=pixels[:8], y_train=labels[:8], x_test=pixels[8:], y_test=labels[8:])
+        return lambda: read(str(path), PLAIN)
+
+
+class TestCompressed(SourceContract):
+    @pytest.fixture
+    def build(self, tmp_path: Path, pixels: np.ndarray, labels: np.ndarray) -> Callable[[], Source]:
+        path = tmp_path / "digits.npz"
+        np.savez_compressed(path, images=pixels, labels=labels)
+        return lambda: read(str(path), PLAIN)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("x_train", "y_train", "x_test", "y_test"),  # Keras
+        ("train_images", "train_labels", "test_images", "test_labels"),  # MedMNIST
+        ("X_train", "Y_train", "X_test", "Y_test"),
+        ("trainImg", "trainLabel", "testImg", "testLabel"),
+        ("train_set_x", "train_set_y", "test_set_x", "test_set_y"),
+    ],
+)
+def test_usual_names(tmp_path: Path, pixels, labels, check_samples, save, names: tuple[str, ...]) -> None:
+    arrays = (pixels[:8], labels[:8, None], pixels[8:], labels[8:, None])
+    save(tmp_path / "a.npz", **dict(zip(names, arrays, strict=True)))
+    source = read_file(tmp_path / "a.npz")
+    check_samples(source, pixels, labels)
+    assert [source[i].split for i in (0, 7, 8, 11)] == ["train", "train", "test", "test"]
+    assert (source[0].key, source[11].key) == (b"train/000000.png", b"test/000003.png")
+    said = " ".join(findings_of(source).notes)
+    assert all(name in said for name in names)
+
+
+def test_validation_comes_between(tmp_path: Path, pixels, labels) -> None:
+    arrays = {f"{split}_{what}": array[:4] for split in ("test", "val", "train") for what, array in
+              (("images", pixels), ("labels", labels))}  # fmt: skip
+    np.savez(tmp_path / "a.npz", **arrays)
+    source = read_file(tmp_path / "a.npz")
+    assert [source[i].split for i in (0, 4, 8)] == ["train", "validation", "test"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        (lambda x: x, "height, width, channels"),
+        (lambda x: x.transpose(0, 3, 1, 2), "channels, height, width"),
+        (lambda x: x[..., 0], "height, width"),
+        (lambda x: x[..., :1], "height, width, channels"),
+        (lambda x: x[..., :1].transpose(0, 3, 1, 2), "channels, height, width"),
+    ],
+)
+def test_sides(tmp_path: Path, pixels, labels, check_samples, stored, said: str) -> None:
+    np.savez(tmp_path / "a.npz", images=np.ascontiguousarray(stored(pixels)), labels=labels)
+    source = read_file(tmp_path / "a.npz")
+    gray = stored(pixels).size < pixels.size
+    check_samples(source, pixels[..., 0] if gray else pixels, labels)
+    assert f"images: {said}" in findings_of(source).notes
+
+
+def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
+    """Splits, classes, pixels."""
+    np.savez_compressed(
+        tmp_path / "a.npz", x_train=pixels[:8], y_train=labels[:8], x_test=pixels[8:], y_test=labels[8:]
+    )
+    convert(read_file(tmp_path / "a.npz"), tmp_path / "out", engine=OwnEngine(1))
+    dataset = shardfeed.open(tmp_path / "out")
+    of_key = {f"{'train' if i < 8 else 'test'}/{i % 8:06}.png".encode(): i for i in range(12)}
+    seen = 0
+    for split in ("train", "test"):
+        for values in (dataset[split][i] for i in range(len(dataset[split]))):
+            i = of_key[values["image/filename"]]
+            assert values[LABEL] == labels[i]
+            seen += 1
+    assert seen == 12
+
+
+def test_a_folder_of_npy(tmp_path: Path, pixels, labels, check_samples) -> None:
+    """What `unzip` makes of an .npz."""
+    for name, array in (("x_train", pixels), ("y_train", labels)):
+        np.save(tmp_path / name, array)
+    source = read_file(tmp_path)
+    check_samples(source, pixels, labels)
+    assert source[0].split == "train"
+
+
+@pytest.mark.parametrize("name", ["y_train", "labels_of_train"])
+def test_one_npy_and_its_labels(tmp_path: Path, pixels, labels, check_samples, name: str) -> None:
+    np.save(tmp_path / "x_train.npy", pixels)
+    np.save(tmp_path / f"{name}.npy", labels)
+    np.save(tmp_path / "y_test.npy", labels[:3])
+    options = PLAIN if name == "y_train" else ContainerOptions(columns={"label": f"{name}.npy"})
+    check_samples(read_file(tmp_path / "x_train.npy", options), pixels, labels)
+
+
+def test_several_npz(tmp_path: Path, pixels, labels, check_samples) -> None:
+    np.savez(tmp_path / "a_train.npz", images=pixels[:4], labels=labels[:4])
+    np.savez(tmp_path / "b_train.npz", images=pixels[4:8], labels=labels[4:8])
+    np.savez(tmp_path / "test.npz", images=pixels[8:], labels=labels[8:])
+    source = read_file(tmp_path)
+    check_samples(source, pixels, labels)
+    assert [source[i].key for i in (0, 4, 8)] == [b"a_train/000000.png", b"b_train/000000.png", b"test/000000.png"]
+    assert [source[i].split for i in (0, 4, 8)] == ["train", "train", "test"]
+
+
+def test_without_labels(tmp_path: Path, pixels) -> None:
+    np.savez(tmp_path / "a.npz", images=pixels, other=np.zeros(3))
+    source = read_file(tmp_path / "a.npz", ContainerOptions(split="test"))
+    assert not source.schema.features
+    assert source[0].split == "test"
+    assert "arrays passed over: other float64 [3]" in findings_of(source).notes
+
+
+class TestLabels:
+    @pytest.fixture
+    def saved(self, tmp_path: Path, pixels) -> Callable[..., Source]:
+        def save(labels: np.ndarray, **options) -> Source:
+            np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
+            return read(str(tmp_path / "a.npz"), ContainerOptions(**options))
+
+        return save
+
+    @pytest.mark.parametrize("dtype", ["uint8", "int32", ">i4", "uint64", "float32"])
+    def test_numbers_of_any_type(self, saved, labels, dtype: str) -> None:
+        source = saved(labels.astype(dtype))
+        assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
+        assert source.schema.class_names[LABEL] == ("0", "1", "2")
+
+    def test_from_one_on(self, saved, labels) -> None:
+        with pytest.raises(UsageError, match=r"3 different labels from 1 to 3.*label_offset=1"):
+            saved(labels + 1)
+        source = saved(labels + 1, label_offset=1, class_names=["a", "b", "c"])
+        assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
+        assert source[1].features["image/class/text"] == b"b"
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.float32, bool])
+    def test_one_hot(self, saved, labels, dtype) -> None:
+        source = saved(np.eye(3)[labels].astype(dtype))
+        assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
+        assert any("one-hot" in note for note in findings_of(source).notes)
+
+    def test_several_ones_are_a_set(self, saved) -> None:
+        """As in ChestMNIST: rows may have none."""
+        marks = np.zeros((12, 4), np.uint8)
+        marks[1, [0, 3]] = marks[2, 1] = 1
+        source = saved(marks)
+        assert [source[i].features[LABEL] for i in range(3)] == [[], [0, 3], [1]]
+        assert source.schema.kind(LABEL) == "tags"
+        assert any("0 to 2 ones in a row" in note for note in findings_of(source).notes)
+
+    def test_texts(self, saved, labels) -> None:
+        source = saved(np.array(["dog", "cat", "ähre"])[labels])
+        assert source.schema.class_names[LABEL] == ("cat", "dog", "ähre")
+        assert [source[i].features[LABEL] for i in range(3)] == [1, 0, 2]
+
+    @pytest.mark.parametrize(
+        ("change", "options", "problem"),
+        [
+            (lambda y: y + 0.5, {}, "labels has 0.5, expected labels: whole numbers"),
+            (lambda y: np.where(y == 1, np.nan, y), {}, "labels has nan"),
+            (lambda y: y - 1, {}, r"got the label -1 \(the first below 0 is that of sample 0\)"),
+            (lambda y: y * 2, {}, "there is no 1; give class_names with 5 names"),
+            (lambda y: y, {"class_names": ["a", "b"]}, r"got the label 2 \(of sample 2\), expected 0 to 1"),
+            (lambda y: y, {"label_offset": 1}, "got the label 0 .* expected 1 or more"),
+            (lambda y: y, {"label_map": "map.pbtxt"}, "label_map='map.pbtxt' is for records"),
+            (lambda y: np.eye(3)[y] * 2, {}, "has 2.0, expected one label a sample, or zeros and ones"),
+            (lambda y: np.eye(3)[y], {"label_offset": 1}, "from which label_offset=1 cannot be subtracted"),
+            (lambda y: np.eye(3)[y], {"class_names": ["a", "b"]}, "2 classes are named; name 3"),
+            (lambda y: y[:-1], {}, r"images uint8 \[12, 5, 7, 3\], labels int64 \[11\], expected a label for each"),
+            (lambda y: y.astype(object), {}, "labels is pickled"),
+            (lambda y: y + 1j, {}, "labels is complex128"),
+            (lambda y: np.stack([np.eye(3)[y]] * 2, 1), {}, "expected labels"),
+            (lambda y: np.array([b"a", b"\xff"])[y % 2], {}, "not UTF-8"),
+        ],
+    )
+    def test_faults(self, saved, labels, change, options, problem: str) -> None:
+        with pytest.raises(UsageError, match=problem):
+            saved(change(labels), **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda x: x / 255, r"float64 \[12, 5, 7, 3\], expected uint8 .*\(x \* 255\)\.round\(\)"),
+        (lambda x: x.astype(np.uint16), r"save x\.astype\('uint8'\) if its values are 0 to 255"),
+        (lambda x: x > 3, r"x\.astype\('uint8'\) \* 255"),
+        (lambda x: x.reshape(12, -1), "105 numbers an image are rows laid in a line"),
+        (lambda x: x[0], "looks like one image"),
+        (lambda x: np.moveaxis(x, 0, -1).copy(), r"save np\.moveaxis\(x, -1, 0\)"),
+        (lambda x: x[:, :3, :, :].copy(), r"\[12, 3, 7, 3\], expected"),  # which side has the channels?
+        (lambda x: np.asfortranarray(x), "stored column by column.*ascontiguousarray"),
+        (lambda x: x[:0], "no image|expected a label for each"),
+        (lambda x: x[:, :0], "0 x 7 pixels an image"),
+        (lambda x: np.stack([x] * 2), r"\[2, 12, 5, 7, 3\], expected"),
+        (lambda x: x.astype(object), "images is pickled"),
+        (lambda x: np.array([b"abc"] * 12), "give the array that holds the pixels"),
+    ],
+)
+def test_no_images(tmp_path: Path, pixels, labels, change, problem: str) -> None:
+    """And what is almost ours is recognised so, with what it lacks."""
+    np.savez(tmp_path / "a.npz", images=change(pixels), labels=labels)
+    with pytest.raises(UsageError, match=problem):
+        read(str(tmp_path / "a.npz"), PLAIN)
+    found = recognise(str(tmp_path / "a.npz"), PLAIN)
+    assert found is not None
+    assert found.missing
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "problem"),
+    [
+        (("arr_0", "arr_1"), {}, r"no array is called like images; it has arr_0 uint8 .*image=arr_0|columns="),
+        (("images", "x"), {}, "two arrays are called like images: images and x"),
+        (("images", "labels"), {"image": "pictures"}, "there is no array pictures; it has images uint8"),
+        (("images", "labels"), {"text": "labels"}, "got 'text' in columns"),
+    ],
+)
+def test_names_that_do_not_tell(tmp_path: Path, pixels, labels, names, columns, problem: str) -> None:
+    np.savez(tmp_path / "a.npz", **dict(zip(names, (pixels, labels), strict=True)))
+    with pytest.raises(UsageError, match=problem):
+        read(str(tmp_path / "a.npz"), ContainerOptions(columns=columns))
+
+
+def test_names_that_are_said(tmp_path: Path, pixels, labels, check_samples) -> None:
+    np.savez(tmp_path / "a.npz", pixels, labels)
+    check_samples(read_file(tmp_path / "a.npz", ContainerOptions({"image": "arr_0", "label": "arr_1"})), pixels, labels)
+
+
+def test_labels_of_one_split_only(tmp_path: Path, pixels, labels) -> None:
+    np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels)
+    with pytest.raises(UsageError, match="x_test has no labels beside it, and others have"):
+        read(str(tmp_path / "a.npz"), PLAIN)
+
+
+def test_labels_of_one_kind(tmp_path: Path, pixels, labels) -> None:
+    np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=np.eye(3)[labels])
+    with pytest.raises(UsageError, match="labels of different kinds"):
+        read(str(tmp_path / "a.npz"), PLAIN)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.npy"])
+def test_pickles_are_not_loaded(tmp_path: Path, name: str) -> None:
+    """Neither is what calls itself an array."""
+    (tmp_path / name).write_bytes(pickle.dumps({"images": [1]}, protocol=4))
+    with pytest.raises(UsageError, match="is pickled, and loading a pickle may run any program"):
+        read(str(tmp_path / name), PLAIN)
+
+
+def test_cut_files(tmp_path: Path, pixels, labels) -> None:
+    np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
+    whole = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(whole[:-40])
+    with pytest.raises(UsageError, match=r"is no whole \.npz file"):
+        read(str(tmp_path / "a.npz"), PLAIN)
+    np.save(tmp_path / "x.npy", pixels)
+    whole = (tmp_path / "x.npy").read_bytes()
+    no_array = r"no whole \.npy file"
+    for size, problem in ((len(whole) - 1, "1259 bytes of values, expected 1260"), (20, no_array), (0, no_array)):
+        (tmp_path / "x.npy").write_bytes(whole[:size])
+        with pytest.raises(UsageError, match=problem):
+            read(str(tmp_path / "x.npy"), PLAIN)
+
+
+def test_a_file_that_changed(tmp_path: Path, pixels, labels) -> None:
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "a.npz", images=pixels, labels=labels)
+        image = read(str(tmp_path / "a.npz"), PLAIN)[0].image
+        assert callable(image)
+        image()
+        state = os.stat(tmp_path / "a.npz")
+        os.utime(tmp_path / "a.npz", ns=(0, state.st_mtime_ns + 1))
+        with pytest.raises(RejectedError) as caught:
+            image()
+        assert caught.value.code == RejectCode.SOURCE_CHANGED
+
+
+def test_a_damaged_member(tmp_path: Path, pixels, labels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpacked once, and not again for each image of it."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, images=np.tile(pixels, (1, 5, 5, 1)), labels=labels)
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo("images.npy")
+        at = info.header_offset + info.compress_size - 50
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+    source = read(str(path), PLAIN)
+    tries = []
+    unpack = raw_arrays._unpack
+    monkeypatch.setattr(raw_arrays, "_unpack", lambda packed: tries.append(packed) or unpack(packed))
+    for i in range(3):
+        image = source[i].image
+        assert callable(image)
+        with pytest.raises(RejectedError) as caught:
+            image()
+        assert caught.value.code == RejectCode.CORRUPT
+    assert len(tries) == 1
+
+
+def test_too_large_to_unpack(tmp_path: Path, pixels, labels, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed(tmp_path / "a.npz", images=pixels, labels=labels)
+    monkeypatch.setattr(raw_arrays, "MAX_UNPACKED_BYTES", 1000)
+    with pytest.raises(UsageError, match=r"takes 1\.4 kB unpacked.*`unzip a\.npz` into a folder"):
+        read(str(tmp_path / "a.npz"), PLAIN)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    assert recognise(str(tmp_path), PLAIN) is None
+    with pytest.raises(UsageError, match=r"no \.npz or \.npy file"):
+        read(str(tmp_path), PLAIN)
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, pixels) -> None:
+    np.save(tmp_path / "images.npy", pixels)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "images.npy").symlink_to(tmp_path / "images.npy")
+    assert recognise(str(tmp_path / "inner"), PLAIN) is None
+
+
+@pytest.mark.parametrize("name", ["x_train.npy", "a.npz", "."])
+def test_relative_paths(tmp_path: Path, pixels, labels, check_samples, name: str, monkeypatch) -> None:
+    """And a source whose reader goes elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    if name == "a.npz":
+        np.savez(name, images=pixels, labels=labels)
+    else:
+        np.save("x_train.npy", pixels)
+        np.save("y_train.npy", labels)
+    source = read(name, PLAIN)
+    monkeypatch.chdir("/")
+    check_samples(source, pixels, labels)
+    with pytest.raises(UsageError, match=r"nothing\.npz: no \.npz or \.npy file"):
+        read("nothing.npz", PLAIN)
