@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from shardfeed.converters.elsewhere import check_kind
+from shardfeed.converters.elsewhere import check_kind, check_local
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.masks.pairs import may_have_masks
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
@@ -127,7 +127,7 @@ def open_source(
         LabelFileError: a label file that is not clear.
         StorageError: the folder cannot be read.
     """
-    check_kind(path)
+    check_local(path)
     for other in (labels, images):
         if other is not None:
             check_kind(other)
@@ -229,6 +229,7 @@ def open_source(
     others = [*named, *(name for name, value in of_annotations.items() if value is not None)]
     if (source := _open_container(os.fsdecode(path), container, reader, others)) is not None:
         return source
+    check_kind(path)
     return _open(os.fsdecode(path), options, reader, plain, named)
 
 

@@ -296,5 +296,5 @@ def test_damaged_chunks(tmp_path: Path, pixels) -> None:
 def test_without_h5py(tmp_path: Path, pixels, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a.h5", {"images": pixels})
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
-    with pytest.raises(MissingExtraError, match=r"h5py is not installed; pip install 'shardfeed\[hdf5\]'"):
+    with pytest.raises(MissingExtraError, match=r"h5py is not installed; pip install 'shardfeed\[formats\]'"):
         read(path, PLAIN)

@@ -378,7 +378,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_without_lmdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a", lsun())
     monkeypatch.setitem(sys.modules, "lmdb", None)
-    with pytest.raises(MissingExtraError, match=r"lmdb is not installed; pip install 'shardfeed\[lmdb\]'"):
+    with pytest.raises(MissingExtraError, match=r"lmdb is not installed; pip install 'shardfeed\[formats\]'"):
         read(path, PLAIN)
 
 
