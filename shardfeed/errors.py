@@ -24,6 +24,8 @@ _EXTRA_OF = {  # a module that the core does without -> its project, and the ext
     "matplotlib": ("Matplotlib", "bench"),
     "pycocotools": ("pycocotools", "objects"),
     "yaml": ("PyYAML", "objects"),
+    "pyarrow": ("pyarrow", "parquet"),
+    "array_record": ("array_record", "arrayrecord"),
 }
 
 

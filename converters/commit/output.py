@@ -158,6 +158,8 @@ def _check_replaceable(out: str) -> None:
         present = sizes_by_name(LOCAL, out, manifest.folders())
         names = sorted(present)
     except IntegrityError:  # a damaged dataset may be replaced
+        present = sizes_by_name(LOCAL, out, [name for name in names if present[name] < 0])
+        names = sorted(present)
         ours = {name for name in names if is_dataset_file(name)}
     for name in names:
         if name.removesuffix(TEMPORARY) not in ours or present[name] < 0:

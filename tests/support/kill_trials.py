@@ -50,7 +50,8 @@ def run_until(root: Path, place: Path, replace: bool, stop: int, half: bool) -> 
         nonlocal count
         if count == stop:
             if half:
-                with open(operation.path, "ab") as file:
+                with open(operation.path, "r+b") as file:
+                    file.seek(*((0, os.SEEK_END) if operation.start is None else (operation.start, os.SEEK_SET)))
                     file.write(operation.data[: len(operation.data) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
         count += 1
