@@ -1,16 +1,19 @@
 """A shard as WebDataset: a tar, in which files of one stem are one sample.
 
-train-00000-of-00004.tar:
+data/train-00000-of-00004.tar:
     train-00000-000000.jpg      the image, as it is
     train-00000-000000.cls      where a record has one label: its number
     train-00000-000000.seg.png  where there is one: the class of each pixel
     train-00000-000000.json     all other features by their keys; bytes that are no text as {"base64": ...}
 
 A sample is called by its split, shard and number, and not by its file: a WebDataset key ends at the first dot, and
-several programs want it short and ASCII. The file's name is in the JSON, under image/filename.
+several programs want it short and ASCII. The file's name is in the JSON, under image/filename. The image's suffix
+is that of its format: where a dataset has JPEGs and PNGs, `datasets`, which wants the same columns in each sample,
+refuses it; webdataset and timm take either. Masks of objects are base64 in the JSON: each object's a file of its own
+would be other columns from sample to sample.
 
-Sources: webdataset/webdataset, src/webdataset/{tariterators,writer}.py; for the files beside the shards, timm's
-reader_wds.py and webdataset's old wids.
+Sources: webdataset/webdataset, src/webdataset/{tariterators,writer}.py; huggingface/datasets, webdataset.py; for the
+files beside the shards, timm's reader_wds.py and webdataset's old wids.
 """
 
 import json
@@ -87,6 +90,10 @@ class WebDataset(ContainerFormat):
     def container(self, path: str, schema: Schema, most: int) -> Container:
         """A tar."""
         return _Tar(path, schema)
+
+    def shard_file(self, split: str, number: int, count: int) -> str:
+        """`data/train-00003-of-00008.tar`: there `datasets` looks for splits, and takes no other file for one."""
+        return f"data/{super().shard_file(split, number, count)}"
 
     def describe(self, dataset: Described) -> Mapping[str, bytes]:
         """What timm wants to know, and an index for each split as wids reads it."""
