@@ -32,7 +32,7 @@ class Operation(NamedTuple):
     @property
     def kind(self) -> str:
         """ "write out.staging/dataset/train-*.index": the operation without the number of its shard."""
-        return re.sub(r"\d{5}-of-\d{5}", "*", f"{self.name} {'/'.join(self.path.split('/')[-2:])}")
+        return re.sub(r"\d{5}-of-\d{5}|(?<=shard\.)\d{5}", "*", f"{self.name} {'/'.join(self.path.split('/')[-2:])}")
 
 
 def _of(fd: int) -> str:
