@@ -187,8 +187,9 @@ class NewFile:
             kind = type(raised)
             raise
         finally:
+            fd, self._fd = self._fd, -1  # whoever meets an error later may leave the block once more
             with suppress(OSError):  # after fsync it has nothing left to say, and before, another error is on its way
-                os.close(self._fd)
+                os.close(fd)
             if kind is not None:
                 self._remove()
         if kind is None:

@@ -1,7 +1,10 @@
 """A dataset in every format: the same records, from each into each other, in every pipeline, and for their programs."""
 
+import errno
 import json
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -10,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 import shardfeed
@@ -19,9 +24,10 @@ from shardfeed.converters import ImageFolder, Source, convert, open_source
 from shardfeed.converters.operations.dataset_source import DatasetSource
 from shardfeed.errors import MissingExtraError, OutputExistsError, RecordError, TooManyRejectedError, UsageError
 from shardfeed.formats.containers import mds, parquet
+from shardfeed.formats.containers import webdataset as webdataset_format
 from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.naming import is_shard
-from shardfeed.pipelines import Blocks, Global, Stream, train_batches
+from shardfeed.pipelines import Blocks, Global, Stream, make_batches
 from shardfeed.pipelines.torch import torch_eval_loader
 from shardfeed.readers.verification import verify
 from shardfeed.schema import ENCODED, FILENAME, LABEL
@@ -111,15 +117,21 @@ def test_and_back(scenes: dict[str, Path], to: str, tmp_path: Path) -> None:
     assert shards_of(made(DatasetSource(scenes[to]), tmp_path / "back")) == shards_of(scenes["tfrecord"])
 
 
-@pytest.mark.parametrize("order", [Stream(buffer=10), Global(), Blocks(buffer=10)], ids=["stream", "global", "blocks"])
-def test_tensorflow_batches(photos: dict[str, Path], order: Any) -> None:
-    """The same in every format."""
-    found: dict[str, list[bytes]] = {}
-    for to, directory in photos.items():
-        batches = train_batches(shardfeed.open(directory)["train"], batch_size=8, image_size=16, seed=5, order=order)
-        found[to] = [part.numpy().tobytes() for batch in batches.take(3) for part in batch]
-    assert len(found["tfrecord"]) == 6
-    assert all(parts == found["tfrecord"] for parts in found.values())
+@pytest.mark.parametrize("to", ["mds", *(pytest.param(to, marks=pytest.mark.long) for to in OTHERS if to != "mds")])
+@pytest.mark.parametrize(
+    "order", [Stream(10), *(pytest.param(order, marks=pytest.mark.long) for order in (Global(), Blocks(10)))]
+)
+def test_tensorflow_batches(photos: dict[str, Path], order: Any, to: str) -> None:
+    """Those of TFRecords."""
+    found = []
+    for directory in (photos[NATIVE.name], photos[to]):
+        split = shardfeed.open(directory)["train"]
+        batches = make_batches(
+            split, lambda record, seed: (record[ENCODED], seed), batch_size=8, seed=5, order=order, keys=[ENCODED]
+        )
+        found.append([part.numpy().tolist() for batch in batches.take(3) for part in batch])
+    assert len(found[0]) == 6
+    assert found[0] == found[1]
 
 
 def test_torch_batches(photos: dict[str, Path]) -> None:
@@ -203,6 +215,14 @@ def test_webdataset(photos: dict[str, Path], scenes: dict[str, Path]) -> None:
     assert [(photos["webdataset"] / one["url"]).stat().st_size for one in wids] == [one["filesize"] for one in wids]
     with tarfile.open(scenes["webdataset"] / "data" / "train-00000-of-00002.tar") as tar:
         assert {(member.mtime, member.uid, member.uname) for member in tar} == {(0, 0, "")}
+
+
+@given(st.text("az09/.-", min_size=1, max_size=100), st.integers(0, 8**11 - 1))
+@settings(max_examples=50)
+def test_the_header_of_a_tar_is_that_of_tarfile(name: str, size: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    assert webdataset_format._header(name.encode(), size) == entry.tobuf(tarfile.USTAR_FORMAT)
 
 
 def test_webdataset_has_rasters_as_pictures(tmp_path: Path) -> None:
@@ -323,6 +343,35 @@ def test_an_mds_shard_that_is_too_large(
     with pytest.raises(UsageError, match="at most 10,000 bytes"):
         made(DatasetSource(photos["source"]), tmp_path / "out", to="mds")
     assert not list(tmp_path.rglob("*.mds*"))
+
+
+DISK_IS_FULL = """
+import resource, signal, sys
+from shardfeed.formats.example import encode
+from shardfeed.formats.native import FORMATS
+from shardfeed.schema import Feature, Schema
+from shardfeed.errors import StorageError
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+features = {"image/encoded": Feature("bytes"), "image/format": Feature("bytes")}
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+for to in sys.argv[2:]:
+    try:
+        with FORMATS[to].sink(f"{sys.argv[1]}/{to}", f"{sys.argv[1]}/index", Schema(features), 100) as sink:
+            for number in range(100):
+                sink.write({"image/encoded": bytes(20_000), "image/format": b"png"})
+    except StorageError as error:
+        print(to, error.errno)
+"""
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """And leaves no file, whoever writes it."""
+    done = subprocess.run(
+        [sys.executable, "-c", DISK_IS_FULL, str(tmp_path), *OTHERS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [f"{to} {errno.EFBIG}" for to in OTHERS], done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("to", OTHERS)

@@ -51,15 +51,11 @@ class _ArrayRecord:
     def finish(self) -> Written:
         """What the library wrote, and where in it the records are."""
         try:
-            try:
-                self._writer.close()
-            except RuntimeError as error:
-                raise _storage_error(self._file.path, str(error)) from error
-            self._file.take_over()
-            offsets, sizes = _places(self._file.temporary, self._sizes)
-        except BaseException as error:
-            self._file.__exit__(type(error), error, None)
-            raise
+            self._writer.close()
+        except RuntimeError as error:
+            raise _storage_error(self._file.path, str(error)) from error
+        self._file.take_over()
+        offsets, sizes = _places(self._file.temporary, self._sizes)
         self._file.__exit__(None, None, None)
         return Written(FileInfo(self._file.size, self._file.crc32c), offsets, sizes)
 

@@ -43,11 +43,11 @@ class Container(Protocol):
         ...
 
     def finish(self) -> Written:
-        """Make it durable and give it its name. Raises StorageError; then no file stays."""
+        """Make it durable and give it its name. Raises StorageError; then it is discarded."""
         ...
 
     def discard(self) -> None:
-        """Leave no file."""
+        """Leave no file, also where `finish` went wrong."""
         ...
 
 
@@ -115,7 +115,11 @@ class ContainerSink:
             self._index.__exit__(kind, error, trace)
             return
         with self._index:
-            written = self._container.finish()
+            try:
+                written = self._container.finish()
+            except BaseException:
+                self._container.discard()
+                raise
             self._index.write([self._lines.end(written.offsets, written.sizes)])
         for directory in self._directories:
             fsync_directory(directory)

@@ -35,6 +35,9 @@ from shardfeed.storage.local import NewFile
 
 _BLOCK = 512  # bytes; each file in a tar begins at a multiple
 _END = bytes(2 * _BLOCK)
+_HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)  # of an empty file without a name, an owner or a time
+_HEADER_SUM = sum(_HEADER[:124] + _HEADER[135:148] + b" " * 8 + _HEADER[156:])  # of all but name, size and checksum
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _SUFFIXES = {b"jpeg": "jpg", b"jpg": "jpg", b"JPEG": "jpg", b"png": "png", b"PNG": "png", b"raw": "raw"}
 
 
@@ -62,14 +65,11 @@ class _Tar:
             self._put(f"{stem}.cls", b"%d" % values[self._label])  # type: ignore[operator]  # a label is an int
         if self._raster is not None:
             self._put(f"{stem}.seg.png", values[self._raster])  # type: ignore[arg-type]  # one bytes value
-        self._put(f"{stem}.json", json.dumps(rest, separators=(",", ":"), ensure_ascii=False).encode())
+        self._put(f"{stem}.json", _to_json(rest).encode())
 
     def _put(self, name: str, content: bytes) -> None:
         """A file, without owner or time: what is in it alone decides the bytes."""
-        entry = tarfile.TarInfo(name)
-        entry.size = len(content)
-        header = entry.tobuf(tarfile.USTAR_FORMAT)
-        self._file.write([header, content, bytes(-len(content) % _BLOCK)])
+        self._file.write([_header(name.encode(), len(content)), content, bytes(-len(content) % _BLOCK)])
 
     def finish(self) -> Written:
         """Two empty blocks end a tar."""
@@ -119,6 +119,14 @@ class WebDataset(ContainerFormat):
                 }
             )
         return {"_info.json": _json({"splits": splits}), **files}
+
+
+def _header(name: bytes, size: int) -> bytes:
+    """The header of a file, as tarfile makes it in ten times as long."""
+    digits = b"%011o" % size
+    checksum = b"%06o\0 " % (_HEADER_SUM + sum(name) + sum(digits))
+    parts = name.ljust(100, b"\0"), _HEADER[100:124], digits, _HEADER[135:148], checksum, _HEADER[156:]
+    return b"".join(parts)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
