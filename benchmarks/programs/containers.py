@@ -19,7 +19,7 @@ def boxes(row):
     return [[round(side, 4) for side in box] for box in zip(*(row[key] for key in SIDES), strict=True)]
 
 
-@check("webdataset", "webdataset", "WebDataset('DIR/data/train-{00000..00002}-of-00003.tar')", "`--to webdataset`")
+@check("webdataset", "webdataset", "WebDataset('DIR/data/train-{00000..00001}-of-00002.tar')", "`--to webdataset`")
 def webdataset_reader(data: Data) -> None:
     import webdataset
 
@@ -66,7 +66,9 @@ def of_tars(data: Data) -> None:
         data.compare(str(split.split), found, "name", "label", "bytes")
 
 
-@check("Hugging Face `datasets`, Parquet", "datasets", "load_dataset('DIR')", "`--to parquet`; the names of classes, too")
+@check(
+    "Hugging Face `datasets`, Parquet", "datasets", "load_dataset('DIR')", "`--to parquet`; the names of classes, too"
+)
 def of_parquet(data: Data) -> None:
     for split, rows in hugging_face(data, "parquet", "photos"):
         found = [(row["image"]["path"], row["label"], digest(row["image"]["bytes"])) for row in rows]

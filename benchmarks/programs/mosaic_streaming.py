@@ -18,9 +18,7 @@ def streaming_dataset(data: Data) -> None:
         return [made[place] for place in range(len(made))]
 
     for split in ("train", "validation", "test"):
-        found = [
-            (row["image/filename"].decode(), row["label"], digest(row["image"])) for row in rows(split, "photos")
-        ]
+        found = [(row["image/filename"].decode(), row["label"], digest(row["image"])) for row in rows(split, "photos")]
         data.compare(split, found, "name", "label", "bytes")
     found = []
     for row in rows("train", "scenes"):

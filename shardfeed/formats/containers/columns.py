@@ -11,8 +11,8 @@ from shardfeed.schema import LABEL, Schema, Value
 
 def column_names(schema: Schema) -> dict[str, str]:
     """Feature -> column: `image` and `label`, as others call those two, and of all others the key itself."""
-    usual = {image_key(schema): "image", label_key(schema): "label"}
-    names = {key: usual.get(key, key) for key in schema.features}
+    usual = (image_key(schema), "image"), (label_key(schema), "label")
+    names = {key: key for key in schema.features} | {key: name for key, name in usual if key is not None}
     return {key: key if name != key and name in schema.features else name for key, name in names.items()}
 
 
