@@ -156,10 +156,12 @@ def test_what_changed_is_found(to: str, tmp_path: Path) -> None:
     check_flips(directory, of=40)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("to", OTHERS)
-def test_every_flipped_bit_is_found(to: str, tmp_path: Path) -> None:
-    check_flips(made(DatasetSource(scenes_of_two(tmp_path)), tmp_path / to, 1, to=to))
+@pytest.mark.parametrize("of", [pytest.param(1500, marks=pytest.mark.long), pytest.param(0, marks=pytest.mark.torture)])
+def test_every_flipped_bit_is_found(to: str, of: int, tmp_path: Path) -> None:
+    """Many of them, or in the longest sweep all; of an ArrayRecord, most of which is padding, many."""
+    directory = made(DatasetSource(scenes_of_two(tmp_path)), tmp_path / to, 1, to=to)
+    check_flips(directory, of or (20_000 if to == "arrayrecord" else 0))
 
 
 def scenes_of_two(place: Path) -> Path:

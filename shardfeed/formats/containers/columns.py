@@ -11,15 +11,17 @@ from shardfeed.schema import LABEL, Schema, Value
 
 def column_names(schema: Schema) -> dict[str, str]:
     """Feature -> column: `image` and `label`, as others call those two, and of all others the key itself."""
-    usual = (image_key(schema), "image"), (label_key(schema), "label")
-    names = {key: key for key in schema.features} | {key: name for key, name in usual if key is not None}
+    names = {key: key for key in schema.features}
+    for key, name in ((image_key(schema), "image"), (label_key(schema), "label")):
+        if key is not None:
+            names[key] = name
     return {key: key if name != key and name in schema.features else name for key, name in names.items()}
 
 
 def label_key(schema: Schema) -> str | None:
     """The feature that is the one class of a record; None where there is none."""
     key = schema.key(LABEL)
-    return key if key in schema.class_names and schema.features[key].scalar else None
+    return key if key is not None and key in schema.class_names and schema.features[key].scalar else None
 
 
 def plain(value: Value) -> Any:
