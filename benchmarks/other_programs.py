@@ -8,6 +8,7 @@ program that cannot be installed is listed with the reason; one that reads wrong
 import argparse
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -35,6 +36,7 @@ DRAWN = (  # of scenes: a name, what is converted, options
     ("people", "coco/keypoints.json", "--task", "boxes,keypoints"),
     ("ground", "masks", "--classes", SCENES / "masks.txt"),
 )
+IN_FORMATS = ("webdataset", "parquet", "mds", "arrayrecord")  # photos and scenes lie as `photos-mds`, too
 _SECONDS = 900  # for one script
 _HEADER = re.compile(r"^# /// script\n((?:#.*\n)+?)# ///$", re.MULTILINE)
 
@@ -49,6 +51,8 @@ def requirements(script: Path) -> list[str]:
 def make_datasets(root: Path) -> None:
     """The datasets below `root`, and `expected.json`, what is in them."""
     import shardfeed
+    from shardfeed.converters import convert
+    from shardfeed.converters.operations.dataset_source import DatasetSource
 
     photos = root / "source"
     make_photos(str(photos), PHOTOS, SIDE)
@@ -75,6 +79,9 @@ def make_datasets(root: Path) -> None:
     for name, source, *options in DRAWN:
         (root / name).mkdir(exist_ok=True)
         _shardfeed("convert", SCENES / source, root / name / "1.0.0", "--images", SCENES / "images", *options)
+    for name, to in itertools.product(("photos", "scenes"), IN_FORMATS):
+        (root / f"{name}-{to}").mkdir(exist_ok=True)
+        convert(DatasetSource(root / name / "1.0.0"), root / f"{name}-{to}" / "1.0.0", to=to, shards=2)
     expected: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name in ("photos", "boxes", *(name for name, *_ in DRAWN)):
         data = shardfeed.open(root / name / "1.0.0")

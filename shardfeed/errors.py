@@ -25,7 +25,7 @@ _EXTRA_OF = {  # a module that the core does without -> its project, and the ext
     "pycocotools": ("pycocotools", "objects"),
     "yaml": ("PyYAML", "objects"),
     "pyarrow": ("pyarrow", "formats"),
-    "array_record": ("ArrayRecord", "formats"),
+    "array_record": ("array_record", "formats"),
     "zstandard": ("zstandard", "formats"),
     "lmdb": ("lmdb", "formats"),
     "h5py": ("h5py", "formats"),

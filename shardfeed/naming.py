@@ -1,7 +1,8 @@
 """The names of a dataset's files, relative to its directory.
 
     train-00003-of-00008.tfrecord          a shard: the pattern that TensorFlow Datasets and the Model Garden glob for;
-                                           in another format as its programs want it
+                                           in another format as its programs want it: a tar, data/*.parquet,
+                                           train/shard.00003.mds
     index/train-00003-of-00008.tfindex     its index
     index/train.image.class.label.npy      the values of one feature in the whole split
     manifest.json, features.json ...       what is said of all
@@ -36,6 +37,7 @@ _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*\Z")
 _OTHER_SHARD = re.compile(
     rf"[-.][0-9]{{5,}}({'|'.join(re.escape(each.data_suffix) for each in FORMATS.values() if each is not NATIVE)})\Z"
 )
+_OTHER_SIDECAR = re.compile(r"(_info\.json|[^/]+\.wids\.json|[^/]+/index\.json)\Z")  # see ShardFormat.describe
 _OTHER_INDEX = re.compile(
     rf"{INDEX_DIRECTORY}/.*({'|'.join({re.escape(each.index_suffix) for each in FORMATS.values()})})\Z"
 )
@@ -70,9 +72,9 @@ def is_dataset_file(name: str) -> bool:
     """Whether a dataset of any format may have a file of this name, whatever its splits and features."""
     directory, _, file = name.rpartition("/")
     if directory == INDEX_DIRECTORY:
-        return is_index(name) or file.endswith(COLUMN_SUFFIX)
-    if directory:
-        return bool(_OTHER_SHARD.search(name))
+        return is_index(name) or file.endswith(COLUMN_SUFFIX) or bool(_OTHER_SHARD.search(name))
+    if directory or _OTHER_SIDECAR.match(name):
+        return bool(_OTHER_SHARD.search(name) or _OTHER_SIDECAR.match(name))
     if name in TFDS_FILES | {MANIFEST, REJECTED, NORMALISED, LEFT_OUT, SALVAGED} or is_shard(name):
         return True
     return name.endswith((LABEL_NAMES_SUFFIX, NATIVE.index_suffix, COLUMN_SUFFIX))

@@ -35,6 +35,21 @@ def dataset(data: Data) -> None:
 
 
 @check(
+    "Grain `ArrayRecordDataSource`",
+    "grain",
+    "grain.sources.ArrayRecordDataSource(glob('DIR/train*'))",
+    "`--to arrayrecord`",
+)
+def array_record(data: Data) -> None:
+    from shardfeed.formats.example import decode
+
+    source = grain.sources.ArrayRecordDataSource(data.files("train", "photos-arrayrecord"))
+    fields = [decode(source[place], (NAME, LABEL, IMAGE)) for place in range(len(source))]
+    found = [row({NAME: one[NAME][1][0], LABEL: int(one[LABEL][1][0]), IMAGE: one[IMAGE][1][0]}) for one in fields]
+    data.compare("train", found, "name", "label", "bytes")
+
+
+@check(
     "Grain checkpoints",
     "grain",
     "iterator.get_state(), set_state(...)",

@@ -29,7 +29,8 @@ class Data:
     """The datasets: `photos` (JPEGs, splits train, validation and test) and `boxes` (train, with objects).
 
     Drawn scenes, all in train: `scenes` has objects with masks, `people` has key points, `ground` a class for each
-    pixel. `photos` lies as `photos/1.0.0` below ROOT, which is a name and a version to TFDS.
+    pixel. `photos` lies as `photos/1.0.0` below ROOT, which is a name and a version to TFDS; `photos` and `scenes` lie
+    as `photos-webdataset/1.0.0` and so on in other formats than TFRecord.
     """
 
     root: Path

@@ -16,7 +16,7 @@ from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
 from shardfeed.schema import Schema
 from shardfeed.storage.file_info import FileInfo
-from shardfeed.storage.local import NewFile, fsync_directory, remove_file, write_file
+from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, write_file
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import sizes_by_name
 
@@ -31,7 +31,7 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
     described = Described(name, plan.schema, {split: info.shards for split, info in splits.items()})
     sidecars = dict(shard_format(plan.options.to).describe(described))
     if plan.options.to in TFDS_FORMATS:
-        sidecars |= tfds_files(name, plan.schema, splits, plan.options.image)
+        sidecars |= tfds_files(name, plan.schema, splits, plan.options.image, plan.options.to)
     if noticed.rejected:
         sidecars[REJECTED] = noted_lines(noticed.rejected)
     if changed := unasked(noticed.normalised):
@@ -121,7 +121,8 @@ def stage_manifest(
         folders = manifest.folders()
         present = sizes_by_name(LOCAL, directory, folders)
         for file in present.keys() - manifest.files().keys():
-            remove_file(os.path.join(directory, file))
+            remove = remove_tree if present[file] < 0 else remove_file  # a split that there was, and is no more
+            remove(os.path.join(directory, file))
         for folder in folders:
             fsync_directory(os.path.join(directory, folder))
     write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())

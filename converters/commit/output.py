@@ -15,7 +15,7 @@ from shardfeed.errors import (
     escape,
 )
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
-from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, is_dataset_file
+from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.building import built, give_name, locked
 from shardfeed.storage.local import TEMPORARY, fsync_directory
 from shardfeed.storage.local_reading import LOCAL
@@ -150,16 +150,15 @@ def _check_replaceable(out: str) -> None:
         raise OutputExistsError(
             out, f"holds no {MANIFEST} of ours: not a dataset, so not replaced", "choose another name"
         )
-    present = sizes_by_name(LOCAL, out, [INDEX_DIRECTORY])
-    names = sorted(present)
     try:
         manifest = read_manifest(out)
         ours = manifest.files().keys() | {MANIFEST}
         present = sizes_by_name(LOCAL, out, manifest.folders())
-        names = sorted(present)
     except IntegrityError:  # a damaged dataset may be replaced
-        ours = {name for name in names if is_dataset_file(name)}
-    for name in names:
+        folders = [entry.name for entry in LOCAL.entries(out) if entry.size < 0]
+        present = sizes_by_name(LOCAL, out, folders)
+        ours = {name for name in present if is_dataset_file(name)}
+    for name in sorted(present):
         if name.removesuffix(TEMPORARY) not in ours or present[name] < 0:
             problem = f"holds {escape(name)}, which is no part of the dataset and would be lost"
             raise OutputExistsError(out, problem, "move it away, or choose another name")

@@ -17,20 +17,22 @@ from shardfeed.naming import label_names_file
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 
 # Formats whose shards TFDS reads, and what it calls them: a record is an Example in both.
-TFDS_FORMATS = {"tfrecord": "tfrecord"}
+TFDS_FORMATS = {"tfrecord": "tfrecord", "arrayrecord": "array_record"}
 _FEATURES = "tensorflow_datasets.core.features."
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
 
 
 def tfds_files(
-    name: str, schema: Schema, splits: Mapping[str, SplitInfo], image: ImageOptions | None = None
+    name: str, schema: Schema, splits: Mapping[str, SplitInfo], image: ImageOptions | None = None, to: str = "tfrecord"
 ) -> dict[str, bytes]:
     """File name -> content of TFDS's view of a dataset whose images were stored as `image` says (default: as files).
+
+    `to`: the format of its shards, one of TFDS_FORMATS.
 
     `name`: NAME, or NAME/VERSION.
     """
     files = {
-        "dataset_info.json": _json(_dataset_info(name, schema, splits)),
+        "dataset_info.json": _json(_dataset_info(name, schema, splits, TFDS_FORMATS[to])),
         "features.json": _json(_features(schema, image or ImageOptions())),
     }
     # `image/a.b` and `image/a/b` share one: then neither has names, but numbers.
@@ -50,12 +52,12 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
 
 
-def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo]) -> dict[str, Any]:
+def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo], format: str) -> dict[str, Any]:
     name, _, version = name.partition("/")
     info: dict[str, Any] = {
         "name": name,
         "version": version or "1.0.0",
-        "fileFormat": "tfrecord",
+        "fileFormat": format,
         "splits": [
             {
                 "name": split.name,

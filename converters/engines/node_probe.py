@@ -18,11 +18,12 @@ _SHARE = "put it where every node sees it under the same path"
 
 
 class Question(NamedTuple):
-    """What a node is to look at: the file `path`, the image file of `sample`, and what images need."""
+    """What a node is to look at: the file `path`, the image file of `sample`, and what images and shards need."""
 
     path: str
     sample: Sample | None
     image: ImageOptions
+    format: str
 
 
 class Node(NamedTuple):
@@ -43,7 +44,7 @@ def look(question: Question) -> Node:
             token = file.read()
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    return Node(platform.node(), token, problem, _unreadable(question), made_by(question.image))
+    return Node(platform.node(), token, problem, _unreadable(question), made_by(question.image, question.format))
 
 
 def _unreadable(question: Question) -> str:
@@ -60,18 +61,18 @@ class Probe:
 
     def __init__(self, directory: str, task: ShardTask) -> None:
         self._token = secrets.token_hex(16).encode()
-        self._versions = made_by(task.image)
+        self._versions = made_by(task.image, task.format)
         path = os.path.join(directory, f"probe-{secrets.token_hex(4)}")  # no node can have been asked for it before
         write_file(path, self._token)
         files = (sample for sample in task.samples if isinstance(sample.image, SourceFile))
-        self.question = Question(path, next(files, None), task.image)
+        self.question = Question(path, next(files, None), task.image, task.format)
         if _unreadable(self.question):
             self.question = self.question._replace(sample=None)
 
     def check(self, node: Node) -> None:
         """Raises StorageError where a node does not see output or images, UsageError where shards would differ."""
         name = escape(node.name)
-        path, sample, _ = self.question
+        path, sample, *_ = self.question
         if node.token != self._token:
             problem = f"node {name} does not see this directory: {node.problem or 'it has another file there'}"
             raise StorageError(os.path.dirname(path), problem, _SHARE)

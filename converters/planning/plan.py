@@ -107,7 +107,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
 
     Memory: about 90 bytes a sample, and the length of its key, beside the source itself.
     """
-    versions = made_by(options.image)
+    versions = made_by(options.image, options.to)
     count = len(source)
     if not count:
         raise UsageError("source", "it has no sample", "check where it looks for them")

@@ -20,6 +20,8 @@ from shardfeed.formats.native import NATIVE
 from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import sizes_by_name
 
 _NUMBER_BYTES = 8  # of a number in a column, or of where a value of bytes ends
 _LINE_BYTES = 64  # of a record that is stored as it is: its frame, its line in the index and its values in columns
@@ -131,8 +133,9 @@ class _Finished(NamedTuple):
 
 def _finished(directory: str) -> _Finished:
     try:
-        with os.scandir(directory) as entries:
-            sizes = [entry.stat().st_size for entry in entries if is_shard(entry.name)]
-            return _Finished(len(sizes), sum(sizes))
+        below = [entry.name for entry in LOCAL.entries(directory) if entry.size < 0]
+        present = sizes_by_name(LOCAL, directory, below)
+        sizes = [size for name, size in present.items() if is_shard(name)]
+        return _Finished(len(sizes), sum(sizes))
     except OSError:
         return _Finished(0, 0)

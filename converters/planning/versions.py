@@ -6,11 +6,14 @@ from PIL import features
 
 from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.formats.native import NATIVE, shard_format
 from shardfeed.version import __version__
 
 
-def made_by(image: ImageOptions) -> dict[str, str]:
-    """Versions of what decides bytes: ours, the codecs that re-encode, and the one that refuses damaged images.
+def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
+    """Versions of what decides bytes: ours, the codecs that re-encode, the one that refuses damaged images.
+
+    And the package that writes shards of the format `to`, where one does.
 
     Raises UsageError where `image` asks for a package that is not installed.
     """
@@ -18,4 +21,4 @@ def made_by(image: ImageOptions) -> dict[str, str]:
     if image.baseline:
         codecs[transcode.PACKAGE] = transcode.tool_version()
     checker = {"simplejpeg": simplejpeg.__version__}
-    return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs}
+    return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs, **shard_format(to).versions()}

@@ -154,6 +154,10 @@ class ShardFormat(Protocol):
         """Files beside the shards by which the format's own programs know the dataset: name -> content."""
         ...
 
+    def versions(self) -> Mapping[str, str]:
+        """Versions, by name, of the packages that decide what bytes a shard has, beside those of the images' codecs."""
+        ...
+
     def open(self, storage: Storage, data: str, index: str) -> OpenFile:
         """A shard's file, ready for a view to read from. Raises OSError."""
         ...

@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 
 from shardfeed.errors import UsageError
+from shardfeed.formats.containers.arrayrecord import ArrayRecord
+from shardfeed.formats.containers.mds import MDS
+from shardfeed.formats.containers.parquet import Parquet
 from shardfeed.formats.containers.webdataset import WebDataset
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.tfrecord.shard import TFRecord
 
 NATIVE = TFRecord()
-FORMATS: Mapping[str, ShardFormat] = {each.name: each for each in (NATIVE, WebDataset())}
+FORMATS: Mapping[str, ShardFormat] = {
+    each.name: each for each in (NATIVE, WebDataset(), Parquet(), MDS(), ArrayRecord())
+}
 
 
 def shard_format(name: str) -> ShardFormat:

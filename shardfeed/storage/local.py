@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, escape
-from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.checksum import extend_crc32c, replaced_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -126,6 +126,28 @@ class NewFile:
         if self.size - self._written >= _GATHER or len(self._waiting) >= _MOST_WAITING:
             self._flush()
 
+    def begin_with(self, data: bytes) -> None:
+        """Write `data` over as many zeros, which were written first: what is known only when all else is there."""
+        self._flush()
+        done = 0
+        while done < len(data):
+            done += _guard(self.path, "write", lambda at=done: os.pwrite(self._fd, data[at:], at))
+        self.crc32c = replaced_crc32c(self.crc32c, bytes(len(data)), data, self.size - len(data))
+
+    def take_over(self) -> None:
+        """Take what a library has written into the file `temporary`, which is there, for what was written here."""
+
+        def content() -> tuple[int, int]:
+            size, crc = 0, 0
+            with open(self.temporary, "rb", 0) as file:
+                while piece := file.read(_GATHER):
+                    size += len(piece)
+                    crc = extend_crc32c(crc, piece)
+            return size, crc
+
+        self.size, self.crc32c = _guard(self.path, "read", content)
+        self._written = self.size
+
     def checkpoint(self) -> tuple[int, int]:
         """Make durable what was written so far, before the block ends: its size and CRC-32C."""
         self._flush()
@@ -165,8 +187,9 @@ class NewFile:
             kind = type(raised)
             raise
         finally:
+            fd, self._fd = self._fd, -1  # whoever meets an error later may leave the block once more
             with suppress(OSError):  # after fsync it has nothing left to say, and before, another error is on its way
-                os.close(self._fd)
+                os.close(fd)
             if kind is not None:
                 self._remove()
         if kind is None:

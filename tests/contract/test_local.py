@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shardfeed.errors import BusyError, StorageError
-from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.checksum import crc32c, replaced_crc32c
 from shardfeed.storage.local import (
     Lock,
     NewFile,
@@ -195,3 +197,30 @@ def test_a_rename_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot rename: Is a directory"):
         write_file(str(tmp_path / "a"), b"x")
     assert os.listdir(tmp_path) == ["a"]
+
+
+@given(st.binary(max_size=40), st.binary(max_size=300), st.data())
+def test_a_beginning_that_is_known_last(before: bytes, behind: bytes, data: st.DataObject) -> None:
+    """The CRC of a file follows from that of the zeros that stood there."""
+    zeros = bytes(len(before))
+    assert replaced_crc32c(crc32c(zeros + behind), zeros, before, len(behind)) == crc32c(before + behind)
+    other = data.draw(st.binary(min_size=len(before), max_size=len(before)))
+    assert replaced_crc32c(crc32c(other + behind), other, before, len(behind)) == crc32c(before + behind)
+
+
+def test_a_beginning_is_written_last(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with NewFile(str(path)) as file:
+        file.write([bytes(4), b"rest"])
+        file.begin_with(b"head")
+    assert path.read_bytes() == b"headrest"
+    assert (file.size, file.crc32c) == (8, crc32c(b"headrest"))
+
+
+def test_what_a_library_wrote_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with NewFile(str(path)) as file:
+        Path(file.temporary).write_bytes(b"of others")
+        file.take_over()
+    assert path.read_bytes() == b"of others"
+    assert (file.size, file.crc32c) == (9, crc32c(b"of others"))

@@ -23,6 +23,13 @@ from in_process import convert_here
 from repository import ROOT, SUPPORT
 from trees import tree
 
+SHARDS = {  # of a mode that is a format: the shard, as it is called while it is made
+    "webdataset": "data/train-*.tar",
+    "parquet": "data/train-*.parquet",
+    "mds": "train/shard.*.mds",
+    "arrayrecord": "dataset/train-*.array_record",
+}
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
@@ -50,7 +57,7 @@ def python_path(*first: Path) -> str:
         "convert",
         "checkpoints",
         "edited",
-        *(pytest.param(mode, marks=pytest.mark.long) for mode in ("replace", "objects")),
+        *(pytest.param(mode, marks=pytest.mark.long) for mode in ("replace", "objects", *SHARDS)),
     ],
 )
 def test_killed_at_every_operation(
@@ -72,7 +79,8 @@ def test_killed_at_every_operation(
     assert result["operations"] > 100
     assert result["trials"] > (result["operations"] if every == 1 else 60)
     kinds = " ".join(result["kinds"])
-    for kind in ("rename dataset/train-*.tfrecord", "write receipts/train-*", "fsync .out.staging", "unlink", "mkdir"):
+    shard = SHARDS.get(mode, "dataset/train-*.tfrecord")
+    for kind in (f"rename {shard}", "write receipts/train-*", "fsync .out.staging", "unlink", "mkdir"):
         assert kind in kinds
     assert mode != "edited" or "rename receipts/train-*.json" in kinds
     assert mode not in ("checkpoints", "objects") or "rename dataset/train-*.tfrecord.checkpoint.partial" in kinds

@@ -66,7 +66,7 @@ class Disk:
 
     def apply(self, operation: Any) -> None:
         """Do what one Operation of storage_ops did."""
-        name, path, other, data = operation
+        name, path, other, data, *rest = operation
         match name:
             case "create":
                 parent, last = self._parent(path)
@@ -76,7 +76,9 @@ class Disk:
                 elif path.endswith(".partial"):
                     found.data = b""  # type: ignore[union-attr]  # O_TRUNC
             case "write":
-                self._node(path).data += data
+                before = self._node(path).data
+                start = len(before) if rest in ([], [None]) else rest[0]
+                self._node(path).data = before[:start] + data + before[start + len(data) :]
             case "truncate":
                 self._node(path).data = b""
             case "fsync":

@@ -1,6 +1,6 @@
 """Kills a conversion at chosen operations on storage, each time in a process of its own, and resumes it.
 
-    python kill_trials.py IMAGES PLACE convert|replace|checkpoints|edited|objects EVERY SEED
+    python kill_trials.py IMAGES PLACE convert|replace|checkpoints|edited|objects|FORMAT EVERY SEED
 
 A script, as it forks: the process that runs pytest may have threads. Every point before an operation, and the middle of
 every write, is a trial; with EVERY > 1 one of so many, but at least one of each kind. Prints one line of JSON.
@@ -8,21 +8,25 @@ every write, is a trial; with EVERY > 1 one of so many, but at least one of each
 
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard
-from shardfeed.converters.shards.receipts import load_receipt
+from shardfeed.converters.shards.receipts import load_receipt, receipt_count
 from shardfeed.errors import OutputExistsError, TooManyRejectedError
+from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.naming import is_shard, shard_file
 
 from in_process import convert_here, source_of
 from storage_ops import Operation, watched
@@ -42,7 +46,7 @@ def in_child(action: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def run_until(root: Path, place: Path, replace: bool, stop: int, half: bool) -> None:
+def run_until(root: Path, place: Path, options: Mapping[str, Any], stop: int, half: bool) -> None:
     """Convert, and die at the operation of number `stop` from 0: before it, or with half of its bytes written."""
     count = 0
 
@@ -50,13 +54,28 @@ def run_until(root: Path, place: Path, replace: bool, stop: int, half: bool) -> 
         nonlocal count
         if count == stop:
             if half:
-                with open(operation.path, "ab") as file:
+                with open(operation.path, "r+b") as file:
+                    file.seek(*((0, os.SEEK_END) if operation.start is None else (operation.start, os.SEEK_SET)))
                     file.write(operation.data[: len(operation.data) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
         count += 1
 
     with watched(place, before):
-        convert_here(root, place / "out", replace=replace)
+        convert_here(root, place / "out", **options)
+
+
+def recorded(root: Path, place: Path, options: Mapping[str, Any]) -> list[Operation]:
+    """The operations of a conversion. It has a process of its own: a library's threads do not survive a fork."""
+    noted = place.with_name("operations")
+
+    def convert() -> None:
+        operations: list[Operation] = []
+        with watched(place, operations.append):
+            convert_here(root, place / "out", **options)
+        noted.write_bytes(pickle.dumps(operations))
+
+    assert in_child(convert) == 0
+    return pickle.loads(noted.read_bytes())
 
 
 def prepare(place: Path, old: Path | None, left: Path) -> None:
@@ -83,30 +102,40 @@ def leave_other_inputs(root: Path, place: Path) -> Path:
     return place / ".out.staging"
 
 
-def finished_shards(place: Path, committed: bool, digests: set[str]) -> dict[str, int]:
+def finished_shards(place: Path, committed: bool, digests: set[str], to: str) -> dict[str, int]:
     """Inode of every shard that must not be made again, by name; `digests`: of those that are to be made."""
     staging = place / ".out.staging"
     if committed:
-        names = [path.name for path in (place / "out").glob("*.tfrecord")] if staging.exists() else []
-        return {name: (place / "out" / name).stat().st_ino for name in names}
+        files = tree(place / "out") if staging.exists() else {}
+        return {name: (place / "out" / name).stat().st_ino for name in files if is_shard(name)}
     receipts = {path.name: load_receipt(str(path)) for path in (staging / "receipts").glob("*.json")}
-    made = [name for name, receipt in receipts.items() if receipt is not None and receipt.digest in digests]
-    names = [name.replace(".json", ".tfrecord") for name in made]
+    names = [
+        shard_file(receipt.split, receipt.number, receipt_count(name) or 0, to)
+        for name, receipt in receipts.items()
+        if receipt is not None and receipt.digest in digests
+    ]
     return {name: (staging / "dataset" / name).stat().st_ino for name in names}
 
 
-def wrong(root: Path, place: Path, old: dict[str, bytes] | None, new: dict[str, bytes], digests: set[str]) -> str:
+def wrong(
+    root: Path,
+    place: Path,
+    old: dict[str, bytes] | None,
+    new: dict[str, bytes],
+    digests: set[str],
+    options: Mapping[str, Any],
+) -> str:
     """What is not as promised after a kill and after running again; empty when all is."""
     found = tree(place / "out") if (place / "out").exists() else None
     if found not in (old, new):
         return "the output is neither absent nor complete" if old is None else "the output is neither old nor new"
     done = found == new and not (place / ".out.staging").exists()
 
-    finished = finished_shards(place, found == new, digests)
+    finished = finished_shards(place, found == new, digests, options["to"])
 
     def again() -> None:
         try:
-            convert_here(root, place / "out", replace=old is not None)
+            convert_here(root, place / "out", **options)
         except OutputExistsError:
             assert done, "refused, though it was not finished"
 
@@ -129,13 +158,12 @@ def main(root: Path, place: Path, mode: str, every: int, seed: int) -> None:
     if old is not None:
         convert_here(root, old, shards=2)
     left = leave_other_inputs(root, place) if mode == "edited" else place / "nothing"
-    plan = make_plan(source_of(root), PlanOptions(shards=3))
+    options = {"replace": replace, "to": mode if mode in FORMATS else NATIVE.name}
+    plan = make_plan(source_of(root), PlanOptions(shards=3, to=options["to"]))
     digests = {plan.shard_digest(shard) for shard in plan.shards}
     whole = place / "whole"
     prepare(whole, old, left)
-    operations: list[Operation] = []
-    with watched(whole, operations.append):
-        convert_here(root, whole / "out", replace=replace)
+    operations = recorded(root, whole, options)
     old_tree, new_tree = tree(old) if old is not None else None, tree(whole / "out")
     points = [
         (i, half) for i, operation in enumerate(operations) for half in ((False, True)[: 1 + bool(operation.data)])
@@ -153,9 +181,9 @@ def main(root: Path, place: Path, mode: str, every: int, seed: int) -> None:
         trials += 1
         at = place / "trial"
         prepare(at, old, left)
-        status = in_child(partial(run_until, root, at, replace, i, half))
+        status = in_child(partial(run_until, root, at, options, i, half))
         expected = 0 if i == len(operations) else -signal.SIGKILL
-        what = f"exit status {status}" if status != expected else wrong(root, at, old_tree, new_tree, digests)
+        what = f"exit status {status}" if status != expected else wrong(root, at, old_tree, new_tree, digests, options)
         if what:
             failures.append(f"operation {i} of {len(operations)}, {'half of' if half else 'before'} {kind[0]}: {what}")
     counts = {"operations": len(operations), "trials": trials, "kinds": sorted({kind for kind, _ in kinds})}

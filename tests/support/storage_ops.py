@@ -18,17 +18,21 @@ RENAME_EXCHANGE = 2  # linux/fs.h
 
 
 class Operation(NamedTuple):
-    """`path` and `other` (of a rename or exchange) are absolute; `data` is what is written, at the file's end."""
+    """`path` and `other` (of a rename or exchange) are absolute; `data` is what is written, from byte `start` on.
+
+    `start` None: at the file's end.
+    """
 
     name: str
     path: str
     other: str = ""
     data: bytes = b""
+    start: int | None = None
 
     @property
     def kind(self) -> str:
         """ "write out.staging/dataset/train-*.index": the operation without the number of its shard."""
-        return re.sub(r"\d{5}-of-\d{5}", "*", f"{self.name} {'/'.join(self.path.split('/')[-2:])}")
+        return re.sub(r"\d{5}-of-\d{5}|(?<=shard\.)\d{5}", "*", f"{self.name} {'/'.join(self.path.split('/')[-2:])}")
 
 
 def _of(fd: int) -> str:
@@ -70,7 +74,7 @@ def watched(
         return around(Operation("write", _of(fd), data=b"".join(parts)), lambda: real["writev"](fd, parts))
 
     def pwrite(fd: int, data: bytes, offset: int) -> int:
-        return around(Operation("write", _of(fd), data=data), lambda: real["pwrite"](fd, data, offset))
+        return around(Operation("write", _of(fd), "", data, offset), lambda: real["pwrite"](fd, data, offset))
 
     def ftruncate(fd: int, size: int) -> None:
         return around(Operation("truncate", _of(fd)), lambda: real["ftruncate"](fd, size))

@@ -1,13 +1,14 @@
 """What the formats of this folder have in common: all but the file itself, which each makes by a `Container`."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.errors import IntegrityError, RecordError, check_extra
 from shardfeed.formats.containers.index import END_BYTES, LINE, LineBuilder, parse_lines
 from shardfeed.formats.containers.view import ContainerView, TwoFiles
 from shardfeed.formats.example import ExampleEncoder, values_of
@@ -25,6 +26,7 @@ _REMEDY = "restore it from a copy, or convert again"
 class Written(NamedTuple):
     """A container that is durable under its name: the file, and where the image of each record lies in it, int64 [n].
 
+    Of a file that holds whole payloads, where those lie.
     `sizes`: the bytes from the start of each image to its end there, where something lies in between.
     """
 
@@ -36,23 +38,26 @@ class Written(NamedTuple):
 class Container(Protocol):
     """A file of a format that is being written."""
 
-    def add(self, values: Mapping[str, Value]) -> None:
-        """Append a record. Raises StorageError."""
+    def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
+        """Append a record; `parts`: its payload. Raises StorageError, and UsageError for what the file cannot hold."""
         ...
 
     def finish(self) -> Written:
-        """Make it durable and give it its name. Raises StorageError; then no file stays."""
+        """Make it durable and give it its name. Raises StorageError; then it is discarded."""
         ...
 
     def discard(self) -> None:
-        """Leave no file."""
+        """Leave no file, also where `finish` went wrong."""
         ...
 
 
 class ContainerSink:
     """See `ShardSink`. Holds 32 bytes a record until the index is written."""
 
-    def __init__(self, make: Callable[[], Container], data: str, index: str, schema: Schema) -> None:
+    def __init__(
+        self, make: Callable[[], Container], data: str, index: str, schema: Schema, *, holds_payloads: bool = False
+    ) -> None:
+        self._holds_payloads = holds_payloads
         self._features = schema.features
         self._image = image_key(schema)
         self._encoder = ExampleEncoder(schema.features, apart=self._image)
@@ -75,7 +80,9 @@ class ContainerSink:
         for part in parts[at:]:
             crc = extend_crc32c(crc, part)
         size = len(image) if at < len(parts) and isinstance(image, bytes) else 0
-        self._container.add(values)
+        self._container.add(values, parts)
+        if self._holds_payloads:
+            before = behind = b""
         self._index.write([before, behind])
         self._lines.add(size, len(before), len(behind), crc)
 
@@ -108,7 +115,11 @@ class ContainerSink:
             self._index.__exit__(kind, error, trace)
             return
         with self._index:
-            written = self._container.finish()
+            try:
+                written = self._container.finish()
+            except BaseException:
+                self._container.discard()
+                raise
             self._index.write([self._lines.end(written.offsets, written.sizes)])
         for directory in self._directories:
             fsync_directory(directory)
@@ -122,13 +133,17 @@ class ContainerFormat:
     data_suffix = ""
     index_suffix = ".index"
     block, header = 0, 0  # see `ContainerView`
+    holds_payloads = False  # whether the file has them whole; else only the image of each, as it is
+    package = ""  # that writes such files, and whose version decides their bytes
 
     def container(self, path: str, schema: Schema, most: int) -> Container:
         """A new file at `path` for `most` records at most. Raises StorageError."""
         raise NotImplementedError
 
     def check(self, schema: Schema) -> None:
-        """Raises UsageError for what such shards cannot hold."""
+        """Raises UsageError for what such shards cannot hold, and where `package` is not installed."""
+        if self.package:
+            check_extra(self.package, "to")
 
     def shard_file(self, split: str, number: int, count: int) -> str:
         """`train-00003-of-00008` with the suffix of the format."""
@@ -141,11 +156,20 @@ class ContainerFormat:
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ContainerSink:
         """A shard in `data`, and what is around its images in `index`."""
         assert after is None, "there are no checkpoints"
-        return ContainerSink(lambda: self.container(data, schema, most), data, index, schema)
+        return ContainerSink(
+            lambda: self.container(data, schema, most), data, index, schema, holds_payloads=self.holds_payloads
+        )
 
     def describe(self, dataset: Described) -> Mapping[str, bytes]:
         """Nothing."""
         return {}
+
+    def versions(self) -> Mapping[str, str]:
+        """That of `package`."""
+        if not self.package:
+            return {}
+        check_extra(self.package, "to")
+        return {self.package: version(self.package)}
 
     def open(self, storage: Storage, data: str, index: str) -> OpenFile:
         """Both files."""

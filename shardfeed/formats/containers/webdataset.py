@@ -1,36 +1,44 @@
 """A shard as WebDataset: a tar, in which files of one stem are one sample.
 
-train-00000-of-00004.tar:
+data/train-00000-of-00004.tar:
     train-00000-000000.jpg      the image, as it is
     train-00000-000000.cls      where a record has one label: its number
+    train-00000-000000.seg.png  where there is one: the class of each pixel
     train-00000-000000.json     all other features by their keys; bytes that are no text as {"base64": ...}
 
 A sample is called by its split, shard and number, and not by its file: a WebDataset key ends at the first dot, and
-several programs want it short and ASCII. The file's name is in the JSON, under image/filename.
+several programs want it short and ASCII. The file's name is in the JSON, under image/filename. The image's suffix
+is that of its format: where a dataset has JPEGs and PNGs, `datasets`, which wants the same columns in each sample,
+refuses it; webdataset and timm take either. Masks of objects are base64 in the JSON: each object's a file of its own
+would be other columns from sample to sample.
 
-Sources: webdataset/webdataset, src/webdataset/{tariterators,writer}.py; for the files beside the shards, timm's
-reader_wds.py and webdataset's old wids.
+Sources: webdataset/webdataset, src/webdataset/{tariterators,writer}.py; huggingface/datasets, webdataset.py; for the
+files beside the shards, timm's reader_wds.py and webdataset's old wids.
 """
 
-import base64
 import json
 import os
 import tarfile
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from shardfeed.annotations import RASTER
+from shardfeed.formats.containers.columns import label_key, plain
 from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key
 from shardfeed.formats.format import Described
-from shardfeed.schema import FORMAT, LABEL, Schema, Value
+from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile
 
 _BLOCK = 512  # bytes; each file in a tar begins at a multiple
 _END = bytes(2 * _BLOCK)
-_SUFFIXES = {b"jpeg": "jpg"}
+_HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)  # of an empty file without a name, an owner or a time
+_HEADER_SUM = sum(_HEADER[:124] + _HEADER[135:148] + b" " * 8 + _HEADER[156:])  # of all but name, size and checksum
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_SUFFIXES = {b"jpeg": "jpg", b"jpg": "jpg", b"JPEG": "jpg", b"png": "png", b"PNG": "png", b"raw": "raw"}
 
 
 class _Tar:
@@ -39,31 +47,29 @@ class _Tar:
     def __init__(self, path: str, schema: Schema) -> None:
         self._file = NewFile(path, sync_directory=False)
         self._image = image_key(schema)
-        self._label = LABEL if LABEL in schema.class_names and schema.features[LABEL].scalar else None
+        self._label = label_key(schema)
+        self._raster = RASTER if schema.raster is not None else None
         name = os.path.basename(path).removesuffix(WebDataset.data_suffix)
         self._stem = "-".join(name.split("-")[:2])  # of train-00003-of-00008
         self._offsets = array("q")
 
-    def add(self, values: Mapping[str, Value]) -> None:
+    def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
         """The files of a sample, one after the other."""
         stem = f"{self._stem}-{len(self._offsets):06d}"
-        rest = {key: _plain(value) for key, value in sorted(values.items()) if key != self._image}
+        rest = {key: plain(value) for key, value in sorted(values.items()) if key not in (self._image, self._raster)}
         self._offsets.append(self._file.size + _BLOCK)
         if self._image is not None:
-            kind = values.get(FORMAT, b"bin")
-            assert isinstance(kind, bytes)
-            suffix = _SUFFIXES.get(kind, kind.decode())
+            suffix = _SUFFIXES.get(values.get(FORMAT), "bin")  # type: ignore[arg-type]  # bytes, of whoever wrote it
             self._put(f"{stem}.{suffix}", values[self._image])  # type: ignore[arg-type]  # one bytes value
         if self._label is not None:
             self._put(f"{stem}.cls", b"%d" % values[self._label])  # type: ignore[operator]  # a label is an int
-        self._put(f"{stem}.json", json.dumps(rest, separators=(",", ":"), ensure_ascii=False).encode())
+        if self._raster is not None:
+            self._put(f"{stem}.seg.png", values[self._raster])  # type: ignore[arg-type]  # one bytes value
+        self._put(f"{stem}.json", _to_json(rest).encode())
 
     def _put(self, name: str, content: bytes) -> None:
         """A file, without owner or time: what is in it alone decides the bytes."""
-        entry = tarfile.TarInfo(name)
-        entry.size = len(content)
-        header = entry.tobuf(tarfile.USTAR_FORMAT)
-        self._file.write([header, content, bytes(-len(content) % _BLOCK)])
+        self._file.write([_header(name.encode(), len(content)), content, bytes(-len(content) % _BLOCK)])
 
     def finish(self) -> Written:
         """Two empty blocks end a tar."""
@@ -84,6 +90,10 @@ class WebDataset(ContainerFormat):
     def container(self, path: str, schema: Schema, most: int) -> Container:
         """A tar."""
         return _Tar(path, schema)
+
+    def shard_file(self, split: str, number: int, count: int) -> str:
+        """`data/train-00003-of-00008.tar`: there `datasets` looks for splits, and takes no other file for one."""
+        return f"data/{super().shard_file(split, number, count)}"
 
     def describe(self, dataset: Described) -> Mapping[str, bytes]:
         """What timm wants to know, and an index for each split as wids reads it."""
@@ -111,17 +121,13 @@ class WebDataset(ContainerFormat):
         return {"_info.json": _json({"splits": splits}), **files}
 
 
+def _header(name: bytes, size: int) -> bytes:
+    """The header of a file, as tarfile makes it in ten times as long."""
+    digits = b"%011o" % size
+    checksum = b"%06o\0 " % (_HEADER_SUM + sum(name) + sum(digits))
+    parts = name.ljust(100, b"\0"), _HEADER[100:124], digits, _HEADER[135:148], checksum, _HEADER[156:]
+    return b"".join(parts)
+
+
 def _json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _plain(value: Value) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]  # type: ignore[arg-type]  # a list in a list has plain items, too
-    return float(np.float32(value)) if isinstance(value, float) else value  # as records have it

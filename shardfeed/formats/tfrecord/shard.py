@@ -180,6 +180,10 @@ class TFRecord:
         """Nothing: what TFDS reads is beside the shards of every format."""
         return {}
 
+    def versions(self) -> Mapping[str, str]:
+        """None: it is ours."""
+        return {}
+
     def open(self, storage: Storage, data: str, index: str) -> OpenFile:
         """The shard's file."""
         return storage.open(data)

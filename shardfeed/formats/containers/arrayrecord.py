@@ -1,0 +1,118 @@
+"""A shard as ArrayRecord, which TensorFlow Datasets and Grain read by row: each record is a serialized Example.
+
+train-00000-of-00004.array_record is made by the library of that name, with `group_size:1,uncompressed`: its default
+would compress, which makes no image smaller, and groups of records would be read to get one.
+
+It is a Riegeli file: blocks of 64 KiB, each with a header of 24 bytes, and through all that lies between those headers
+run chunks, each with a header of 40 bytes. A chunk holds one record here, which is the end of it. Other chunks follow
+the last record; they say where all are.
+
+Sources: google/array_record, cpp/array_record_writer.h; google/riegeli, doc/riegeli_records_file_format.md.
+"""
+
+import errno
+import os
+import struct
+from array import array
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, StorageError, escape
+from shardfeed.formats.containers.container import Container, ContainerFormat, Written
+from shardfeed.schema import Schema, Value
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import NO_ROOM, NewFile, storage_error
+
+_OPTIONS = "group_size:1,uncompressed"
+_BLOCK, _HEADER = 1 << 16, 24
+_CHUNK = struct.Struct("<8xQ8xQQ")  # bytes of its data; its kind, and how many records; bytes of those
+_SIGNATURE, _ONE_RECORD = ord("s"), ord("r") | 1 << 8
+
+
+class _ArrayRecord:
+    """See `Container`. The library writes into the file that is ours, so there it is made durable as any other."""
+
+    def __init__(self, path: str) -> None:
+        from array_record.python.array_record_module import ArrayRecordWriter
+
+        self._file = NewFile(path, sync_directory=False)
+        self._sizes = array("q")
+        self._writer = ArrayRecordWriter(self._file.temporary, _OPTIONS)
+
+    def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
+        """A record. It is written by another thread, whose errors `finish` tells."""
+        payload = b"".join(parts)
+        self._writer.write(payload)
+        self._sizes.append(len(payload))
+
+    def finish(self) -> Written:
+        """What the library wrote, and where in it the records are."""
+        try:
+            self._writer.close()
+        except RuntimeError as error:
+            raise _storage_error(self._file.path, str(error)) from error
+        self._file.take_over()
+        offsets, sizes = _places(self._file.temporary, self._sizes)
+        self._file.__exit__(None, None, None)
+        return Written(FileInfo(self._file.size, self._file.crc32c), offsets, sizes)
+
+    def discard(self) -> None:
+        with suppress(RuntimeError):  # what could not be written goes anyway
+            self._writer.close()
+        self._file.__exit__(RuntimeError, None, None)
+
+
+def _storage_error(path: str, said: str) -> StorageError:
+    """What the library could not do; it says why in words."""
+    for code in (*NO_ROOM, errno.EFBIG, errno.EIO, errno.EROFS):
+        if os.strerror(code) in said:
+            return storage_error(path, "write", OSError(code, os.strerror(code)))
+    return StorageError(path, f"cannot write: {escape(said)}", "run the same command again to resume")
+
+
+def _places(path: str, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Where each record, of so many bytes, begins, and how many bytes its end is from there; int64 [n] both.
+
+    Raises IntegrityError where a chunk is not one of those that the library was told to write.
+    """
+    ends = np.zeros(len(sizes), np.int64)  # in what lies between the blocks' headers
+    at, row = 0, -1
+    with open(path, "rb", 0) as file:
+        while row < len(sizes):
+            first, last = _in_file(at), _in_file(at + _CHUNK.size - 1)
+            header = os.pread(file.fileno(), last + 1 - first, first)
+            if last + 1 - first > _CHUNK.size:
+                before = _BLOCK - first % _BLOCK
+                header = header[:before] + header[before + _HEADER :]
+            size, kind, decoded = _CHUNK.unpack(header)
+            if (kind & 0xFF, decoded) != (_SIGNATURE, 0) if row < 0 else (kind, decoded) != (_ONE_RECORD, sizes[row]):
+                raise IntegrityError(path, f"array_record wrote chunk {row} otherwise than it was told to")
+            at += _CHUNK.size + size
+            if row >= 0:
+                ends[row] = at
+            row += 1
+    begins = ends - np.array(sizes, np.int64)
+    offsets = _in_file(begins)
+    return offsets, np.where(ends > begins, _in_file(ends - 1) + 1 - offsets, 0)
+
+
+def _in_file(place: Any) -> Any:
+    """Where a byte is in the file, int or int64 array, by where it is in what lies between the blocks' headers."""
+    return place + _HEADER * (place // (_BLOCK - _HEADER) + 1)
+
+
+class ArrayRecord(ContainerFormat):
+    """See `ShardFormat`."""
+
+    name = "arrayrecord"
+    data_suffix = ".array_record"
+    package = "array_record"
+    block, header = _BLOCK, _HEADER
+    holds_payloads = True
+
+    def container(self, path: str, schema: Schema, most: int) -> Container:
+        """A file of serialized Examples."""
+        return _ArrayRecord(path)
