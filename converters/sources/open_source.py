@@ -10,6 +10,7 @@ from shardfeed.converters.sources.annotations.annotated_source import AnnotatedS
 from shardfeed.converters.sources.annotations.masks.pairs import may_have_masks
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
 from shardfeed.converters.sources.annotations.recognise import (
+    READERS,
     Evidence,
     almost,
     may_be_annotated,
@@ -267,6 +268,10 @@ def _open_container(path: str, options: ContainerOptions, name: str | None, othe
 
     `name`: of the reader, where it was said. `others`: arguments that were given and are about other sources.
     """
+    names = ["folder", "labels", *dict(READERS), *dict(containers.READERS)]
+    if name is not None and name not in names:
+        problem = f"got {name!r}, expected one of {', '.join(names)}"
+        raise UsageError("reader", problem, "leave it out: files say what they are")
     found: Sequence[Evidence] = ()
     if name is None and not others:
         found = containers.recognise(path, options)

@@ -182,7 +182,7 @@ def print_report(report: Report, args: argparse.Namespace, told: str = "") -> No
         if note != told:
             print(f"note: {note}")
     print_rejected(report.rejected, f"{escape(report.out)}/{REJECTED}" if report.committed else "the report of --json")
-    if report.account is not None:
+    if report.account is not None and (report.account.read or report.account.left_out):
         once = "" if report.committed else ", once it is committed"
         _print_account(report.account, f"{escape(report.out)}/{LEFT_OUT}{once}")
     if not report.committed:

@@ -55,8 +55,7 @@ def reader(name: str) -> Reader:
     for known, module in READERS:
         if known == name:
             return cast("Reader", import_module(f"shardfeed.converters.sources.annotations.{module}"))
-    names = ", ".join(["folder", "labels", *(known for known, _ in READERS)])
-    raise UsageError("reader", f"got {name!r}, expected one of {names}", "leave it out: files say what they are")
+    raise UsageError("reader", f"got {name!r}, expected one of {', '.join(dict(READERS))}")
 
 
 def recognise(path: str, options: AnnotationOptions) -> Sequence[Evidence]:
