@@ -19,7 +19,7 @@ from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.record_schema import schema_of
 from shardfeed.converters.planning.shard_count import shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.space import Forecast, make_forecast
-from shardfeed.converters.planning.split_shares import draw_splits
+from shardfeed.converters.planning.split_shares import draw, draw_splits
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.signs import EVERY, tell
@@ -123,14 +123,12 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     labels = np.zeros(count, np.int32)
     names: dict[str, int] = {}
     annotations = 0
-    secret = str(options.seed).encode()
     for i in range(count):
         if not i % EVERY:
             tell("planning", i, count)
         sample = source[i]
         size = _size(sample)
-        # Of 16 bytes 8 are for the split and 8 for the place in it.
-        draws_bytes += hashlib.blake2b(sample.key, digest_size=16, key=secret).digest()
+        draws_bytes += draw(sample.key, options.seed)
         digest = _digest(sample, size, features)
         digests += digest
         # Not part of the fingerprint, which a copy of the folder shares.

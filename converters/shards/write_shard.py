@@ -60,7 +60,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             read = 0
             number = task.first + place
             if sample.record is not None:
-                payload = sample.record()
+                payload = sample.record(number)
                 shard.write_payload(payload)
                 contents.add_payload(payload, sample)
                 read = len(payload)
