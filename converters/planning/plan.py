@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from shardfeed.converters.planning.inputs import Inputs
+from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.record_schema import schema_of
 from shardfeed.converters.planning.shard_count import shard_counts, stored_size, too_few_images
@@ -34,7 +35,7 @@ from shardfeed.schema import LABEL, Schema
 class PlannedShard:
     """Shard `number` of `count` of a split: `samples` int64 [n], numbers of the source's samples in stored order.
 
-    `first` is the place in the split, from 0, of its first sample.
+    `first` is the number of its first sample: the place in the split, from 0, or behind those that were there.
     """
 
     split: str
@@ -113,6 +114,8 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
+    if options.onto is not None:
+        schema = options.onto.schema
     labelled = _has_label(schema)
     recorded = source if isinstance(source, RecordedSource) else None
     keeps_order = recorded is not None and recorded.keeps_order
@@ -145,7 +148,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
     _check_unique(source, draws)
     drawn = _draw(split_of, names, draws[:, 0], labels, options)
-    if options.fractions is not None and not drawn:
+    if options.fractions is not None and not drawn and options.onto is None:
         raise UsageError("split", f"the source names the split of every sample ({', '.join(names)})", "leave it out")
     orders: dict[str, np.ndarray] = {}
     for name in sorted(names):
@@ -154,11 +157,12 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     images = {name: len(order) for name, order in orders.items()}
     stored = {name: stored_size(sizes[order], options) for name, order in orders.items()}
     shard_count = shard_counts(images, stored, options.shards, options.shard_size)
-    shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name])]
+    shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name], options.onto)]
     classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(np.frombuffer(digests, "V16")[by_key].tobytes(), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
+    content.update(b"" if options.onto is None else options.onto.manifest.fingerprint.encode())
     size = int(sizes.sum())
     forecast = make_forecast(source, len(shards), size, schema, options.image)
     return Plan(
@@ -189,6 +193,8 @@ def _draw(
         split_of[open_] = names.setdefault("train", len(names))
         return True
     for name, members in draw_splits(draws[open_], labels[open_], options.fractions, options.split_by).items():
+        if not len(members) and (options.onto is not None and options.onto.shards(name)):
+            continue
         if not len(members) and name not in names:
             problem = f"none of {len(open_)} samples falls into it"
             raise UsageError(f"split {name}", problem, "give it a larger share")
@@ -259,8 +265,10 @@ def _check_unique(source: Source, draws: np.ndarray) -> None:
         raise UsageError(f"source[{second}]", f"has the key {key!r} of source[{first}]", "keys must be unique")
 
 
-def _cut(split: str, order: np.ndarray, count: int) -> list[PlannedShard]:
-    """`count` consecutive pieces whose lengths differ by one at most, longer ones first."""
+def _cut(split: str, order: np.ndarray, count: int, onto: Onto | None) -> list[PlannedShard]:
+    """`count` consecutive pieces whose lengths differ by one at most, longer ones first; behind those of `onto`."""
     pieces = np.array_split(order, count)
-    starts = np.cumsum([0, *map(len, pieces)])
-    return [PlannedShard(split, i, count, int(starts[i]), piece) for i, piece in enumerate(pieces)]
+    before, first = (0, 0) if onto is None else (onto.shards(split), onto.numbers.get(split, 0))
+    starts = np.cumsum([first, *map(len, pieces)])
+    numbered = enumerate(pieces, before)
+    return [PlannedShard(split, i, before + count, int(starts[i - before]), piece) for i, piece in numbered]
