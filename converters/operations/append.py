@@ -123,5 +123,6 @@ def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
         problem = "does not say how its images were stored: others made its records, or several conversions did"
         remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
         raise UsageError(opened.directory, problem, remedy)
-    known = {each.name: options[each.name] for each in fields(ImageOptions) if each.name in options}
-    return ImageOptions(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+    known: dict[str, Any] = {each.name: options[each.name] for each in fields(ImageOptions) if each.name in options}
+    known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+    return ImageOptions(**known)

@@ -1,0 +1,1 @@
+"""Commands that make something else of a dataset; the dataset is only read."""
