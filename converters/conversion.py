@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from shardfeed.converters.commit.finish import finish
-from shardfeed.converters.commit.kept_shards import check_kept, keep_shards
+from shardfeed.converters.commit.kept_shards import keep_shards
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
@@ -123,12 +123,11 @@ def convert(
         check_space(plan.forecast, out, staging.dataset)
         changed = staging.begin(plan)
         finished = finished_shards(plan, staging)
-        kept = keep_shards(plan, staging.dataset)
+        kept = keep_shards(plan, staging.dataset, every_byte=verify)
         receipts = write_missing(plan, source, staging, finished, writers, progress)
         noticed = Noticed.of(plan, receipts)
         manifest = finish(out, plan, receipts, noticed, staging.dataset)
         check_shards(receipts, plan, staging.dataset, every_byte=verify)
-        check_kept(plan, staging.dataset, every_byte=verify)
         begun = Begun(len(finished.receipts), finished.others.taken, changed)
         report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
         limits.check(report, inputs=len(plan) + len(plan.findings.rejected))

@@ -31,11 +31,11 @@ def new_counts(plan: Plan) -> dict[str, int]:
     return counts | {shard.split: shard.count for shard in plan.shards}
 
 
-def keep_shards(plan: Plan, directory: str) -> list[str]:
+def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
     """Link the shards that stay, and their indexes, into `directory`; where no links can be, copy them.
 
-    A sentence about it, none where nothing is appended to. Again after a kill, it does what is left. Raises
-    StorageError.
+    A sentence about it, none where nothing is appended to. Again after a kill, it does what is left. Sizes are compared
+    with the manifest, with `every_byte` all of each file. Raises IntegrityError, StorageError.
     """
     onto = plan.options.onto
     if onto is None:
@@ -52,6 +52,7 @@ def keep_shards(plan: Plan, directory: str) -> list[str]:
             linked += 1
         else:
             copied += 1
+        _check(file, every_byte=every_byte)
     for folder in folders:
         fsync_directory(folder)
     shards = sum(len(info.shards) for info in onto.manifest.splits.values())
@@ -59,21 +60,14 @@ def keep_shards(plan: Plan, directory: str) -> list[str]:
     return [f"{number(shards, 'shard')} of {onto.manifest.name} {'is' if shards == 1 else 'are'} {how}"]
 
 
-def check_kept(plan: Plan, directory: str, *, every_byte: bool) -> None:
-    """Compare the files that stay with their manifest: their sizes, with `every_byte` all of them.
-
-    Raises IntegrityError, StorageError.
-    """
-    onto = plan.options.onto
-    for file in _files(onto, plan, directory) if onto is not None else ():
-        try:
-            found = (
-                FileInfo.of_file(file.final) if every_byte else FileInfo(os.path.getsize(file.final), file.info.crc32c)
-            )
-        except OSError as error:
-            raise storage_error(file.final, "read", error) from error
-        if problem := file.info.difference(found):
-            raise IntegrityError(file.path, problem, _REMEDY)
+def _check(file: _File, *, every_byte: bool) -> None:
+    """Raises IntegrityError where a file is not what the manifest says: by its size, with `every_byte` by all of it."""
+    try:
+        found = FileInfo.of_file(file.final) if every_byte else FileInfo(os.path.getsize(file.final), file.info.crc32c)
+    except OSError as error:
+        raise storage_error(file.final, "read", error) from error
+    if problem := file.info.difference(found):
+        raise IntegrityError(file.path, problem, _REMEDY)
 
 
 def _files(onto: Onto, plan: Plan, directory: str) -> Iterator[_File]:

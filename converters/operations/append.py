@@ -73,8 +73,7 @@ def append(
     opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     check_outside(out, [os.path.abspath(opened.directory)])
     if isinstance(source, str | os.PathLike):
-        if os.path.isdir(source) and has_manifest(os.fspath(source)):
-            raise UsageError(source, "is a dataset", "`shardfeed merge` puts datasets together")
+        check_no_dataset(source)
         source = open_source(source)
     options = opened.manifest.options
     image = _image_options(opened, options)
@@ -115,6 +114,12 @@ def append(
         address=address,
         progress=progress,
     )
+
+
+def check_no_dataset(source: str | os.PathLike[str]) -> None:
+    """Raises UsageError for a dataset where the samples of a source are expected."""
+    if os.path.isdir(source) and has_manifest(os.fspath(source)):
+        raise UsageError(os.fspath(source), "is a dataset", "`shardfeed merge` puts datasets together")
 
 
 def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:

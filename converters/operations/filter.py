@@ -8,10 +8,10 @@ import numpy as np
 
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.missing_shards import Progress
-from shardfeed.converters.operations.conditions.evaluate import evaluate
-from shardfeed.converters.operations.conditions.parse import parse
+from shardfeed.converters.operations.choosing.evaluate import evaluate
+from shardfeed.converters.operations.choosing.keys import Keys, places_of, read_keys
+from shardfeed.converters.operations.choosing.parse import parse
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.keys import Keys, places_of, read_keys
 from shardfeed.converters.operations.making import Making, make_dataset
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument

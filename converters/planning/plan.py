@@ -114,8 +114,6 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
-    if options.onto is not None:
-        schema = options.onto.schema
     labelled = _has_label(schema)
     recorded = source if isinstance(source, RecordedSource) else None
     keeps_order = recorded is not None and recorded.keeps_order
@@ -162,7 +160,6 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(np.frombuffer(digests, "V16")[by_key].tobytes(), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
-    content.update(b"" if options.onto is None else options.onto.manifest.fingerprint.encode())
     size = int(sizes.sum())
     forecast = make_forecast(source, len(shards), size, schema, options.image)
     return Plan(
@@ -193,11 +190,10 @@ def _draw(
         split_of[open_] = names.setdefault("train", len(names))
         return True
     for name, members in draw_splits(draws[open_], labels[open_], options.fractions, options.split_by).items():
-        if not len(members) and (options.onto is not None and options.onto.shards(name)):
-            continue
-        if not len(members) and name not in names:
-            problem = f"none of {len(open_)} samples falls into it"
-            raise UsageError(f"split {name}", problem, "give it a larger share")
+        if not len(members):
+            if name in names or (options.onto is not None and options.onto.shards(name)):
+                continue
+            raise UsageError(f"split {name}", f"none of {len(open_)} samples falls into it", "give it a larger share")
         split_of[open_[members]] = names.setdefault(name, len(names))
     return True
 

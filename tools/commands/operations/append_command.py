@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.operations.append import append
+from shardfeed.converters.operations.append import append, check_no_dataset
 from shardfeed.tools.arguments import assignments
 from shardfeed.tools.commands import convert_command
 from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
+    check_no_dataset(args.source)
     operation = partial(
         append,
         args.dataset,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import XMIN
-from shardfeed.converters.operations.conditions.parse import Comparison, Condition, Joined, Not, Value
+from shardfeed.converters.operations.choosing.parse import Comparison, Condition, Joined, Not, Value
 from shardfeed.errors import UsageError, escape, name_bytes
 from shardfeed.readers.columns import read_values
 from shardfeed.readers.split import Split
