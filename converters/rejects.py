@@ -27,6 +27,7 @@ class RejectCode(StrEnum):
     MASK_SIZE = "E_MASK_SIZE"  # the mask has neither the image's size as its file has it nor the upright one
     MASK_VALUE = "E_MASK_VALUE"  # the mask has a value that is no class and not void
     MASK_LOSSY = "E_MASK_LOSSY"  # the mask is of a lossy format, or has a color that no class has
+    DAMAGED = "E_DAMAGED"  # a record of the dataset that is converted is not as it was written
     SOURCE_ERROR = "E_SOURCE_ERROR"  # the source's own callable raised
     DECODER_CRASH = "E_DECODER_CRASH"  # killed its worker each time
     DECODE_TIMEOUT = "E_DECODE_TIMEOUT"  # took longer than the limit

@@ -211,13 +211,13 @@ def unasked(normalised: Sequence[Noted]) -> list[Noted]:
 
 
 def _account(plan: Plan, receipts: Sequence[Receipt]) -> Account | None:
-    """Of all annotations. Raises IntegrityError where one is neither written nor listed."""
+    """Of all annotations, sorted by key. Raises IntegrityError where one is neither written nor listed."""
     found = plan.findings.account
     if found is None and (not plan.schema.object_keys or plan.options.made_with is not None):
         return None
     account = Account.total([found or Account(), *(receipt.account for receipt in receipts)])
     account.check("annotations")
-    return account
+    return replace(account, left_out=tuple(sorted(account.left_out, key=lambda one: (one.key, one.reason))))
 
 
 def _kept_progressive(count: int) -> Iterator[str]:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardfeed.annotations import Keypoints
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.windows import Window
 
@@ -200,13 +199,6 @@ def check_flip(flip: Sequence[int]) -> None:
     if not flip:
         problem = "these key points cannot be mirrored: the dataset does not say which one becomes which"
         raise UsageError("keypoints", problem, "use a transform with flip=False, or Keypoints(names, flip=...)")
-
-
-def keypoints_flip(keypoints: Keypoints, mirrors: bool) -> tuple[int, ...]:
-    """Their flip. Raises UsageError where there is none and the transform mirrors."""
-    if mirrors:
-        check_flip(keypoints.flip)
-    return keypoints.flip
 
 
 def _in_window(x: np.ndarray, y: np.ndarray, view: View) -> tuple[np.ndarray, np.ndarray]:

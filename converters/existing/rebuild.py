@@ -15,6 +15,7 @@ from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
+from shardfeed.formats.native import NATIVE
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
@@ -105,6 +106,10 @@ def _of_split(
 ) -> dict[str, bytes]:
     """The damaged indexes and columns of a split. Raises IntegrityError unless they come out as they were written."""
     columns = {key: name for key in split.columns if (name := split.column_file(key)) in damaged}
+    indexes = {split.index_file(number) for number in range(len(split.shards))} & set(damaged)
+    if split.format != NATIVE.name and (lost := sorted(indexes | set(columns.values()))):
+        problem = f"is damaged, and beside {split.format} shards it holds what is nowhere else"
+        raise IntegrityError(os.path.join(directory, lost[0]), problem, "restore it from a copy, or convert again")
     made: dict[str, bytes] = {}
     pieces: dict[str, list[bytes]] = {key: [] for key in columns}
     for number, info in enumerate(split.shards):

@@ -6,6 +6,9 @@ import numpy as np
 
 from shardfeed.converters.images.options import ImageOptions
 
+# By EXIF orientation the one that undoes it.
+TURNED_BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
+
 
 class Fit(NamedTuple):
     """`size`: (width, height) to make, pixels. `box`: (left, top, right, bottom) of the image that becomes it.
@@ -95,7 +98,7 @@ class Placement(NamedTuple):
         if not cut and (upright or self.orientation == 1):
             return points
         if upright:
-            points = _turned(points, {6: 8, 8: 6}.get(self.orientation, self.orientation))
+            points = _turned(points, TURNED_BACK[self.orientation])
         if cut and self.fit is not None:
             left, top, right, bottom = self.fit.box
             points = (points * (self.width, self.height) - (left, top)) / (right - left, bottom - top)

@@ -12,9 +12,8 @@ import numpy as np
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.sources.source import Findings, Sample
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.manifest import SplitInfo
+from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.readers.dataset import Dataset
-from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL, Schema, Value
@@ -117,11 +116,16 @@ class SplitRecords:
 class Opened:
     """A dataset whose records are to be taken: its splits, and what there is to say of all of them.
 
-    Raises UsageError, IntegrityError as `shardfeed.open`.
+    A damaged record is rejected (`E_DAMAGED`) when it is read. Raises UsageError for what is no dataset, IntegrityError
+    where its manifest, an index or a column is damaged.
     """
 
     def __init__(self, dataset: DatasetLike) -> None:
-        self.dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        if not isinstance(dataset, Dataset):
+            directory = os.path.abspath(os.fspath(dataset))
+            # Damage is named record by record when they are read: whoever allows for it keeps the others.
+            dataset = Dataset(directory, read_manifest(directory))
+        self.dataset = dataset
         manifest = self.manifest = self.dataset.manifest
         self.directory = os.path.abspath(self.dataset.directory)
         self.schema: Schema = manifest.schema.stated()
@@ -211,7 +215,7 @@ class DatasetSource(ChosenRecords):
     """Every record of a dataset in its order, split by split; see `RecordedSource`.
 
     A sample's key is the record's file name; where records have none, or one twice, it is its split and place.
-    Memory: 16 bytes a record, and its key. Raises UsageError, IntegrityError as `shardfeed.open`.
+    Memory: 16 bytes a record, and its key. Raises as `Opened`.
     """
 
     def __init__(self, dataset: DatasetLike | Opened) -> None:

@@ -26,6 +26,7 @@ def filter_dataset(
     keys: Keys | None = None,
     min_objects: int | None = None,
     missing_ok: bool = False,
+    max_bad: int | str = 0,
     to: str | None = None,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
@@ -53,12 +54,13 @@ def filter_dataset(
         keys: only these, as `remove` takes them.
         min_objects: only images with so many objects at least.
         missing_ok: pass over keys that no record has.
-        to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress: as of `reshard`.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
 
     Raises:
         UsageError: a condition that cannot be understood, names that the dataset does not have, or no record is left;
             and as of `reshard`.
-        IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
     """
     opened = Opened(dataset)
     if where is None and keys is None and min_objects is None:
@@ -81,5 +83,7 @@ def filter_dataset(
     notes += [f"split {name} has no record left, and is gone" for name in stay if not stay[name].any()]
     parts = [Part(records, np.flatnonzero(stay[name]), name) for name, records in opened.splits.items()]
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=notes)
-    making = Making(to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
     return make_dataset(source, [opened], out, making)

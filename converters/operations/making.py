@@ -23,6 +23,7 @@ class Making:
     `to`: the format of the shards; None for that of the first dataset. `dry_run`: nothing is written.
     """
 
+    max_bad: int | str = 0
     to: str | None = None
     shards: int | Mapping[str, int] | None = None
     shard_size: int | None = None
@@ -66,6 +67,7 @@ def make_dataset(
         shards=making.shards,
         shard_size=making.shard_size,
         seed=seed,
+        max_bad=making.max_bad,
         replace=making.replace,
         restart=making.restart,
         verify=making.verify,

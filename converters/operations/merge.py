@@ -35,6 +35,7 @@ def merge(
     prefix: bool | Sequence[str] = False,
     seed: int = 0,
     renumber: bool = False,
+    max_bad: int | str = 0,
     to: str | None = None,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
@@ -61,13 +62,14 @@ def merge(
             here for each. Then no two keys are the same.
         seed: decides the order.
         renumber: give new numbers also where two images have one that is the source's own, as COCO's are.
-        to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress: as of `reshard`;
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`;
             `to` is by default the first dataset's.
 
     Raises:
         UsageError: features differ, class lists contradict each other, two records of one key differ, or as of
             `reshard`.
-        IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
     """
     opened = [Opened(dataset) for dataset in datasets]
     if len(opened) < 2 or len({os.path.realpath(one.directory) for one in opened}) < len(opened):
@@ -88,7 +90,9 @@ def merge(
         f"not all classes of {escape(key)} have an id, so ids are left out" for key in lists if _ids_go(lists[key])
     ]
     source = ChosenRecords(parts, schema, _made_with(opened), keeps_order=False, notes=notes)
-    making = Making(to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
     return make_dataset(source, opened, out, making, seed=seed)
 
 

@@ -28,6 +28,7 @@ def relabel(
     *,
     feature: str | None = None,
     order: Sequence[str] | str | os.PathLike[str] | None = None,
+    max_bad: int | str = 0,
     to: str | None = None,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
@@ -55,11 +56,12 @@ def relabel(
         feature: the key of the one feature to change; default all that have classes.
         order: new class names in label order, or a file with one a line; default the order in which the old list first
             comes to each. Labels are 0 to K-1 in it.
-        to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress: as of `reshard`.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
 
     Raises:
         UsageError: a class is unknown, none or no record would be left; and as of `reshard`.
-        IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
     """
     opened = Opened(dataset)
     schema = opened.schema
@@ -84,7 +86,9 @@ def relabel(
     notes = [f"{number(dropped, 'record')} of dropped classes left out"] if dropped else []
     new_schema = with_values(with_classes(schema, lists), raster=renamed)
     source = ChosenRecords(parts, new_schema, opened.made_with(), notes=notes)
-    making = Making(to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
     report = make_dataset(source, [opened], out, making)
     return report if dry_run else with_values(report, notes=[*report.notes, *_dropped_objects(opened, lists, report)])
 

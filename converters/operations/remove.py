@@ -24,6 +24,7 @@ def remove(
     keys: Keys,
     *,
     missing_ok: bool = False,
+    max_bad: int | str = 0,
     to: str | None = None,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
@@ -47,11 +48,12 @@ def remove(
         keys: file names, as `image/filename` has them; or the path of a file with one a line. Records without file
             names are called by split and place: `train/000000017`.
         missing_ok: pass over keys that no record has.
-        to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress: as of `reshard`.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
 
     Raises:
         UsageError: a key is unknown, or no record would be left; and as of `reshard`.
-        IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
     """
     opened = Opened(dataset)
     gone = places_of(opened, read_keys(keys), missing_ok=missing_ok)
@@ -63,7 +65,9 @@ def remove(
     by_split = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
     note = f"{number(removed, 'record')} removed{f' ({by_split})' if by_split else ''}"
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=[note])
-    making = Making(to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
     report = make_dataset(source, [opened], out, making)
     return with_values(report, notes=[*report.notes, *_where_they_remain(opened)]) if removed else report
 

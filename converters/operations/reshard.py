@@ -15,6 +15,7 @@ def reshard(
     dataset: DatasetLike,
     out: str | os.PathLike[str],
     *,
+    max_bad: int | str = 0,
     to: str | None = None,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
@@ -32,6 +33,7 @@ def reshard(
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
+        max_bad: damaged records that are left out, a count or text like "0.5%"; more, and nothing is committed.
         to: the format of the shards, as of `convert`; default that of the dataset.
         shards: number of shards of each split; default as many as `shard_size` asks for, or as a conversion makes.
         shard_size: bytes that a shard should hold, about.
@@ -39,9 +41,12 @@ def reshard(
         dry_run: write nothing: the report says what the dataset would be.
 
     Raises:
+        TooManyRejectedError: records are damaged; it names them, and nothing is committed.
         UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as `convert` and `shardfeed.open`. After a
         StorageError or a kill the same call goes on.
     """
     opened = Opened(dataset)
-    making = Making(to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
     return make_dataset(DatasetSource(opened), [opened], out, making)

@@ -25,6 +25,7 @@ def split_dataset(
     of: str | None = None,
     seed: int = 0,
     renumber: bool = False,
+    max_bad: int | str = 0,
     to: str | None = None,
     shards: int | Mapping[str, int] | None = None,
     shard_size: int | None = None,
@@ -52,11 +53,12 @@ def split_dataset(
         of: the split that is cut; all others are kept. Default: all are put together and cut.
         seed: decides splits and order.
         renumber: give new numbers also where two records have one that is the source's own, as COCO's are.
-        to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress: as of `reshard`.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
 
     Raises:
         SplitError: there is no split `of`.
-        UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        UsageError, TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
     """
     opened = Opened(dataset)
     if of is not None and of not in opened.splits:
@@ -72,5 +74,7 @@ def split_dataset(
     parts = numbered(parts, seed, renumber=renumber)
     made_with = opened.made_with("split", "split_by", "seed")
     source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)
-    making = Making(to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
     return make_dataset(source, [opened], out, making, split=split, split_by=split_by, seed=seed)

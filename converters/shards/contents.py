@@ -54,9 +54,9 @@ class ShardContents:
             kind = bytes(values[FORMAT]).decode()  # type: ignore[arg-type]  # bytes, by image_features
             self._formats[kind] = self._formats.get(kind, 0) + 1
 
-    def add_payload(self, payload: bytes, sample: Sample) -> None:
-        """A record that was written by its payload. Raises IntegrityError where it is not as the schema says."""
-        self.add(values_of(payload, self._counted), sample)
+    def counted(self, payload: bytes) -> dict[str, Value]:
+        """What `add` needs of a record. Raises IntegrityError where it is not as the schema says."""
+        return values_of(payload, self._counted)
 
     def so_far(self, checkpoint: Checkpoint) -> Receipt:
         """What is durable of a shard that is not finished; its columns are in the records."""

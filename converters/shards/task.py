@@ -10,8 +10,9 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
 from shardfeed.formats.format import ShardFormat, ShardInfo
+from shardfeed.formats.names import shard_stem
 from shardfeed.formats.native import FORMATS, NATIVE
-from shardfeed.naming import index_file, shard_file, shard_stem
+from shardfeed.naming import index_file, shard_file
 from shardfeed.schema import Schema
 
 MADE_OF = ""  # among the columns of a receipt, and no feature's name: what stands for the image of each record

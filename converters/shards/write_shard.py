@@ -12,7 +12,7 @@ from functools import partial
 
 from shardfeed.converters.images.change import ASKED, Change
 from shardfeed.converters.images.store import StoredImage, store_image
-from shardfeed.converters.rejects import RejectedError
+from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.place_objects import left_out_with_image, place_objects
 from shardfeed.converters.shards.annotations.rasters import raster_values
 from shardfeed.converters.shards.contents import ShardContents
@@ -60,9 +60,14 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             read = 0
             number = task.first + place
             if sample.record is not None:
-                payload = sample.record(number)
+                try:
+                    payload = sample.record(number)
+                    counted = contents.counted(payload)
+                except IntegrityError as error:
+                    contents.rejected.append(Noted(sample.key, RejectCode.DAMAGED.value, f"{error}"))
+                    continue
                 shard.write_payload(payload)
-                contents.add_payload(payload, sample)
+                contents.add(counted, sample)
                 read = len(payload)
                 continue
             if (kept := task.kept.get(place)) and (taken := earlier.take(kept, sample.key, task.image)):

@@ -63,24 +63,18 @@ class Account:
     left_out: tuple[LeftOut, ...] = ()
 
     def __add__(self, other: "Account") -> "Account":
-        return Account(
-            self.read + other.read,
-            self.written + other.written,
-            self.clipped + other.clipped,
-            max(self.farthest, other.farthest),
-            self.left_out + other.left_out,
-        )
+        return Account.total((self, other))
 
     @classmethod
     def total(cls, accounts: Iterable["Account"]) -> "Account":
-        """Of all of them, the others sorted by the key of their image."""
+        """Of all of them, the others in the order of the accounts."""
         read = written = clipped = 0
         farthest, left_out = 0.0, []
         for account in accounts:
             read, written, clipped = read + account.read, written + account.written, clipped + account.clipped
             farthest = max(farthest, account.farthest)
             left_out += account.left_out
-        return cls(read, written, clipped, farthest, tuple(sorted(left_out, key=lambda one: (one.key, one.reason))))
+        return cls(read, written, clipped, farthest, tuple(left_out))
 
     @property
     def bad(self) -> list[LeftOut]:

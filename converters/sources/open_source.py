@@ -1,4 +1,4 @@
-"""From a path to the source it means: class folders, named files, a label file, images without labels, annotations."""
+"""From a path to the source it means: folders, named files, a label file, annotations, files of many samples."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,6 +20,8 @@ from shardfeed.converters.sources.annotations.recognise import (
     reader as reader_of,
 )
 from shardfeed.converters.sources.classes import ClassList
+from shardfeed.converters.sources.containers import recognise as containers
+from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.folders.file_names import FileNames
@@ -27,6 +29,7 @@ from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.folders.unlabelled import Unlabelled
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
+from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, UsageError, argument
 from shardfeed.schema import LABEL, Feature
 from shardfeed.text import some
@@ -61,11 +64,15 @@ def open_source(
     voc_origin: Literal[0, 1] = 0,
     colours: str | os.PathLike[str] | None = None,
     void: int | Literal["none"] | None = None,
-) -> ListedSource:
+    columns: Mapping[str, str] | None = None,
+    label_offset: int = 0,
+    label_map: str | os.PathLike[str] | None = None,
+) -> Source:
     """The source that a path means.
 
     What has annotations (COCO's files for example, or a folder with some) is recognised by its content, and is an
-    `AnnotatedSource`; its `described` says by what. Any other file is a label file, a `LabelFile`. A folder with
+    `AnnotatedSource`; its `described` says by what. So are files of many samples: tars, Parquet, records, databases,
+    arrays. Any other file is a label file, a `LabelFile`. A folder with
     `labels` is the root of that file's paths. Without, a folder with a `pattern`, or with files and no folder, is a
     `FileNames`, any other an `ImageFolder`.
 
@@ -73,6 +80,8 @@ def open_source(
         open_source("photos", labels="labels.csv")  # a table of paths in photos and labels
         open_source("photos", unlabelled=True)      # every image in it, without a label
         open_source("instances.json", images="photos", tasks=["masks"])  # COCO: boxes and masks
+        open_source("shards/train-{00000..00012}.tar")  # WebDataset
+        open_source("digits.npz", columns={"image": "x", "label": "y"})  # arrays
 
     Args:
         path: the folder of the images, or a label file beside them.
@@ -99,13 +108,18 @@ def open_source(
         follow_links: take what links outside the folder lead to.
         images: the folder that the image names in annotations, or in a label file, are relative to; default where the
             annotations say, or lie.
-        reader: of what `path` is, where two would do: "coco", or "folder" or "labels" for what has no annotations.
+        reader: of what `path` is, where two would do: "coco" or "webdataset" for example, or "folder" or "labels" for
+            what has no annotations.
         tasks: what is taken of annotations: "boxes", "masks", "keypoints", "captions", "classes", "rasters"; default
             what they are for, without masks.
         boxes_on: the image that annotations are of where its EXIF turns it, and nothing tells: "upright" or "stored".
         voc_origin: the number of the first pixel in Pascal VOC's files.
         colours: of masks, a file with `name,r,g,b` a line.
         void: the value in masks of pixels of no class; default what the format says, else 255; "none": there is none.
+        columns: of a file of many samples, what holds a thing: "image", "label", "key", "text", "split", or the key of
+            another feature, and its name there; default the usual names.
+        label_offset: of a file of many samples, the number of its first class, which becomes 0.
+        label_map: of a file of many samples, the label map (`.pbtxt`) that names its classes.
 
     Raises:
         UsageError: arguments that do not go together, a path that is not there, files that tell no classes, or that
@@ -144,6 +158,12 @@ def open_source(
         include=include,
         exclude=exclude,
         follow_links=follow_links,
+    )
+    container = ContainerOptions(
+        columns=columns or {},
+        class_names=None if isinstance(class_names, Mapping) else class_names,
+        label_offset=label_offset,
+        label_map=None if label_map is None else os.fsdecode(label_map),
     )
     if unlabelled:
         of_labels = {"pattern": pattern, "class_names": class_names, "label_columns": label_columns}
@@ -205,6 +225,10 @@ def open_source(
     of_plain = {"labels": labels, "pattern": pattern, "unlabelled": unlabelled or None, **of_table}
     of_both = ("delimiter", "encoding")
     named = [name for name, value in of_plain.items() if value is not None and name not in of_both]
+    of_annotations = {"images": images, "tasks": tasks or None, "boxes_on": boxes_on, "colours": colours, "void": void}
+    others = [*named, *(name for name, value in of_annotations.items() if value is not None)]
+    if (source := _open_container(os.fsdecode(path), container, reader, others)) is not None:
+        return source
     return _open(os.fsdecode(path), options, reader, plain, named)
 
 
@@ -235,6 +259,38 @@ def _annotation_options(
         class_names=None if isinstance(class_names, Mapping) else class_names,
         **others,
     )
+
+
+def _open_container(path: str, options: ContainerOptions, name: str | None, others: Sequence[str]) -> Source | None:
+    """What is a file of many samples, or a folder of such; None where `path` is something else.
+
+    `name`: of the reader, where it was said. `others`: arguments that were given and are about other sources.
+    """
+    found: Sequence[Evidence] = ()
+    if name is None and not others:
+        found = containers.recognise(path, options)
+    elif name is None or containers.reader(name) is None:
+        for said, value in (("columns", options.columns), ("label_offset", options.label_offset)):
+            if value:
+                raise UsageError(path, f"{argument(said)} is about files of many samples", "leave it out")
+        return None
+    else:
+        if others:
+            problem = f"{name} reads files of many samples, and {argument(others[0])} is not about them"
+            raise UsageError("reader", problem, "leave one of the two out")
+        found = [Evidence(name, "as asked")]
+    fit = only_one(path, found)
+    module = containers.reader(fit.name) if fit else None
+    if fit is None or module is None:
+        if near := almost(path, found):
+            raise near
+        if options.columns or options.label_offset or options.label_map:
+            raise UsageError(path, "is no file of many samples, which some arguments are about", "leave those out")
+        return None
+    source = module.read(path, options)
+    told = f"read as {fit.name}, as asked" if name else f"recognised as {fit.name}: {fit.found}"
+    object.__setattr__(source, "described", told)
+    return source
 
 
 def _open(

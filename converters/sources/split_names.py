@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.errors import UsageError
@@ -65,3 +66,9 @@ def folder_splits(listing: Listing) -> dict[bytes, str]:
             raise UsageError(listing.root, f"more than one folder means the split {split!r}", "rename or merge them")
         splits[top] = split
     return splits
+
+
+def splits_by_folder(listing: Listing, keys: Iterable[bytes]) -> list[str | None]:
+    """For each of the keys the split that its folder in the root is called like, as `folder_splits` says."""
+    folders = folder_splits(listing)
+    return [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in keys]

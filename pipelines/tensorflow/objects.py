@@ -23,7 +23,16 @@ from shardfeed.annotations import (
 )
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import at_least
-from shardfeed.pipelines.geometry import MIN_VISIBLE, keypoints_flip
+from shardfeed.pipelines.geometry import MIN_VISIBLE
+from shardfeed.pipelines.objects import (
+    BoxFormat,
+    check_detection,
+    check_image,
+    needed,
+    needed_keypoints,
+    needed_void,
+    there,
+)
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.pipelines.tensorflow.views import (
@@ -39,9 +48,6 @@ from shardfeed.pipelines.tensorflow.views import (
 )
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 
-BoxFormat = Literal[
-    "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
-]
 Crowd = Literal["keep", "flag", "drop"]
 
 _PADDING = -1  # of boxes and of columns, as Keras has it
@@ -105,13 +111,8 @@ def detection(
         # Inside of a transform of your own:
         keys, detect = detection(letterbox(512)).bind(data["train"].schema)
     """
-    _check_image("detection", image)
-    if boxes not in get_args(BoxFormat):
-        raise UsageError("boxes", f"got {boxes!r}, expected one of {', '.join(get_args(BoxFormat))}")
-    if crowd not in get_args(Crowd):
-        raise UsageError("crowd", f"got {crowd!r}, expected one of {', '.join(get_args(Crowd))}")
-    if not 0 <= min_visible <= 1:
-        raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
+    check_image(image, GeometricTransform, "shardfeed.pipelines")
+    check_detection(boxes, crowd, get_args(Crowd), min_visible)
     most, offset = at_least("max_objects", max_objects, 1), at_least("label_offset", label_offset, 0)
     return Detection(image, boxes, most, float(min_visible), offset, crowd, masks, keypoints, area, image_id)
 
@@ -133,33 +134,28 @@ class Detection:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
-        _check_features(schema, [*BOX, OBJECT_LABEL], "objects with classes", "convert annotations that have boxes")
-        needed = [ENCODED, *BOX, OBJECT_LABEL, *_there(schema, FORMAT)]
+        remedy = "convert annotations that have boxes"
+        keys = needed(schema, [*BOX, OBJECT_LABEL], "objects with classes", remedy)
+        keys += [ENCODED, *there(schema, FORMAT)]
         names, flip = 0, None
         if self.masks:
-            _check_features(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
-            needed.append(OBJECT_MASK)
+            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
         if self.keypoints:
-            _check_features(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
-            if schema.keypoints is None:
-                problem = "the dataset does not say which key points its objects have"
-                raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
-            names = len(schema.keypoints.names)
-            flip = keypoints_flip(schema.keypoints, self.image.mirrors)
-            needed += KEYPOINTS
+            meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
+            names, flip = len(meaning.names), meaning.flip
+            keys += KEYPOINTS
         if self.crowd != "keep":
-            needed += _there(schema, IS_CROWD)
+            keys += there(schema, IS_CROWD)
         if self.area:
-            needed += _there(schema, OBJECT_AREA)
+            keys += there(schema, OBJECT_AREA)
         if self.image_id:
-            _check_features(schema, [SOURCE_ID], "numbers of images", "leave image_id out")
-            needed.append(SOURCE_ID)
+            keys += needed(schema, [SOURCE_ID], "numbers of images", "leave image_id out")
 
         @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
         def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
             return self._sample(features, seed, names, flip)
 
-        return needed, transform
+        return keys, transform
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
         """Raises UsageError: without a schema nobody knows what there is."""
@@ -237,7 +233,7 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
         train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)
         model.fit(train, epochs=3)
     """
-    _check_image("segmentation", image)
+    check_image(image, GeometricTransform, "shardfeed.pipelines")
     if void is not None and not 0 <= at_least("void", void, 0) <= 65535:
         raise UsageError("void", f"got {void!r}, expected 0 to 65535")
     return Segmentation(image, sample_weight, void)
@@ -253,13 +249,8 @@ class Segmentation:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
-        _check_features(schema, [RASTER], "rasters", "convert folders of images and masks")
-        known = schema.raster
-        void = known.void if self.void is None and known is not None else self.void
-        if void is None and (self.sample_weight or self.image.letterboxes):
-            why = "pixels around a letterbox are void" if self.image.letterboxes else "weights are 0 where it is"
-            raise UsageError("void", f"this dataset has no void value, and {why}", "give one, void=255, say")
-        classes, ground = 0 if known is None else len(known.class_names), void or 0
+        void = needed_void(schema, self.void, letterboxes=self.image.letterboxes, weighted=self.sample_weight)
+        classes, ground = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, ground) > 255 else tf.uint8
 
         @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
@@ -271,28 +262,11 @@ class Segmentation:
             classed = raster != tf.cast(ground, dtype)
             return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
 
-        return [ENCODED, RASTER, *_there(schema, FORMAT)], transform
+        return [ENCODED, RASTER, *there(schema, FORMAT)], transform
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Raises UsageError: without a schema nobody knows what there is."""
         raise _unbound("segmentation")
-
-
-def _check_image(place: str, image: Any) -> None:
-    if not isinstance(image, GeometricTransform):
-        problem = f"got {image!r}, expected a transform that tells which window it shows"
-        raise UsageError(place, problem, "random_resized_crop(512), resize_center_crop(512) or letterbox(512)")
-
-
-def _check_features(schema: Schema, keys: Any, what: str, remedy: str) -> None:
-    for key in keys:
-        if schema.key(key) is None:
-            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
-
-
-def _there(schema: Schema, key: str) -> list[str]:
-    """The key, where the dataset has that feature."""
-    return [] if schema.key(key) is None else [key]
 
 
 def _unbound(name: str) -> UsageError:

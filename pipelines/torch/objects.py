@@ -30,21 +30,26 @@ from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.geometry import (
     MIN_VISIBLE,
     View,
-    keypoints_flip,
     see_areas,
     see_boxes,
     see_keypoints,
     see_raster,
     to_source,
 )
+from shardfeed.pipelines.objects import (
+    BoxFormat,
+    check_detection,
+    check_image,
+    needed,
+    needed_keypoints,
+    needed_void,
+    there,
+)
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.targets import Target
 from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 
-BoxFormat = Literal[
-    "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
-]
 Crowd = Literal["keep", "drop"]
 
 _TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # what it calls those it has
@@ -108,14 +113,10 @@ def detection(
         # Inside of a transform of your own:
         keys, detect = detection(crop).bind(data["train"].schema)
     """
-    _check_image(image)
-    formats = tuple(_TORCHVISION) if tv else get_args(BoxFormat)
-    if boxes not in formats:
-        raise UsageError("boxes", f"got {boxes!r}, expected one of {', '.join(formats)}{' with tv=True' * tv}")
-    if crowd not in get_args(Crowd):
-        raise UsageError("crowd", f"got {crowd!r}, expected one of {', '.join(get_args(Crowd))}")
-    if not 0 <= min_visible <= 1:
-        raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
+    check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
+    if tv and boxes not in _TORCHVISION:
+        raise UsageError("boxes", f"got {boxes!r}, expected one of {', '.join(_TORCHVISION)} with tv=True")
+    check_detection(boxes, crowd, get_args(Crowd), min_visible)
     if tv:
         _tv_tensors()
     offset = at_least("label_offset", label_offset, 0)
@@ -147,7 +148,7 @@ def segmentation(
         for images, rasters in loader:
             loss = F.cross_entropy(model(images / 255), rasters, ignore_index=-100 if void is None else void)
     """
-    _check_image(image)
+    check_image(image, GeometricTransform, "shardfeed.pipelines.torch")
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         raise UsageError("dtype", f"got {dtype}, expected one of integers")
     if void is not None and not 0 <= void <= torch.iinfo(dtype).max:
@@ -171,21 +172,14 @@ class Detection:
 
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
-        _check_features(schema, BOX, "objects", "convert annotations that have boxes")
-        needed = [ENCODED, *BOX]
-        for key in (FORMAT, SOURCE_ID, OBJECT_LABEL, OBJECT_AREA, IS_CROWD):
-            needed += [] if schema.key(key) is None else [key]
+        keys = [ENCODED, *needed(schema, BOX, "objects", "convert annotations that have boxes")]
+        keys += there(schema, FORMAT, SOURCE_ID, OBJECT_LABEL, OBJECT_AREA, IS_CROWD)
         if self.masks:
-            _check_features(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
-            needed.append(OBJECT_MASK)
+            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
         if not self.keypoints:
-            return needed, self
-        _check_features(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
-        if schema.keypoints is None:
-            problem = "the dataset does not say which key points its objects have"
-            raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
-        keypoints_flip(schema.keypoints, self.image.mirrors)
-        return [*needed, *KEYPOINTS], replace(self, meaning=schema.keypoints)
+            return keys, self
+        meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
+        return [*keys, *KEYPOINTS], replace(self, meaning=meaning)
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Target]:
         image, view = self.image.see(record, seed)
@@ -253,30 +247,13 @@ class Segmentation:
 
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
-        _check_features(schema, [RASTER], "rasters", "convert folders of images and masks")
-        void = self.void if self.void is not None or schema.raster is None else schema.raster.void
-        if void is None and self.image.letterboxes:
-            problem = "this dataset has no void value, and pixels around a letterbox are void"
-            raise UsageError("void", problem, "give one, void=255, say")
-        needed = [ENCODED, RASTER] + ([] if schema.key(FORMAT) is None else [FORMAT])
-        return needed, replace(self, void=void)
+        void = needed_void(schema, self.void, letterboxes=self.image.letterboxes)
+        return [ENCODED, RASTER, *there(schema, FORMAT)], replace(self, void=void)
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, torch.Tensor]:
         image, view = self.image.see(record, seed)
         raster = see_raster(_decoded(record[RASTER], view), view, self.void or 0)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
-
-
-def _check_features(schema: Schema, keys: Sequence[str], what: str, remedy: str) -> None:
-    for key in keys:
-        if schema.key(key) is None:
-            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
-
-
-def _check_image(image: Any) -> None:
-    if not isinstance(image, GeometricTransform):
-        problem = f"got {image!r}, expected one that tells which part of the image it drew"
-        raise UsageError("image", problem, "random_resized_crop, resize_center_crop or letterbox of pipelines.torch")
 
 
 def _tv_tensors() -> Any:

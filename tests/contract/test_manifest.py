@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,36 @@ def test_schema_is_checked() -> None:
         Schema({TEXT: Feature("bytes")}, {TEXT: ("a",)})
     with pytest.raises(UsageError, match="expected 'bytes'"):
         Feature("uint8")  # type: ignore[arg-type]  # what the check is for
+
+
+def in_webdataset() -> Manifest:
+    """A manifest of the same shards in another format."""
+    old = example()
+    shards = tuple(ShardInfo(shard.records, shard.data, FileInfo(120, 2)) for shard in old.splits["train"].shards)
+    splits = {"train": replace(old.splits["train"], shards=shards, version=3, format="webdataset")}
+    return replace(old, splits=splits, version=3, format="webdataset")
+
+
+def test_the_format_of_shards_is_kept() -> None:
+    manifest = in_webdataset()
+    assert parse_manifest(manifest.to_bytes(), "m") == manifest
+    assert "train-00000-of-00002.tar" in manifest.files()
+    assert "index/train-00000-of-00002.index" in manifest.files()
+    assert b"shard_format" not in example().to_bytes(), "manifests of TFRecords keep their bytes"
+
+
+def test_a_format_of_shards_that_is_not_known_is_a_newer_one() -> None:
+    content = json.loads(in_webdataset().to_bytes())
+    content["shard_format"] = "scroll"
+    with pytest.raises(IntegrityError, match="format version 3 with shards in scroll, this release reads 3; install"):
+        parse_manifest(signed(content), "m")
+
+
+@pytest.mark.promise(25)
+def test_every_flipped_bit_of_another_format_is_found() -> None:
+    data = in_webdataset().to_bytes()
+    for bit in range(0, len(data) * 8, 7):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(IntegrityError):
+            parse_manifest(bytes(damaged), "m")

@@ -54,6 +54,11 @@ def test_kinds_of_files() -> None:
         ("index/a/train.image.height.npy", False),
         ("notes.txt", False),
         ("index", False),
+        ("train-00000-of-00001.tar", True),
+        ("index/train-00000-of-00001.index", True),
+        ("backup.tar", False),
+        ("index/train-00000-of-00001.tar", False),
+        ("train-00000-of-00001.index", False),
     ],
 )
 def test_what_may_be_a_file_of_a_dataset(name: str, ours: bool) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from object_images import encoded
 from PIL import Image
 
 from shardfeed.annotations import (
@@ -46,12 +47,7 @@ MASKS = Schema({**AREAS.features, OBJECT_MASK: Feature("bytes", (None,), "mask")
 
 def exif_file(orientation: int, pixels: np.ndarray | None = None) -> bytes:
     """A PNG of 60 x 40 pixels with an EXIF orientation; gray [40, 60] where given."""
-    image = Image.fromarray(np.zeros((HEIGHT, WIDTH), np.uint8) if pixels is None else pixels)
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    out = io.BytesIO()
-    image.save(out, "PNG", exif=exif)
-    return out.getvalue()
+    return encoded(np.zeros((HEIGHT, WIDTH), np.uint8) if pixels is None else pixels, orientation=orientation)
 
 
 def boxes(*rows: tuple[float, float, float, float]) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from object_images import encoded
 from PIL import Image
 
 import shardfeed
@@ -39,15 +40,6 @@ FEATURES = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("byte
 CLASSES = Raster(tuple("abcdefghij"), 255)
 SCHEMA = Schema(FEATURES, raster=CLASSES)
 TABLE = MaskTable(values=(*((i, i) for i in range(10)), (255, 255)))
-
-
-def encoded(pixels: np.ndarray, kind: str = "PNG", orientation: int = 1, **options: Any) -> bytes:
-    out = io.BytesIO()
-    exif = Image.Exif()
-    if orientation != 1:
-        exif[0x0112] = orientation
-    Image.fromarray(pixels).save(out, kind, **({"exif": exif} if orientation != 1 else {}), **options)
-    return out.getvalue()
 
 
 def drawn(seed: int = 0, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:

@@ -23,16 +23,22 @@ SCENES: dict[str, Objects] = {
 }
 
 
+def encoded(pixels: np.ndarray, kind: str = "PNG", orientation: int | None = None, **options: Any) -> bytes:
+    """An image file of these pixels."""
+    out = io.BytesIO()
+    if orientation is not None:
+        options["exif"] = exif = Image.Exif()
+        exif[0x0112] = orientation
+    Image.fromarray(pixels).save(out, kind, **options)
+    return out.getvalue()
+
+
 def image_file(objects: Objects = (), *, seed: int = 0, orientation: int | None = None) -> bytes:
     """A PNG in which objects are bright."""
     pixels = np.full((HEIGHT, WIDTH, 3), (seed % 100, 20, 30), np.uint8)
     for _, (left, top, right, bottom) in objects:
         pixels[top:bottom, left:right] += 60
-    out, exif = io.BytesIO(), Image.Exif()
-    if orientation is not None:
-        exif[0x0112] = orientation
-    Image.fromarray(pixels).save(out, "PNG", exif=exif)
-    return out.getvalue()
+    return encoded(pixels, orientation=orientation)
 
 
 def draw(folder: Path, scenes: Mapping[str, Objects] = SCENES) -> Path:

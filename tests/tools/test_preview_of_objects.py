@@ -1,11 +1,11 @@
 """`shardfeed preview` of objects, masks, key points, rasters and captions: each where it must be, in its colour."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from object_images import encoded
 from PIL import Image
 
 import shardfeed
@@ -41,12 +41,6 @@ BOXES = Schema(
     },
     {OBJECT_LABEL: ("cat", "dog", "a very long name of a class that nobody would ever want to read to its end")},
 )
-
-
-def png(pixels: Any) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(np.asarray(pixels)).save(file, "PNG")
-    return file.getvalue()
 
 
 def paper(width: int = 224, height: int = 112) -> Image.Image:
@@ -118,7 +112,7 @@ def test_a_mask_is_tinted_where_it_is_and_nowhere_else() -> None:
     schema = joined(BOXES, {OBJECT_MASK: Feature("bytes", (None,), "mask")})
     mask = np.zeros((10, 20), np.uint8)  # half the picture's size and less: it is fitted
     mask[5:8, 10:15] = 1
-    whole = objects((0.5, 0.5, 0.75, 0.8), labels=[0], **{OBJECT_MASK: [png(mask)]})
+    whole = objects((0.5, 0.5, 0.75, 0.8), labels=[0], **{OBJECT_MASK: [encoded(mask)]})
     drawn = np.asarray(draw_annotations(paper(200, 100), whole, schema)).astype(int)
     tinted = tuple((a + b) // 2 for a, b in zip(class_colour(0), PAPER, strict=True))
     assert np.abs(drawn[60, 120] - tinted).max() <= 1
@@ -149,7 +143,7 @@ def test_a_raster_lies_over_the_picture_and_void_is_white(dtype: type) -> None:
     values[:, 2:4], values[:, 4:6], values[:, 6:] = 1, 2, 255
     names = ("background", "sky", "road")
     schema = Schema({RASTER: Feature("bytes", (), "raster")}, raster=Raster(names, 255))
-    drawn = np.asarray(draw_annotations(paper(80, 40), {RASTER: png(values)}, schema)).astype(int)
+    drawn = np.asarray(draw_annotations(paper(80, 40), {RASTER: encoded(values)}, schema)).astype(int)
     wanted = [PAPER, class_colour(1), class_colour(2), (255, 255, 255)]
     for column, colour in zip((10, 30, 50, 70), wanted, strict=True):
         blended = colour if colour == PAPER else [(a + b) // 2 for a, b in zip(colour, PAPER, strict=True)]
@@ -159,7 +153,7 @@ def test_a_raster_lies_over_the_picture_and_void_is_white(dtype: type) -> None:
 def test_a_mask_that_does_not_decode_is_a_cross() -> None:
     schema = joined(BOXES, {OBJECT_MASK: Feature("bytes", (None,), "mask")})
     one = objects((0, 0, 1, 1), labels=[0], **{OBJECT_MASK: [b"no png"]})
-    tile = Tile.of(png(np.asarray(paper())), "", side=WIDE_TILE, drawn=lambda p: draw_annotations(p, one, schema))
+    tile = Tile.of(encoded(np.asarray(paper())), "", side=WIDE_TILE, drawn=lambda p: draw_annotations(p, one, schema))
     assert where(tile.image, (209, 36, 47)).sum() > 300
 
 
@@ -218,7 +212,7 @@ class Scenes:
         columns = {OBJECT_LABEL: [0, 1][: len(boxes)], IS_CROWD: [0] * len(boxes)}
         names = [f"object {n}" for n in range(len(boxes))]
         features = {CAPTION: [b"a cat", b"an animal"], LABEL: [1, 0], TEXT: [b"outdoor", b"indoor"]}
-        image = png(np.full((30, 60, 3), PAPER[0], np.uint8))
+        image = encoded(np.full((30, 60, 3), PAPER[0], np.uint8))
         return Sample(b"%d.png" % i, image, features, objects=Objects(boxes, columns, names, (60, 30)))
 
 

@@ -22,10 +22,11 @@ from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.options import Task
-from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.signs import told_to
+from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
+from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
 from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned
@@ -81,11 +82,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         choices=("csv", "tsv", "jsonl", "text"),
         help="of the label file: csv, tsv, jsonl, text",
     )
-    source.add_argument("--delimiter", metavar="C", help="between the columns of a CSV file")
     source.add_argument("--encoding", metavar="E", help="of the label file, e.g. latin-1 (default: UTF-8)")
-    source.add_argument(
-        "--header", action=argparse.BooleanOptionalAction, help="whether the first row names the columns"
-    )
     source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
     source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
     source.add_argument("--images", metavar="DIR", help="of annotations, boxes for example: where their images are")
@@ -94,7 +91,14 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         "--from", metavar="NAME", dest="reader", help="what SOURCE is, where two would do: coco, folder, labels, ..."
     )
     source.add_argument("--colours", metavar="FILE", help="of masks: name,r,g,b of each class, a line each")
+    source.add_argument(
+        "--columns", metavar="A=B,C=D", help="of a file of many samples: what is called how, image=jpg,label=cls"
+    )
     # For few: messages and notes say when they are needed.
+    source.add_argument("--delimiter", help=argparse.SUPPRESS)
+    source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
+    source.add_argument("--label-offset", type=int, default=0, help=argparse.SUPPRESS)
+    source.add_argument("--label-map", help=argparse.SUPPRESS)
     source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
     source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
     source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
@@ -126,6 +130,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOW",
         help="shares exact in each class (exact, default), or by path (hash)",
     )
+    formats = ", ".join(FORMATS)
+    bytes_.add_argument("--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"one of {formats}")
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(
         "--shard-size", metavar="SIZE", type=byte_size, help="e.g. 256MB (default: at most that, and 16 shards or more)"
@@ -220,11 +226,11 @@ def run(args: argparse.Namespace) -> int:
 def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int:
     check_local(args.out)
     source = source_of(args)
-    told = source.described if isinstance(source, AnnotatedSource) else ""
+    told: str = getattr(source, "described", "")
     if told and not (args.json or args.quiet):
         print(told, flush=True)  # before the work starts: it may be the wrong thing
-    log.say("listed", files=len(source), rejected=len(source.findings.rejected))
-    check_apart(args.out, source.findings.folder)
+    log.say("listed", files=len(source), rejected=len(findings_of(source).rejected))
+    check_apart(args.out, findings_of(source).folder)
     image = ImageOptions(
         check=args.check,
         encode=args.encode,
@@ -239,7 +245,8 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     split = assignments("--split", args.split, float) if args.split else None
     shards = shard_numbers(args.shards)
     if args.dry_run:
-        options = PlanOptions(split, shards, args.shard_size, args.seed, not args.no_hash, image, args.split_by)
+        hashed = not args.no_hash
+        options = PlanOptions(split, shards, args.shard_size, args.seed, hashed, image, args.split_by, args.to)
         plan = make_plan(source, options)
         signs.close()
         objects = source.objects if isinstance(source, AnnotatedSource) else None
@@ -254,6 +261,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
                 args.out,
                 split=split,
                 split_by=args.split_by,
+                to=args.to,
                 shards=shards,
                 shard_size=args.shard_size,
                 seed=args.seed,
@@ -306,7 +314,7 @@ def _say(message: Warning | str, *where: object) -> None:
     print(f"shardfeed: warning: {message}", file=sys.stderr)
 
 
-def source_of(args: argparse.Namespace) -> ListedSource:
+def source_of(args: argparse.Namespace) -> Source:
     """The source that the options of `add_source_arguments` ask for."""
     return open_source(
         args.source,
@@ -336,6 +344,9 @@ def source_of(args: argparse.Namespace) -> ListedSource:
         voc_origin=args.voc_origin,
         colours=args.colours,
         void=args.void,
+        columns=assignments("--columns", args.columns, str) if args.columns else None,
+        label_offset=args.label_offset,
+        label_map=args.label_map,
     )
 
 

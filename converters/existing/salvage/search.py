@@ -6,6 +6,7 @@ from collections.abc import Callable
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors, read_side_file
 from shardfeed.converters.existing.salvage.unlisted import unlisted_survivors
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
+from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
 from shardfeed.storage.file_info import FileInfo
@@ -31,7 +32,11 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
     problem = "is missing"
     try:
         if data is not None:
-            return _listed(directory, parse_manifest(data, path), present, progress)
+            manifest = parse_manifest(data, path)
+            if manifest.format != NATIVE.name:
+                problem = f"its shards are in the format {manifest.format}, whose records only an index finds"
+                raise UsageError(directory, problem, "`shardfeed convert DIR OUT --max-bad N` takes what is whole")
+            return _listed(directory, manifest, present, progress)
     except NewerFormatError:
         raise
     except IntegrityError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.converters.images.fit import Placement
+from shardfeed.converters.images.fit import TURNED_BACK, Placement
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.objects import Objects, Outline
@@ -95,7 +95,7 @@ def moved_pixels(pixels: np.ndarray, placement: Placement, *, upright: bool) -> 
     if placement.fit is None:
         return pixels if upright else _turned(pixels, placement.orientation)
     if upright:
-        pixels = _turned(pixels, {6: 8, 8: 6}.get(placement.orientation, placement.orientation))
+        pixels = _turned(pixels, TURNED_BACK[placement.orientation])
     left, top, right, bottom = placement.fit.box
     width, height = placement.fit.size
     pixels = pixels[_nearest(top, bottom, height)][:, _nearest(left, right, width)]

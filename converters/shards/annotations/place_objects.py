@@ -19,10 +19,11 @@ from shardfeed.annotations import (
 from shardfeed.converters.images.fit import Placement
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.shards.annotations.frame import is_upright
 from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask
 from shardfeed.converters.sources.account import Account, AnnotationCode, BadAnnotationError, LeftOut
 from shardfeed.converters.sources.objects import Objects
-from shardfeed.errors import UsageError, argument, escape, name_text
+from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema, Value
 
 _PIXELS, _SHARE = 1.0, 0.01  # how far a box or key point may leave the image, the larger of the two, to be clipped
@@ -50,7 +51,7 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
     """
     objects = objects if objects is not None else Objects(np.zeros((0, 4)))
     _check_lengths(key, objects, schema)
-    upright = _is_upright(objects, image.placement)
+    upright = _of_upright(objects, image.placement)
     width, height = image.placement.size(upright=upright)
     sides = np.array([width, height], np.float64)
     corners = np.asarray(objects.boxes, np.float64).reshape(-1, 2, 2)
@@ -61,18 +62,21 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
         points[..., :2] = points[..., :2] if objects.fractions else points[..., :2] / sides
         points[points[..., 2] == 0] = 0
 
-    inside = image.placement.moved(np.clip(corners, 0, 1), upright=upright)
-    moved = np.clip(inside, 0, 1).astype(np.float32)
-    low, high = moved.min(axis=1), moved.max(axis=1)
+    moved = image.placement.moved(corners.clip(0, 1), upright=upright)
+    shown = moved.clip(0, 1)
+    stored = shown.astype(np.float32)
+    low, high = stored.min(axis=1), stored.max(axis=1)
     kept: list[int] = []
     drawn: list[np.ndarray] = []
     left_out: list[LeftOut] = []
-    beyond = [0.0]
-    for i, name in enumerate(objects.names):
+    beyond = _beyond(corners, sides)
+    sound = _is_near(beyond, sides) & ((corners[:, 0] < corners[:, 1]) & (low < high)).all(axis=1)
+    if points is not None and len(points):
+        sound &= _are_visibilities(points[..., 2]) & _is_near(_beyond_of_seen(points, sides), sides)
+    for i, (name, is_sound) in enumerate(zip(objects.names, sound.tolist(), strict=True)):
         try:
-            out_by = _checked(corners[i], None if points is None else points[i], sides)
-            if not (low[i] < high[i]).all():
-                raise _nothing_left(image.placement)
+            if not is_sound:
+                raise _fault(corners[i], None if points is None else points[i], sides, image.placement)
             if OBJECT_MASK in schema.features:
                 drawn.append(draw_mask(objects.outlines[i] if objects.outlines else None, (height, width), objects))
         except BadAnnotationError as error:
@@ -81,7 +85,7 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
             left_out.append(LeftOut(key, error.code.value, reason))
             continue
         kept.append(i)
-        beyond.append(out_by)
+    out_by = beyond[kept].max(axis=1)
 
     sides_of = low[kept, 0], low[kept, 1], high[kept, 0], high[kept, 1]
     values: dict[str, Value] = {side: of_all.tolist() for side, of_all in zip(BOX, sides_of, strict=True)}
@@ -91,18 +95,19 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
         names = schema.class_names[OBJECT_LABEL]
         values[OBJECT_TEXT] = [names[objects.columns[OBJECT_LABEL][i]].encode() for i in kept]
     if OBJECT_AREA in schema.features:
-        areas = np.prod(corners[:, 1] - corners[:, 0], axis=-1) * width * height
+        areas = (corners[:, 1] - corners[:, 0]).prod(axis=-1) * width * height
         if objects.areas is not None:
             areas = objects.areas
         elif drawn:
             areas[kept] = [mask.sum() for mask in drawn]
-        values[OBJECT_AREA] = _floats((areas * _share_left(inside) * image.placement.scale)[kept])
+        values[OBJECT_AREA] = _floats((areas * _share_left(moved, shown) * image.placement.scale)[kept])
     if OBJECT_MASK in schema.features:
         values[OBJECT_MASK] = [encode_mask(mask, image, upright=upright) for mask in drawn]
     if schema.keypoints is not None:
         points = np.zeros((len(objects), len(schema.keypoints.names), 3)) if points is None else points
         values.update(_keypoint_values(points[kept], image.placement, upright=upright))
-    account = Account(len(objects), len(kept), sum(out > 0 for out in beyond), max(beyond), tuple(left_out))
+    clipped, farthest = int(np.count_nonzero(out_by)), float(out_by.max(initial=0))
+    account = Account(len(objects), len(kept), clipped, farthest, tuple(left_out))
     account.check(name_text(key))
     return Placed(values, account)
 
@@ -116,13 +121,13 @@ def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:
         if values is not None and len(values) != count:
             problem = f"got {len(values)} of {escape(name)} for {count} boxes"
             raise UsageError(f"sample {name_text(key)}, objects", problem, "give one for each box")
-    made = {*BOX, *KEYPOINTS, OBJECT_AREA, OBJECT_TEXT, OBJECT_MASK}
-    lacking = [name for name in schema.object_keys if name not in made and name not in objects.columns]
-    if count and lacking:
+    there = {*BOX, *KEYPOINTS, OBJECT_AREA, OBJECT_TEXT, OBJECT_MASK, *objects.columns}
+    lacking = [name for name in schema.object_keys if name not in there] if count else []
+    if lacking:
         raise UsageError(f"sample {name_text(key)}, objects", f"no column {lacking[0]}, which is in source.schema")
 
 
-def _is_upright(objects: Objects, placement: Placement) -> bool:
+def _of_upright(objects: Objects, placement: Placement) -> bool:
     """Whether places are of the upright image. Raises RejectedError where that is not to be known."""
     stored, turned = placement.size(upright=False), placement.size(upright=True)
     size = objects.size
@@ -131,55 +136,54 @@ def _is_upright(objects: Objects, placement: Placement) -> bool:
         raise RejectedError(
             RejectCode.FRAME, f"annotated as {size[0]} x {size[1]} pixels, {what} has {stored[0]} x {stored[1]}"
         )
-    if placement.orientation == 1 or not len(objects):
-        return True
-    if size is not None and stored != turned:
-        return size == turned
-    if objects.upright is not None:
-        return objects.upright
-    remedy = argument("boxes_on", typed="upright|stored")
-    raise RejectedError(
-        RejectCode.FRAME,
-        f"its EXIF turns it, and nothing tells whether the annotations are of the upright image: say {remedy}",
-    )
+    unclear = "its EXIF turns it, and nothing tells whether the annotations are"
+    return not len(objects) or is_upright(placement, size, objects.upright, unclear)
 
 
-def _beyond(corners: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """By how many pixels points [..., 2] leave the image on either axis, 0 inside: float64 [2]."""
-    out = np.maximum(np.maximum(-corners, corners - 1), 0) * sides
-    return out.reshape(-1, 2).max(axis=0)
+def _beyond(places: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """By how many pixels points [..., k, 2] leave the image on either axis, 0 inside: float64 [..., 2]."""
+    return (np.abs(places - places.clip(0, 1)) * sides).max(axis=-2, initial=0)
 
 
-def _checked(corners: np.ndarray, points: np.ndarray | None, sides: np.ndarray) -> float:
-    """By how many pixels the box of an object leaves its image, which is not too many. Raises BadAnnotationError."""
-    allowed = np.maximum(_PIXELS, _SHARE * sides)
+def _beyond_of_seen(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """The same of key points [..., K, 3], of those that are there."""
+    return _beyond(np.where(points[..., 2:] > 0, points[..., :2], 0), sides)
+
+
+def _is_near(beyond: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """Whether so many pixels outside, [..., 2], are few enough on both axes: bool [...]."""
+    return np.all(beyond <= np.maximum(_PIXELS, _SHARE * sides), axis=-1)
+
+
+def _are_visibilities(values: np.ndarray) -> np.ndarray:
+    """Whether all numbers [..., K] are 0, 1 or 2: bool [...]."""
+    return ((values == 0) | (values == 1) | (values == 2)).all(axis=-1)
+
+
+def _fault(
+    corners: np.ndarray, points: np.ndarray | None, sides: np.ndarray, placement: Placement
+) -> BadAnnotationError:
+    """Why one object, its box [2, 2] and its key points [K, 3], is not written."""
     if not np.isfinite(corners).all() or not (corners[0] < corners[1]).all():
-        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "expected left < right and top < bottom")
+        return BadAnnotationError(AnnotationCode.BOX_EMPTY, "expected left < right and top < bottom")
     beyond = _beyond(corners, sides)
-    if (beyond > allowed).any():
+    if not _is_near(beyond, sides):
         reason = f"{beyond.max():.1f} pixels outside of {sides[0]:.0f} x {sides[1]:.0f}"
-        raise BadAnnotationError(AnnotationCode.BOX_OUTSIDE, reason)
+        return BadAnnotationError(AnnotationCode.BOX_OUTSIDE, reason)
     if points is not None:
-        if not np.isfinite(points).all() or not np.isin(points[:, 2], (0, 1, 2)).all():
-            raise BadAnnotationError(AnnotationCode.KEYPOINTS, "its key points are not x, y and 0, 1 or 2")
-        seen = points[points[:, 2] > 0, :2]
-        if len(seen) and (_beyond(seen, sides) > allowed).any():
-            reason = f"a key point is {_beyond(seen, sides).max():.1f} pixels outside"
-            raise BadAnnotationError(AnnotationCode.KEYPOINTS, reason)
-    return float(beyond.max())
-
-
-def _nothing_left(placement: Placement) -> BadAnnotationError:
-    """Of an object that is in the image, and has no area in what is stored of it."""
+        if not np.isfinite(points).all() or not _are_visibilities(points[:, 2]):
+            return BadAnnotationError(AnnotationCode.KEYPOINTS, "its key points are not x, y and 0, 1 or 2")
+        beyond = _beyond_of_seen(points, sides)
+        if not _is_near(beyond, sides):
+            return BadAnnotationError(AnnotationCode.KEYPOINTS, f"a key point is {beyond.max():.1f} pixels outside")
     if placement.fit is None:
         return BadAnnotationError(AnnotationCode.BOX_EMPTY, "smaller than a number of 32 bits can say")
     return BadAnnotationError(AnnotationCode.CUT_OFF, "in the part of the image that is cut off")
 
 
-def _share_left(boxes: np.ndarray) -> np.ndarray:
-    """Of boxes [n, 2, 2], fractions of an image, some outside: which share of each is inside, float64 [n]."""
-    left = np.clip(boxes, 0, 1)
-    whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (boxes, left))
+def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Of boxes [n, 2, 2], and what the stored image shows of them: which share of each it is, float64 [n]."""
+    whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (moved, shown))
     return inside / np.where(whole > 0, whole, 1)
 
 

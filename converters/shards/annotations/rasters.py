@@ -12,6 +12,7 @@ from shardfeed.converters.images.fit import Placement
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.shards.annotations.frame import is_upright
 from shardfeed.converters.shards.annotations.masks import moved_pixels
 from shardfeed.converters.sources.annotations.masks.mask_file import MaskFile, place_text, read_mask
 from shardfeed.converters.sources.objects import MaskTable
@@ -36,7 +37,7 @@ def raster_values(sample: Sample, image: StoredImage, raster: Raster, options: I
     _check_table(found.table, raster)
     try:
         mask = read_mask(read_content(found.mask, options.max_bytes), options.max_pixels)
-        upright = _is_upright(mask.size, found, image.placement)
+        upright = _of_upright(mask.size, found, image.placement)
         numbers = class_numbers(mask, found.table)
     except RejectedError as error:
         raise RejectedError(error.code, f"{escape(found.name)}: {error.reason}") from error
@@ -63,21 +64,15 @@ def _encoded(numbers: np.ndarray, placement: Placement, raster: Raster, *, uprig
     return out.getvalue()
 
 
-def _is_upright(size: tuple[int, int], raster: RasterImage, placement: Placement) -> bool:
+def _of_upright(size: tuple[int, int], raster: RasterImage, placement: Placement) -> bool:
     """Whether a mask of `size` (width, height) is of the upright image. Raises RejectedError."""
     stored, turned = placement.size(upright=False), placement.size(upright=True)
     if size not in (stored, turned):
         either = "" if stored == turned else f", or turned upright {turned[0]} x {turned[1]}"
         problem = f"{size[0]} x {size[1]} pixels (width x height), the image has {stored[0]} x {stored[1]}{either}"
         raise RejectedError(RejectCode.MASK_SIZE, problem)
-    if placement.orientation == 1:
-        return True
-    if stored != turned:
-        return size == turned
-    if raster.upright is not None:
-        return raster.upright
-    problem = "the image's EXIF turns it, and nothing tells whether the mask is of the upright image"
-    raise RejectedError(RejectCode.FRAME, f"{problem}: say {argument('boxes_on', typed='upright|stored')}")
+    unclear = "the image's EXIF turns it, and nothing tells whether the mask is"
+    return is_upright(placement, size, raster.upright, unclear)
 
 
 def class_numbers(mask: MaskFile, table: MaskTable) -> np.ndarray:

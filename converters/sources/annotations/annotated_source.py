@@ -2,16 +2,15 @@
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
-from shardfeed.converters.sources.files.listed_source import ListedColumn, ListedSource, Splits
-from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.source import Findings, RasterImage, Sample
+from shardfeed.converters.sources.files.listed_source import ListedColumn, ListedSource
+from shardfeed.converters.sources.source import RasterImage, Sample
 from shardfeed.schema import Feature, Schema
 
 
@@ -24,6 +23,7 @@ class Rasters(Protocol):
     def of_image(self, image: int) -> RasterImage: ...
 
 
+@dataclass(frozen=True, eq=False)
 class AnnotatedSource(ListedSource):
     """A source of listed images and their objects; image i of `objects` and `rasters` is file i of `listing`.
 
@@ -31,36 +31,21 @@ class AnnotatedSource(ListedSource):
     what it was recognised by, for the user.
     """
 
-    def __init__(
-        self,
-        listing: Listing,
-        objects: ObjectTable | None,
-        *,
-        rasters: Rasters | None = None,
-        columns: Sequence[ListedColumn] = (),
-        splits: Splits | None = None,
-        findings: Findings | None = None,
-        numbers: np.ndarray | None = None,
-        described: str = "",
-    ) -> None:
-        super().__init__(listing, columns, splits, findings or Findings())
-        # The dataclass below is frozen, so that samples cannot change under a running conversion.
-        object.__setattr__(self, "objects", objects)
-        object.__setattr__(self, "rasters", rasters)
-        object.__setattr__(self, "numbers", numbers)
-        object.__setattr__(self, "described", described)
-
-    objects: ObjectTable | None
-    rasters: Rasters | None
-    numbers: np.ndarray | None
-    described: str
+    columns: Sequence[ListedColumn] = ()
+    objects: ObjectTable | None = field(default=None, kw_only=True)
+    rasters: Rasters | None = field(default=None, kw_only=True)
+    numbers: np.ndarray | None = field(default=None, kw_only=True)
+    described: str = field(default="", kw_only=True)
 
     @property
     def schema(self) -> Schema:
         """The features of the whole-image columns, of the objects and of the rasters."""
         schema = super().schema
         schema = schema if self.objects is None else self.objects.joined(schema)
-        return schema if self.rasters is None else with_raster(schema, self.rasters.raster)
+        if self.rasters is None:
+            return schema
+        features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
+        return replace(schema, features={**schema.features, **features}, raster=self.rasters.raster)
 
     def __getitem__(self, index: int, /) -> Sample:
         sample = super().__getitem__(index)
@@ -69,9 +54,3 @@ class AnnotatedSource(ListedSource):
         number = None if self.numbers is None else self.numbers.item(index)
         raster = None if self.rasters is None else self.rasters.of_image(index)
         return Sample(sample.key, sample.image, sample.features, sample.split, objects, number, raster)
-
-
-def with_raster(schema: Schema, raster: Raster) -> Schema:
-    """`schema`, and a raster of each image."""
-    features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
-    return replace(schema, features={**schema.features, **features}, raster=raster)

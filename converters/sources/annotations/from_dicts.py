@@ -1,37 +1,34 @@
 """A source over dicts of your own: images with boxes, classes, tags, captions and numbers, said in Python."""
 
-import difflib
-import errno
-import operator
 import os
-import posixpath
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
-from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import Account, AnnotationCode, LeftOut
+from shardfeed.converters.sources.annotations.dict_reader import DictReader, Image, ReadDict, feature_key
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
-from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn, NumberColumn, TextColumn
+from shardfeed.converters.sources.files.listed_source import (
+    ClassColumn,
+    ListedColumn,
+    NumberColumn,
+    TextColumn,
+    ragged,
+    sample_number,
+    schema_of,
+    values_at,
+)
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
-from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.schema import LABEL, Schema, image_features, is_plain
+from shardfeed.schema import Schema
 from shardfeed.text import some
 
-_OBJECTS = ("boxes", "labels", "iscrowd", "area", "segmentation", "keypoints", "size")
-_KNOWN = ("image", "key", "split", "image_id", "label", "tags", "caption", "captions", *_OBJECTS)
 _CLASSES = ("label", "tags", "labels")  # those that class names are of
-_USUAL = f"known are {', '.join(_KNOWN)}"
-_REASONS = {errno.ENOENT: RejectCode.MISSING, errno.ENOTDIR: RejectCode.MISSING}
-
-Image = SourceFile | bytes | Callable[[], bytes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +48,8 @@ class DictSource:
         return len(self.keys)
 
     def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
-        features = {key: value for column in self.columns for key, value in column.values(index).items()}
+        index = sample_number(index, len(self))
+        features = values_at(self.columns, index)
         objects = None if self.objects is None else self.objects.of_image(index)
         return Sample(self.keys[index], self.images[index], features, self.splits[index], objects, self.numbers[index])
 
@@ -112,7 +106,7 @@ def from_dicts(
     """
     if isinstance(dicts, str | bytes | Mapping) or not isinstance(dicts, Iterable):
         raise UsageError("dicts", f"got {type(dicts).__name__}, expected a list of dicts", "put it in brackets")
-    reader = _Reader(_checked_extra("numbers", numbers), _checked_extra("texts", texts), root, keypoints)
+    reader = DictReader(numbers, texts, root, keypoints)
     read = [reader.read(i, said) for i, said in enumerate(dicts)]
     if not read:
         raise UsageError("dicts", "there is none", "give a dict for each image")
@@ -125,8 +119,7 @@ def from_dicts(
     given = _GivenNames(class_names, read)
     columns = _columns(there, read, given, reader)
     objects = _objects(there, read, given, keypoints, fractions=fractions, boxes_on=boxes_on)
-    names = {f"{column.prefix}/label": column.names for column in columns if isinstance(column, ClassColumn)}
-    schema = Schema({key: feature for column in columns for key, feature in column.features.items()}, names)
+    schema = schema_of(columns)
     return DictSource(
         schema=schema if objects is None else objects.joined(schema),
         keys=[one.key for one in there],
@@ -139,241 +132,9 @@ def from_dicts(
     )
 
 
-@dataclass
-class _Read:
-    """What one dict says, checked; classes as text. `image`: why there is none, where it is not there."""
-
-    index: int
-    key: bytes
-    image: Image | Skipped
-    split: str | None
-    number: int | None
-    classes: dict[str, list[str]] = field(default_factory=dict)  # by "label" (one), "tags" or "labels"
-    captions: list[bytes] | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    boxes: np.ndarray | None = None  # float64 [n, 4]
-    of_objects: dict[str, list[Any]] = field(default_factory=dict)  # by "iscrowd", "area", ...: n each
-    size: tuple[int, int] | None = None
-
-    def error(self, problem: str, remedy: str = "") -> UsageError:
-        return UsageError(f"dicts[{self.index}]", problem, remedy)
-
-
-def _checked_extra(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise UsageError(argument, f"got the text {names!r}, expected a list", "put it in brackets")
-    for name in names:
-        taken = name in _KNOWN or _feature_key(name) in {*image_features(sha256=True), LABEL, CAPTION}
-        if taken or not is_plain(name) or _feature_key(name).startswith("image/object/"):
-            raise UsageError(argument, f"got {escape(name)!r}, which is taken, or of objects", "rename it")
-    return tuple(names)
-
-
-def _feature_key(name: str) -> str:
-    return f"image/{name.removeprefix('image/')}"
-
-
-class _Reader:
-    """Reads one dict after the other. Raises UsageError with its number."""
-
-    def __init__(
-        self,
-        numbers: tuple[str, ...],
-        texts: tuple[str, ...],
-        root: str | os.PathLike[str] | None,
-        keypoints: Keypoints | None,
-    ) -> None:
-        self.numbers, self.texts, self.keypoints = numbers, texts, keypoints
-        self._rooted = root is not None
-        self._root = os.path.abspath(os.fsencode(os.curdir if root is None else root))
-
-    def read(self, index: int, said: Mapping[str, Any]) -> _Read:
-        """What `said` says."""
-        place = f"dicts[{index}]"
-        if not isinstance(said, Mapping):
-            raise UsageError(place, f"got {type(said).__name__}, expected a dict")
-        known = [*_KNOWN, *self.numbers, *self.texts]
-        for name in said:
-            if name not in known:
-                close = difflib.get_close_matches(str(name), known, 1)
-                remedy = f"did you mean {close[0]!r}?" if close else f"name it in numbers or texts; {_USUAL}"
-                raise UsageError(place, f"got {escape(str(name))!r}, which says nothing here", remedy)
-        key, image = self._image(place, said)
-        split = said.get("split")
-        if split is not None:
-            try:
-                split = split_named(str(split))
-            except UsageError as error:
-                raise UsageError(place, f"split: {error.problem}", error.remedy) from None
-        read = _Read(index, key, image, split, _whole(place, "image_id", said.get("image_id")))
-        self._whole_image(read, said)
-        self._of_objects(read, said)
-        return read
-
-    def _image(self, place: str, said: Mapping[str, Any]) -> tuple[bytes, Image | Skipped]:
-        image, key = said.get("image"), said.get("key")
-        if isinstance(image, bytearray | memoryview):
-            image = bytes(image)
-        if key is not None:
-            key = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
-            if not isinstance(key, bytes) or not key or posixpath.normpath(key) != key or key.startswith((b"/", b"..")):
-                problem = f"key: got {escape(key)!r}" if isinstance(key, bytes) else f"key: got {type(key).__name__}"
-                raise UsageError(place, f"{problem}, expected a relative name such as 'cats/1.jpg'")
-        if isinstance(image, bytes) or callable(image):
-            if key is None:
-                raise UsageError(place, "it has no 'key', and its image no path", "give each a name of its own")
-            return key, cast(Image, image)
-        if not isinstance(image, str | os.PathLike):
-            got = f"got {type(image).__name__}" if "image" in said else "it has no 'image'"
-            raise UsageError(place, f"image: {got}, expected a path, or the bytes of an encoded file (JPEG, PNG ...)")
-        path = os.path.normpath(os.path.join(self._root, os.fsencode(image)))
-        if key is None:
-            if not path.startswith(self._root.rstrip(b"/") + b"/"):
-                folder = "that they are all in" if self._rooted else "of the images, such as root='/data/photos'"
-                problem = f"image: {escape(os.fsencode(image))} is not in {escape(self._root)}"
-                raise UsageError(place, problem, f"give the folder {folder}, or each dict a 'key'")
-            key = os.path.relpath(path, self._root)
-        try:
-            found = os.stat(path)
-        except (OSError, ValueError) as error:
-            code = _REASONS.get(error.errno or 0, RejectCode.UNREADABLE) if isinstance(error, OSError) else None
-            reason = (error.strerror or "").lower() if isinstance(error, OSError) else str(error)
-            return key, Skipped(key, (code or RejectCode.UNREADABLE).value, f"{place}: {reason}")
-        if not stat.S_ISREG(found.st_mode):
-            return key, Skipped(key, RejectCode.NOT_REGULAR.value, f"{place}: not a regular file")
-        return key, SourceFile(path, found.st_size, found.st_mtime_ns)
-
-    def _whole_image(self, read: _Read, said: Mapping[str, Any]) -> None:
-        """Classes, captions, numbers and texts of the image."""
-        if "label" in said:
-            read.classes["label"] = _classes(read, "label", [said["label"]])
-        if "tags" in said:
-            tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", said))
-            if len(set(tags)) < len(tags):
-                raise read.error(f"tags: got {some(tags)}, expected each class once")
-        captions = [*_texts(read, "caption", said), *_texts(read, "captions", said)]
-        if "caption" in said or "captions" in said:
-            read.captions = captions
-        for name in (*self.numbers, *self.texts):
-            if name not in said:
-                raise read.error(f"it has no {escape(name)!r}", "give each one, nan for a number that is not known")
-        for name in self.texts:
-            texts = _texts(read, name, said)
-            read.extra[name] = texts if isinstance(said[name], list | tuple) else texts[0]
-        for name in self.numbers:
-            value = said[name].tolist() if isinstance(said[name], np.ndarray | np.generic) else said[name]
-            values = list(value) if isinstance(value, list | tuple) else [value]
-            for number in values:
-                if isinstance(number, bool) or not isinstance(number, int | float):
-                    got = type(number).__name__
-                    raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
-            read.extra[name] = values if isinstance(value, list | tuple) else value
-
-    def _of_objects(self, read: _Read, said: Mapping[str, Any]) -> None:
-        """Boxes, and what is known of each."""
-        if "boxes" not in said:
-            stray = [name for name in _OBJECTS if name in said and name != "size"]
-            if stray:
-                remedy = "give 'boxes', or 'tags' for classes of the whole image"
-                raise read.error(f"got {stray[0]!r} without 'boxes'", remedy)
-            return
-        read.boxes = _array(read, "boxes", said["boxes"], 4, "[left, top, right, bottom]")
-        count = len(read.boxes)
-        if "labels" in said:
-            read.classes["labels"] = _classes(read, "labels", _listed(read, "labels", said))
-        if "keypoints" in said:
-            if self.keypoints is None:
-                raise read.error("got 'keypoints', whose names are not known", "give keypoints=Keypoints(names)")
-            points = np.asarray(_listed(read, "keypoints", said), dtype=object)
-            flat = said["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
-            each = 3 * len(self.keypoints.names)
-            expected = f"x, y and visibility for {len(self.keypoints.names)} names"
-            read.of_objects["keypoints"] = _array(read, "keypoints", flat, each, expected).tolist()
-        if "iscrowd" in said:
-            crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", said)]
-            if not set(crowds) <= {0, 1}:
-                raise read.error(f"iscrowd: got {some(map(str, crowds))}, expected 0 or 1 for each box")
-            read.of_objects["iscrowd"] = crowds
-        if "area" in said:
-            areas = [[area] for area in _listed(read, "area", said)]
-            read.of_objects["area"] = _array(read, "area", areas, 1, "a number")[:, 0].tolist()
-        if "segmentation" in said:
-            read.of_objects["segmentation"] = [_plain(outline) for outline in _listed(read, "segmentation", said)]
-        for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
-            if len(values) != count:
-                raise read.error(f"got {len(values)} of {name!r} for {count} boxes", "give one for each box")
-        if said.get("size") is not None:
-            sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", said)]
-            if len(sides) != 2 or not all(sides):
-                raise read.error(f"size: got {said['size']!r}, expected (width, height) in pixels")
-            read.size = int(sides[0] or 0), int(sides[1] or 0)
-
-
-def _whole(place: str, name: str, value: Any) -> int | None:
-    """A number of 0 or more; None where it is not given."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise UsageError(place, f"{name}: got {value!r}, expected a whole number of 0 or more")
-    return int(value)
-
-
-def _listed(read: _Read, name: str, said: Mapping[str, Any]) -> list[Any]:
-    """What is said, which is a list."""
-    values = said[name]
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise read.error(f"{escape(name)}: got {type(values).__name__}, expected a list")
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
-
-
-def _classes(read: _Read, name: str, values: Sequence[Any]) -> list[str]:
-    """Names as they are, numbers in digits."""
-    found = []
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise read.error(f"{name}: got {type(value).__name__}, expected the name of a class, or its number")
-        found.append(value if isinstance(value, str) else str(int(value)))
-    return found
-
-
-def _texts(read: _Read, name: str, said: Mapping[str, Any]) -> list[bytes]:
-    value = said.get(name, [])
-    found = []
-    for text in value if isinstance(value, list | tuple | np.ndarray) else [value]:
-        try:
-            found.append(text.encode() if isinstance(text, str) else bytes(text.decode().encode()))
-        except (AttributeError, UnicodeError):
-            raise read.error(f"{escape(name)}: got {text!r:.60}, expected text, or a list of texts, in UTF-8") from None
-    return found
-
-
-def _array(read: _Read, name: str, rows: Any, width: int, expected: str) -> np.ndarray:
-    """float64 [n, width]."""
-    try:
-        found = np.asarray(rows, np.float64)
-    except (TypeError, ValueError):
-        found = None
-    if found is not None and found.size == 0:
-        return np.zeros((0, width))
-    if found is None or found.ndim != 2 or found.shape[1] != width:
-        raise read.error(f"{name}: got {str(rows)[:60]}, expected a list with {expected} for each object")
-    return found
-
-
-def _plain(outline: Any) -> Any:
-    """As JSON has it: pycocotools' codes are bytes, and polygons may be arrays."""
-    if isinstance(outline, Mapping):
-        return {key: _plain(value) for key, value in outline.items()}
-    if isinstance(outline, bytes):
-        return outline.decode("ascii", "replace")
-    if isinstance(outline, np.ndarray | np.generic):
-        return outline.tolist()
-    return [_plain(part) for part in outline] if isinstance(outline, list | tuple) else outline
-
-
-def _check_numbers(read: Sequence[_Read]) -> None:
+def _check_numbers(read: Sequence[ReadDict]) -> None:
     """Raises UsageError where some have an image id and others none, or two have the same."""
-    first: dict[int | None, _Read] = {}
+    first: dict[int | None, ReadDict] = {}
     numbered = [one for one in read if one.number is not None]
     if numbered and len(numbered) < len(read):
         lacking = min((one for one in read if one.number is None), key=lambda one: one.index)
@@ -387,7 +148,7 @@ def _check_numbers(read: Sequence[_Read]) -> None:
 class _GivenNames:
     """The class names that were given, by "label", "tags" or "labels"; and the numbers of what the dicts say."""
 
-    def __init__(self, class_names: ClassList | Mapping[str, ClassList] | None, read: Sequence[_Read]) -> None:
+    def __init__(self, class_names: ClassList | Mapping[str, ClassList] | None, read: Sequence[ReadDict]) -> None:
         self._read = sorted(read, key=lambda one: one.index)
         used = [name for name in _CLASSES if any(name in one.classes for one in read)]
         if isinstance(class_names, Mapping):
@@ -416,7 +177,9 @@ class _GivenNames:
             raise UsageError(f"dicts[{first.index}]", f"{name}: {error.problem}", error.remedy) from None
 
 
-def _columns(there: Sequence[_Read], read: Sequence[_Read], given: _GivenNames, reader: _Reader) -> list[ListedColumn]:
+def _columns(
+    there: Sequence[ReadDict], read: Sequence[ReadDict], given: _GivenNames, reader: DictReader
+) -> list[ListedColumn]:
     """What is known of whole images."""
     columns: list[ListedColumn] = []
     if {"label", "tags"} <= set(given.used):
@@ -433,25 +196,25 @@ def _columns(there: Sequence[_Read], read: Sequence[_Read], given: _GivenNames, 
         for one, numbers in zip(there, sets, strict=True):
             if len(set(numbers)) < len(numbers):  # by two spellings
                 raise one.error(f"tags: got {some(one.classes['tags'])}, expected each class once")
-        columns.append(ClassColumn("image/class", labels.names, *_ragged(sets, np.int64), tags=True))
+        columns.append(ClassColumn("image/class", labels.names, *ragged(sets, np.int64), tags=True))
     if any(one.captions is not None for one in read):
-        columns.append(_text_column(CAPTION, [one.captions or [] for one in there]))
+        columns.append(TextColumn.of_lists(CAPTION, [one.captions or [] for one in there]))
     for name in reader.texts:
         values = _alike(there, name)
-        columns.append(_text_column(_feature_key(name), values))
+        columns.append(_text_column(feature_key(name), values))
     for name in reader.numbers:
         values = _alike(there, name)
         flat = [number for value in values for number in (value if isinstance(value, list) else [value])]
         dtype = np.float32 if any(isinstance(number, float) for number in flat) else np.int64
         try:
-            made = _ragged(values, dtype) if isinstance(values[0], list) else (np.array(values, dtype), None)
+            made = ragged(values, dtype) if isinstance(values[0], list) else (np.array(values, dtype), None)
         except OverflowError:
             raise UsageError("numbers", f"{escape(name)} has a number that does not fit int64") from None
-        columns.append(NumberColumn(_feature_key(name), *made))
+        columns.append(NumberColumn(feature_key(name), *made))
     return columns
 
 
-def _all_have(read: Sequence[_Read], name: str, has: Callable[[_Read], bool]) -> None:
+def _all_have(read: Sequence[ReadDict], name: str, has: Callable[[ReadDict], bool]) -> None:
     """Raises UsageError where some of them have it, and one has not."""
     lacking = [one.index for one in read if not has(one)]
     having = [one.index for one in read if has(one)]
@@ -460,30 +223,23 @@ def _all_have(read: Sequence[_Read], name: str, has: Callable[[_Read], bool]) ->
         raise UsageError(f"dicts[{min(lacking)}]", problem, "say it of all, or of none")
 
 
-def _alike(there: Sequence[_Read], name: str) -> list[Any]:
+def _alike(there: Sequence[ReadDict], name: str) -> list[Any]:
     """The values of all: lists, or none of them."""
     _all_have(there, f"list in {name}", lambda one: isinstance(one.extra[name], list))
     return [one.extra[name] for one in there]
 
 
-def _ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.ndarray, np.ndarray]:
-    ends = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    return np.array([item for row in rows for item in row], dtype), ends
-
-
 def _text_column(key: str, values: Sequence[Any]) -> TextColumn:
     """Of lists of texts, or of texts."""
-    lists = bool(values) and isinstance(values[0], list)
-    flat = [text for value in values for text in value] if lists else list(values)
-    places = {text: i for i, text in enumerate(dict.fromkeys(flat))}
-    numbers = np.array([places[text] for text in flat], np.int64)
-    ends = _ragged(values, np.bytes_)[1] if lists else None
-    return TextColumn(key, list(places), numbers, ends)
+    if values and isinstance(values[0], list):
+        return TextColumn.of_lists(key, values)
+    texts = TextColumn.of_lists(key, [[value] for value in values])
+    return replace(texts, ends=None)
 
 
 def _objects(
-    there: Sequence[_Read],
-    read: Sequence[_Read],
+    there: Sequence[ReadDict],
+    read: Sequence[ReadDict],
     given: _GivenNames,
     keypoints: Keypoints | None,
     *,
@@ -529,7 +285,7 @@ def _objects(
     return table
 
 
-def _findings(read: Sequence[_Read]) -> Findings:
+def _findings(read: Sequence[ReadDict]) -> Findings:
     """Images that are not there, and their boxes."""
     skipped = [(one, one.image) for one in read if isinstance(one.image, Skipped)]
     left_out = tuple(

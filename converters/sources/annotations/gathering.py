@@ -5,14 +5,14 @@ import math
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
-import numpy as np
-
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import Account, AnnotationCode, BadAnnotationError, LeftOut
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
 from shardfeed.converters.sources.classes import ClassList, class_list, is_integer, number_classes
 from shardfeed.converters.sources.files.listed_source import Splits
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
@@ -151,6 +151,14 @@ def read_size(width: str | None, height: str | None) -> tuple[int, int] | None:
     return None if wide is None or high is None else (wide, high)
 
 
+def list_wanted(root: str, options: AnnotationOptions) -> Listing:
+    """The files below `root` that the options want. Raises UsageError where there is none."""
+    files = list_files(root, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
+    if not len(files):
+        raise nothing_listed(files)
+    return files
+
+
 def check_tasks(place: object, options: AnnotationOptions, possible: Iterable[Task]) -> None:
     """Raises UsageError where something else is asked of a format than what it has, or only classes."""
     possible = list(possible)
@@ -174,7 +182,5 @@ def splits_of(said: Sequence[str | None], options: AnnotationOptions) -> Splits 
     """The split of each sample, from what the annotations say of it: where they say none, that of the options."""
     wanted = None if options.split is None else check_split_name(options.split)
     if all(split is None for split in said):
-        return None if wanted is None else Splits((wanted,), np.zeros(len(said), np.int64))
-    names = sorted({split for split in said if split is not None})
-    every: tuple[str | None, ...] = (*names, None)
-    return Splits(every, np.array([every.index(split) for split in said], np.int64))
+        return None if wanted is None else Splits.of([wanted] * len(said))
+    return Splits.of(said)

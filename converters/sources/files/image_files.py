@@ -4,7 +4,7 @@ import posixpath
 import re
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, is_hidden
+from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import escape
 from shardfeed.text import some
@@ -24,7 +24,6 @@ class ImageFiles:
         self.listing = listing
         self._guess = 0
         self._by_name: dict[bytes, list[int]] | None = None
-        self._skipped = {skipped.key: skipped for skipped in listing.skipped}
 
     def find(self, name: str, folder: bytes = b"") -> int | Skipped:
         """The number of the file that `name` means, or why there is none; the reason is a clause.
@@ -69,18 +68,8 @@ class ImageFiles:
         if found:
             names = some(map(self.listing.key, found))
             return Skipped(key, RejectCode.MISSING.value, f"{len(found)} files may be meant: {names}")
-        return self._missing(folder + key, alike)
-
-    def _missing(self, key: bytes, alike: list[int]) -> Skipped:
-        parts = key.split(b"/")
-        for depth in range(1, len(parts) + 1):
-            skipped = self._skipped.get(b"/".join(parts[:depth]))
-            if skipped:
-                return Skipped(key, skipped.code, skipped.reason)
-        if any(map(is_hidden, parts)):
-            return Skipped(key, RejectCode.MISSING.value, "hidden names are passed over")
         hint = f" ({some(map(self.listing.key, alike))} is called alike)" if alike else ""
-        return Skipped(key, RejectCode.MISSING.value, f"no such file{hint}")
+        return self.listing.missing(folder + key, hint)
 
 
 def _same_end(one: bytes, other: bytes) -> bool:

@@ -1,9 +1,9 @@
 """What the sources of listed files have in common: a listing, columns of labels, a report of what was left out."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -81,6 +81,13 @@ class TextColumn:
     numbers: np.ndarray
     ends: np.ndarray | None = None
 
+    @classmethod
+    def of_lists(cls, key: str, lists: Iterable[Iterable[bytes]]) -> "TextColumn":
+        """Of any number of texts in each sample."""
+        places: dict[bytes, int] = {}
+        numbers = [[places.setdefault(text, len(places)) for text in texts] for texts in lists]
+        return cls(key, list(places), *ragged(numbers, np.int64))
+
     @property
     def features(self) -> dict[str, Feature]:
         """The feature and its shape."""
@@ -95,6 +102,31 @@ class TextColumn:
 ListedColumn = ClassColumn | NumberColumn | TextColumn
 
 
+def ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.ndarray, np.ndarray]:
+    """The values of all rows, [m], and `ends` as of ClassColumn."""
+    ends = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return np.array([item for row in rows for item in row], dtype), ends
+
+
+def schema_of(columns: Sequence[ListedColumn]) -> Schema:
+    """Their features, and the class names of those that are classes."""
+    names = {f"{c.prefix}/label": c.names for c in columns if isinstance(c, ClassColumn)}
+    return Schema({key: feature for column in columns for key, feature in column.features.items()}, names)
+
+
+def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:
+    """What they hold of sample `index`."""
+    return {key: value for column in columns for key, value in column.values(index).items()}
+
+
+def sample_number(index: int, count: int) -> int:
+    """0 to count - 1, from what stands in the brackets of a source. Raises IndexError."""
+    index = operator.index(index)
+    if not -count <= index < count:
+        raise IndexError(f"sample {index} of {count}")
+    return index % count
+
+
 def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[int]:
     # .item and .tolist give Python's own numbers: int for int64, float for float32.
     return numbers.item(index) if ends is None else numbers[ends[index] : ends[index + 1]].tolist()
@@ -106,6 +138,13 @@ class Splits:
 
     names: tuple[str | None, ...]
     numbers: np.ndarray
+
+    @classmethod
+    def of(cls, said: Sequence[str | None]) -> "Splits":
+        """From the name of each sample's split."""
+        names = sorted(set(said), key=lambda name: (name is None, name))
+        places = {name: place for place, name in enumerate(names)}
+        return cls(tuple(names), np.array([places[name] for name in said], np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,17 +164,12 @@ class ListedSource:
     @property
     def schema(self) -> Schema:
         """The label features, and the class names of those that are classes."""
-        names = {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
-        return Schema({key: feature for column in self.columns for key, feature in column.features.items()}, names)
+        return schema_of(self.columns)
 
     def __len__(self) -> int:
         return len(self.listing)
 
     def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
-        features = {key: value for column in self.columns for key, value in column.values(index).items()}
+        index = sample_number(index, len(self))
         split = self.splits.names[self.splits.numbers.item(index)] if self.splits else None
-        return Sample(self.listing.key(index), self.listing.file(index), features, split)
+        return Sample(self.listing.key(index), self.listing.file(index), values_at(self.columns, index), split)

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
+from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.source import Skipped, SourceFile
 
@@ -82,6 +84,25 @@ class Listing:
             return guess
         place = self._place(key)
         return place if place < len(self) and self.key(place) == key else -1
+
+    def skipped_at(self, key: bytes) -> Skipped | None:
+        """What was skipped where the file `key` would be: that file, or a folder that it is in."""
+        parts = key.split(b"/")
+        above = (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)) if self.skipped else ()
+        return next((self._skipped[path] for path in above if path in self._skipped), None)
+
+    @cached_property
+    def _skipped(self) -> dict[bytes, Skipped]:
+        return {skipped.key: skipped for skipped in self.skipped}
+
+    def missing(self, key: bytes, hint: str = "") -> Skipped:
+        """Why the file `key`, which was not found, is none; `hint`, for the reason, where nothing is known of it."""
+        skipped = self.skipped_at(key)
+        if skipped is not None:
+            return Skipped(key, skipped.code, skipped.reason)
+        hidden = any(map(is_hidden, key.split(b"/")))
+        reason = "hidden names are passed over" if hidden else f"no such file{hint}"
+        return Skipped(key, RejectCode.MISSING.value, reason)
 
     def _place(self, key: bytes) -> int:
         """How many files come before `key`."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 
 Globs = str | Sequence[str]  # one pattern, or some
 
@@ -63,6 +63,11 @@ class Choice:
     def leaves_out(self, key: bytes) -> bool:
         """Whether `exclude` fits `key`: a file, or with "/" at its end a folder, and then all that is in it."""
         return bool(self.exclude) and self.exclude.match(key)
+
+    def unused(self) -> list[str]:
+        """A sentence for the report on each pattern that has fitted nothing so far."""
+        both = (("include", self.include), ("exclude", self.exclude))
+        return [f"nothing matched the {name} pattern {escape(glob)!r}" for name, some in both for glob in some.unused()]
 
 
 def _compiled(option: str, glob: str) -> re.Pattern[str]:

@@ -239,8 +239,7 @@ class _Walk:
         if self.unwanted.count:
             what = "files and folders left out by include and exclude"
             notes.append(counted(what, self.unwanted.least, self.unwanted.count))
-        for option, patterns in (("include", self.choice.include), ("exclude", self.choice.exclude)):
-            notes += [f"nothing matched the {option} pattern {escape(glob)!r}" for glob in patterns.unused()]
+        notes += self.choice.unused()
         if self.aliases:
             links = [link + b" -> " + (folder or b".") for link, folder in sorted(self.aliases)]
             notes.append(counted("links to folders that are listed under another name", links, len(links)))

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
+from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.source import Skipped
 
 
@@ -27,7 +27,6 @@ class PathLookup:
     def __init__(self, listing: Listing) -> None:
         self.listing = listing
         self._roots = [root.rstrip(b"/") + b"/" for root in (listing.root, os.path.realpath(listing.root))]
-        self._skipped = {skipped.key: skipped for skipped in listing.skipped}
         self._twins: dict[str, list[int]] | None = None
         self._ids: dict[bytes, list[int]] | None = None
         self._guess = 0
@@ -114,17 +113,7 @@ class PathLookup:
         if twins:
             reason = f"no such file, and {len(twins)} files that differ from it in Unicode form"
             return Skipped(key, RejectCode.MISSING.value, reason)
-        return self._missing(key)
-
-    def _missing(self, key: bytes) -> Skipped:
-        parts = key.split(b"/")
-        for depth in range(1, len(parts) + 1):
-            skipped = self._skipped.get(b"/".join(parts[:depth]))
-            if skipped:
-                return Skipped(key, skipped.code, skipped.reason)
-        if any(map(is_hidden, parts)):
-            return Skipped(key, RejectCode.MISSING.value, "hidden names are passed over")
-        return Skipped(key, RejectCode.MISSING.value, "no such file")
+        return self.listing.missing(key)
 
 
 def _nfc(key: bytes) -> str:

@@ -1,20 +1,12 @@
-import io
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from object_images import encoded
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import letterbox, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.tensorflow.augment import ImageTransform
 from shardfeed.schema import ENCODED, FORMAT
-
-
-def png(image: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(image).save(out, "PNG")
-    return out.getvalue()
 
 
 def positions(height: int, width: int) -> np.ndarray:
@@ -25,7 +17,7 @@ def positions(height: int, width: int) -> np.ndarray:
 
 def applied(transform: ImageTransform, image: np.ndarray, seeds: range = range(1)) -> np.ndarray:
     """The transform's image for each seed, uint8 [n, h, w, 3], in a graph as in a pipeline."""
-    features = {ENCODED: tf.constant(png(image)), FORMAT: tf.constant(b"png")}
+    features = {ENCODED: tf.constant(encoded(image)), FORMAT: tf.constant(b"png")}
     keys = tf.data.Dataset.from_tensor_slices([[7, seed] for seed in seeds]).map(lambda key: tf.cast(key, tf.int64))
     dataset = keys.map(lambda key: transform(features, key))
     assert dataset.element_spec.shape.is_fully_defined()

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from object_images import encoded
 from PIL import Image
 
 import shardfeed
@@ -42,7 +43,8 @@ from shardfeed.pipelines import (
     segmentation,
     source_boxes,
 )
-from shardfeed.pipelines.tensorflow.objects import BoxFormat, formatted
+from shardfeed.pipelines.objects import BoxFormat
+from shardfeed.pipelines.tensorflow.objects import formatted
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset
 from shardfeed.readers.split import Split
@@ -53,12 +55,6 @@ SIZES = ((120, 90), (64, 100), (560, 700), (90, 90))  # (height, width)
 VOID = 255
 LONG = pytest.mark.long
 KEYS = (*BOX, OBJECT_LABEL, OBJECT_AREA, IS_CROWD, *KEYPOINTS, RASTER)
-
-
-def encoded(pixels: np.ndarray, kind: str = "PNG") -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, kind, **({"quality": 95, "subsampling": 0} if kind == "JPEG" else {}))
-    return out.getvalue()
 
 
 MASKS = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
@@ -114,7 +110,7 @@ class Scenes:
             pixels[y0:y1, x0:x1] = COLORS[n]
             raster[y0:y1, x0:x1] = (i + n) % 3
         raster[: height // 4] = VOID
-        image = encoded(pixels, self.kind)
+        image = encoded(pixels, self.kind, **({"quality": 95, "subsampling": 0} if self.kind == "JPEG" else {}))
         mask = RasterImage(encoded(raster), VALUES)
         return Sample(b"%03d" % i, image, objects=self.table.of_image(i), number=100 + i, raster=mask)
 
@@ -501,7 +497,7 @@ def test_what_a_dataset_lacks_is_said_when_batches_are_made(train: Split, flower
         ({"min_visible": 1.5}, "min_visible: got 1.5"),
         ({"label_offset": -1}, "label_offset: got -1"),
         ({"crowd": "hide"}, "crowd: got 'hide'"),
-        ({"image": lambda features, seed: seed}, "detection: got .*letterbox"),
+        ({"image": lambda features, seed: seed}, "image: got .*letterbox"),
     ],
 )
 def test_wrong_arguments(wrong: dict[str, Any], problem: str) -> None:
@@ -514,7 +510,7 @@ def test_transforms_that_have_not_seen_the_schema_say_so() -> None:
     for transform in (detection(letterbox(8)), segmentation(letterbox(8))):
         with pytest.raises(UsageError, match="bind"):
             transform({}, tf.zeros([2], tf.int64))
-    with pytest.raises(UsageError, match="segmentation: got"):
+    with pytest.raises(UsageError, match="image: got"):
         segmentation(lambda features, seed: seed)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="void"):
         segmentation(letterbox(8), void=70_000)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from object_images import encoded
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, UsageError
@@ -36,12 +37,6 @@ def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object
 def decode_resized(record: Any, choose: Any, target: tuple[int, int]) -> torch.Tensor:
     """The window of an image that `choose` picks, resized to `target`."""
     return decode_view(record, lambda height, width: cropped((height, width), choose(height, width), target))[0]
-
-
-def png(array: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(array).save(out, "PNG")
-    return out.getvalue()
 
 
 def pillow(data: bytes) -> np.ndarray:
@@ -157,11 +152,11 @@ def test_other_formats() -> None:
     raw = {"image/encoded": rgb.tobytes(), "image/format": b"raw", "image/height": 11, "image/width": 13}
     for record, expected in [
         (raw, rgb),
-        ({"image/encoded": png(rgb)}, rgb),
-        ({"image/encoded": png(rgb[..., 0])}, rgb[..., :1].repeat(3, 2)),
-        ({"image/encoded": png(sixteen)}, (sixteen >> 8).astype(np.uint8)[..., None].repeat(3, 2)),
-        ({"image/encoded": png(rgba)}, rgba[..., :3]),
-        ({"image/encoded": png(rgb[..., 0] > 127)}, ((rgb[..., :1] > 127) * np.uint8(255)).repeat(3, 2)),
+        ({"image/encoded": encoded(rgb)}, rgb),
+        ({"image/encoded": encoded(rgb[..., 0])}, rgb[..., :1].repeat(3, 2)),
+        ({"image/encoded": encoded(sixteen)}, (sixteen >> 8).astype(np.uint8)[..., None].repeat(3, 2)),
+        ({"image/encoded": encoded(rgba)}, rgba[..., :3]),
+        ({"image/encoded": encoded(rgb[..., 0] > 127)}, ((rgb[..., :1] > 127) * np.uint8(255)).repeat(3, 2)),
         ({"image/encoded": cmyk.getvalue()}, pillow(cmyk.getvalue())),
     ]:
         assert (decode_image(record).permute(1, 2, 0).numpy() == expected).all()
@@ -197,7 +192,7 @@ def test_sampling_factors_that_have_no_name(factors: tuple[int, ...]) -> None:
         {"image/encoded": b"\xff\xd8\xff and no more"},
         {"image/encoded": jpeg()[:300]},
         {"image/encoded": jpeg()[:-200]},
-        {"image/encoded": png(np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8))[:-900]},
+        {"image/encoded": encoded(np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8))[:-900]},
         {"image/encoded": b"123", "image/format": b"raw", "image/height": 2, "image/width": 2},
     ],
 )

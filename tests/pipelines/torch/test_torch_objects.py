@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_images import encoded
 from PIL import Image
 
 import shardfeed
@@ -78,12 +79,6 @@ SCHEMA = Schema(
 MASKS = MaskTable(tuple((value, value) for value in (0, 1, 2, VOID)))
 
 
-def png(pixels: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG")
-    return out.getvalue()
-
-
 class Scenes:
     """Image i has i % 5 rectangles, of a colour each, one in each quarter; number 100 + i. The first is a crowd."""
 
@@ -117,8 +112,8 @@ class Scenes:
         columns = {OBJECT_LABEL: [n % 2 for n in range(len(found))], IS_CROWD: [int(n == 0) for n in range(len(found))]}
         names = [f"annotation {n}" for n in range(len(found))]
         objects = Objects(found, columns, names, (width, height), keypoints=points, outlines=outlines)
-        mask = RasterImage(png(raster), MASKS)
-        return Sample(b"%d.png" % i, png(image), objects=objects, number=100 + i, raster=mask)
+        mask = RasterImage(encoded(raster), MASKS)
+        return Sample(b"%d.png" % i, encoded(image), objects=objects, number=100 + i, raster=mask)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +205,7 @@ def test_no_box_is_without_area(height: int, width: int, tall: int, wide: int, s
     corners = data.draw(st.lists(st.tuples(fraction, fraction, fraction, fraction), max_size=4))
     rows = [(min(a, b), min(c, d), max(a, b), max(c, d)) for a, b, c, d in corners if a != b and c != d]
     columns = np.array(rows, np.float32).reshape(-1, 4).T
-    record = dict(zip(BOX, columns, strict=True)) | {"image/encoded": png(np.zeros((height, width), np.uint8))}
+    record = dict(zip(BOX, columns, strict=True)) | {"image/encoded": encoded(np.zeros((height, width), np.uint8))}
     image = random_resized_crop((tall, wide))
     pixels, target = detection(image, min_visible=0)(record, seed)
     assert tuple(pixels.shape) == (3, tall, wide)
@@ -320,7 +315,7 @@ def test_damaged_records_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({OBJECT_MASK: [png(np.zeros((2, 2), np.uint8))] * 4}, r"is \[2, 2\], expected \[\d+, \d+\] as the image"),
+        ({OBJECT_MASK: [encoded(np.zeros((2, 2), np.uint8))] * 4}, r"is \[2, 2\], expected \[\d+, \d+\] as the image"),
         ({OBJECT_MASK: [b"none"] * 4}, "it does not decode"),
         ({OBJECT_LABEL: np.zeros(3, np.int64)}, "it has 3 of image/object/class/label for 4 objects"),
         ({BOX[1]: np.zeros(3, np.float32)}, "it has 3 of image/object/bbox/ymin for 4 objects"),
@@ -372,7 +367,7 @@ def test_what_the_dataset_does_not_have(scenes: Dataset, flowers: Dataset) -> No
 
 def test_forms_of_boxes() -> None:
     record = dict(zip(BOX, np.array([[0.25], [0.25], [0.5], [1.0]], np.float32), strict=True))
-    record["image/encoded"] = png(np.zeros((20, 40), np.uint8))
+    record["image/encoded"] = encoded(np.zeros((20, 40), np.uint8))
     for form, expected in {
         "xyxy": [20, 10, 40, 40],
         "yxyx": [10, 20, 40, 40],

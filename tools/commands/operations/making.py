@@ -24,6 +24,7 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
     """The options that say how a dataset is written; `to`: whether its format can be chosen."""
     written = parser.add_argument_group("how it is written")
     if to:
+        written.add_argument("--max-bad", metavar="N|P%", default="0", help="damaged records left out (default 0)")
         names = ", ".join(FORMATS)
         written.add_argument("--to", metavar="FORMAT", help=f"of the shards: {names} (default: the dataset's)")
     written.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
@@ -49,7 +50,7 @@ def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) ->
     signs = SignsOfLife(quiet=args.quiet or args.json, log=EventLog(None))
     options: dict[str, Any] = {name: getattr(args, name) for name in _NAMES}
     if "to" in args:
-        options["to"] = args.to
+        options |= {"to": args.to, "max_bad": args.max_bad}
     try:
         with told_to(signs.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
             report = operation(**options, shards=shard_numbers(args.shards), progress=signs.converting)

@@ -19,13 +19,13 @@ from shardfeed.converters.sources.annotations.coco.panoptic import (
     things_of,
 )
 from shardfeed.converters.sources.annotations.coco.survey import Category, Id, Kind, Survey, file_name, survey
+from shardfeed.converters.sources.annotations.gathering import list_wanted
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.files.image_files import ImageFiles
 from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits, TextColumn
 from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, number, some
@@ -96,9 +96,7 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
     captions, panoptic = kind == "captions", kind == "panoptic"
     categories = _agreed(surveys)
     pngs = Pngs(surveys, options) if panoptic and options.tasks != {"boxes"} else None
-    files = list_files(layout.root, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
-    if not len(files):
-        raise nothing_listed(files)
+    files = list_wanted(layout.root, options)
     found = _Images.of(surveys, layout.files, files if pngs is None else pngs.not_among(files), pngs)
     things = _things(surveys, options) if panoptic else categories
     if panoptic:
@@ -121,7 +119,7 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         rasters = fill.rasters(raster_of(surveys[0].path, categories), pngs, found, options)
     return AnnotatedSource(
         found.listing,
-        fill.table,
+        objects=fill.table,
         rasters=rasters,
         columns=[_captions(fill, len(found.listing))] if isinstance(fill, Fill) and captions else [],
         splits=_splits(layout.files, found),

@@ -1,13 +1,13 @@
 """Images and masks that say a class for each pixel: pairs of files by name, Pascal VOC, Cityscapes, ADE20K."""
 
-import operator
 import os
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from shardfeed.annotations import Raster
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource, with_raster
+from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.masks.layouts import Layout, known_layout, stem
 from shardfeed.converters.sources.annotations.masks.meaning import Meaning, Seen, meaning_of
 from shardfeed.converters.sources.annotations.masks.pairs import Pair, Pairs, may_have_masks, pair_files, split_of
@@ -23,50 +23,32 @@ from shardfeed.converters.sources.files.listed_source import Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.source import Findings, RasterImage, Sample, Skipped
+from shardfeed.converters.sources.source import Findings, RasterImage, Skipped
 from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.schema import Schema
 from shardfeed.text import counted, number
 
 _MOST_LIST = 64 << 20  # bytes of a list of stems
 
 
-class MaskedImages(AnnotatedSource):
-    """A source of images with a mask each: `masks` are files by number, `mask_of` int64 [n] that of each image."""
+@dataclass(frozen=True, eq=False)
+class _Masks:
+    """What AnnotatedSource takes as `rasters`: the mask of image i is number `of_images[i]`, int64, of `files`."""
 
-    masks: Listing
-    mask_of: np.ndarray
+    files: Listing
+    of_images: np.ndarray
     meaning: Meaning
     upright: bool | None
 
-    def __init__(
-        self,
-        images: Listing,
-        masks: Listing,
-        mask_of: np.ndarray,
-        meaning: Meaning,
-        *,
-        upright: bool | None = None,
-        splits: Splits | None = None,
-        findings: Findings | None = None,
-        described: str = "",
-    ) -> None:
-        super().__init__(images, None, splits=splits, findings=findings, described=described)
-        mask_of.setflags(write=False)
-        for name, value in {"masks": masks, "mask_of": mask_of, "meaning": meaning, "upright": upright}.items():
-            object.__setattr__(self, name, value)
-
     @property
-    def schema(self) -> Schema:
-        """The raster, and what its values mean."""
-        return with_raster(super().schema, self.meaning.raster)
+    def raster(self) -> Raster:
+        """What values mean in records."""
+        return self.meaning.raster
 
-    def __getitem__(self, index: int, /) -> Sample:
-        sample = super().__getitem__(index)
-        place = self.mask_of.item(operator.index(index) % len(self))
-        name = os.fsdecode(self.masks.key(place))
-        return replace(sample, raster=RasterImage(self.masks.file(place), self.meaning.table, name, self.upright))
+    def of_image(self, image: int) -> RasterImage:
+        """The mask of one image."""
+        place = self.of_images.item(image)
+        return RasterImage(self.files.file(place), self.meaning.table, os.fsdecode(self.files.key(place)), self.upright)
 
 
 def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
@@ -124,12 +106,9 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         images.root,
     )
     numbers = np.array([pair.image for pair in found], np.int64)
-    return MaskedImages(
+    return AnnotatedSource(
         images.take(numbers),
-        files,
-        np.array([pair.mask for pair in found], np.int64),
-        meaning,
-        upright=options.upright,
+        rasters=_Masks(files, np.array([pair.mask for pair in found], np.int64), meaning, options.upright),
         splits=_splits(files.root, split_of_pair),
         findings=findings,
         described=f"{layout.name}{f' ({layout.found})' if layout.found else ''}",
@@ -165,9 +144,7 @@ def _notes(pairs: Pairs, choice: Choice) -> list[str]:
     notes = [counted("files passed over, neither images nor their masks", beside, len(beside))] if beside else []
     if pairs.unwanted:
         notes.append(f"{number(pairs.unwanted, 'image')} left out by include and exclude")
-    for option, patterns in (("include", choice.include), ("exclude", choice.exclude)):
-        notes += [f"nothing matched the {option} pattern {escape(glob)!r}" for glob in patterns.unused()]
-    return notes
+    return notes + choice.unused()
 
 
 def _split(folder: bytes, layout: Layout, options: AnnotationOptions) -> str | None:
@@ -187,7 +164,7 @@ def _splits(root: bytes, names: list[str | None]) -> Splits | None:
         problem = f"{number(names.count(None), 'image')} in no split, the others in {', '.join(known)}"
         remedy = f"move them, leave them out by {argument('exclude', typed='PATTERN')}, or say one split for all"
         raise UsageError(root, problem, remedy)
-    return Splits(tuple(known), np.array([known.index(name) for name in names if name is not None], np.int64))
+    return Splits.of(names)
 
 
 def _listed_pairs(

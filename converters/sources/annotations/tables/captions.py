@@ -149,20 +149,12 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
     texts = [[text for name in of_file for _, text in said.texts[name]] for of_file in names]
     return AnnotatedSource(
         listing.take(chosen),
-        None,
-        columns=[_column(texts)],
+        columns=[TextColumn.of_lists(CAPTION, texts)],
         splits=_splits(names, said, options.split),
         findings=Findings(images.rejected, notes, account=account),
         numbers=_numbers(names, said),
         described=f"{number(len(said.places), 'image')}, {number(sum(map(len, said.texts.values())), 'caption')}",
     )
-
-
-def _column(texts: list[list[bytes]]) -> TextColumn:
-    ends = np.concatenate([[0], np.cumsum([len(of_image) for of_image in texts])]).astype(np.int64)
-    places: dict[bytes, int] = {}
-    numbers = [places.setdefault(text, len(places)) for of_image in texts for text in of_image]
-    return TextColumn(CAPTION, list(places), np.array(numbers, np.int64), ends)
 
 
 def _splits(names: list[list[str]], said: _Captions, split: str | None) -> Splits | None:
@@ -175,8 +167,7 @@ def _splits(names: list[list[str]], said: _Captions, split: str | None) -> Split
         raise LabelFileError(
             said.places[first], f"'{escape(first)}' has no split, and others have one", "say it of all"
         )
-    used = tuple(sorted({str(name) for name in found}))
-    return Splits(used, np.array([used.index(str(name)) for name in found], np.int64))
+    return Splits.of(found)
 
 
 def _numbers(names: list[list[str]], said: _Captions) -> np.ndarray | None:

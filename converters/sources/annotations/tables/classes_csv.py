@@ -90,15 +90,12 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         )
     splits = None
     if split_of:
-        of_file = [split_of[by_file[file]] for file in chosen.tolist()]
-        used = tuple(sorted(set(of_file)))
-        splits = Splits(used, np.array([used.index(split) for split in of_file], np.int64))
+        splits = Splits.of([split_of[by_file[file]] for file in chosen.tolist()])
     notes = [*listing.notes, *images.notes, *images.unnamed(chosen, "a row")]
     if doubled:
         notes.append(counted("rows that say again what an earlier row says", doubled, len(doubled)))
     return AnnotatedSource(
         listing.take(chosen),
-        None,
         columns=[ClassColumn("image/class", given or names, numbers, ends, tags=not single)],
         splits=splits,
         findings=Findings(images.rejected, notes),

@@ -5,8 +5,7 @@ import json
 import math
 import os
 import posixpath
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -23,6 +22,7 @@ from shardfeed.converters.sources.annotations.gathering import (
     Names,
     check_tasks,
     in_numbers,
+    list_wanted,
     splits_of,
 )
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
@@ -30,11 +30,10 @@ from shardfeed.converters.sources.annotations.options import AnnotationOptions, 
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.files.listed_source import TextColumn
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import folder_splits, usual_split
+from shardfeed.converters.sources.split_names import splits_by_folder, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 _TABLES = ("metadata.jsonl", "metadata.csv")
@@ -117,7 +116,7 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
         several = [key for key in rows[0] if key.endswith(("file_name", "file_names"))]
         found = f"{name} with the column {escape(several[0])}" if several else ""
         return Evidence("imagefolder", found, "no column file_name, of one image for each row") if several else None
-    kinds = _kinds(rows)
+    kinds = _kinds(dict.fromkeys(key for row in rows for key in row), objects=any(map(_has_objects, rows)))
     if not kinds.objects and (not kinds.captions or any(key.casefold() in _LABELS for key in kinds.others)):
         return None
     files = [str(row.get("file_name")) for row in rows]
@@ -127,9 +126,11 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
     return Evidence("imagefolder", f"{name} of a Hugging Face imagefolder, with {', '.join(map(escape, has))}")
 
 
-def _kinds(rows: Sequence[Mapping[str, Any]]) -> _Kinds:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    objects = any(isinstance(row.get("objects"), dict | list) for row in rows)
+def _has_objects(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("objects"), dict | list)
+
+
+def _kinds(columns: Iterable[str], *, objects: bool) -> _Kinds:
     captions = tuple(key for key in columns if key in _CAPTIONS)
     used = {"file_name", *captions, *(["objects", "width", "height"] if objects else [])}
     return _Kinds(objects, captions, tuple(key for key in columns if key not in used))
@@ -197,11 +198,7 @@ class _Reading:
     def __init__(self, path: str, tables: Sequence[_Table], options: AnnotationOptions) -> None:
         self.tables, self.options, self.ledger = tables, options, Ledger()
         root = options.images or (path if os.path.isdir(path) else os.path.dirname(path) or ".")
-        self.listing = list_files(
-            root, include=options.include, exclude=options.exclude, follow_links=options.follow_links
-        )
-        if not len(self.listing):
-            raise nothing_listed(self.listing)
+        self.listing = list_wanted(root, options)
         self.ledger.notes += self.listing.notes
         self.lookup = PathLookup(self.listing)
         self.file_of: dict[tuple[str, int], int] = {}  # by folder and line: of rows whose objects are to be read
@@ -216,10 +213,8 @@ class _Reading:
 
     def source(self) -> AnnotatedSource:
         """Everything read."""
-        possible: list[Task] = [
-            *(["boxes"] if self.kinds.objects else []),
-            *(["captions"] if self.kinds.captions else []),
-        ]
+        has: dict[Task, bool] = {"boxes": self.kinds.objects, "captions": bool(self.kinds.captions)}
+        possible: list[Task] = [task for task, there in has.items() if there]
         first = self.tables[0]
         if not possible:
             raise LabelFileError(first.table.path, "got no column objects, text or caption", "read it as a label file")
@@ -242,13 +237,11 @@ class _Reading:
         self._fill(table, classes if labelled else None, captions if "captions" in wanted else None)
         self._note_others()
         taken = self.listing.take(np.array(self.taken, np.int64))
-        folders = folder_splits(self.listing)
-        said = [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in taken]
         return AnnotatedSource(
             taken,
-            table,
-            columns=[_captions_column(captions)] if "captions" in wanted else [],
-            splits=splits_of(said, self.options),
+            objects=table,
+            columns=[TextColumn.of_lists(CAPTION, captions)] if "captions" in wanted else [],
+            splits=splits_of(splits_by_folder(self.listing, taken), self.options),
             findings=self.ledger.findings(),
             described=in_numbers(len(taken), table),
         )
@@ -257,10 +250,12 @@ class _Reading:
         """The first reading."""
         rows_of: dict[int, tuple[str, bytes]] = {}  # by file: where it is named first, and a digest of that row
         again = Names("rows that say again what an earlier row says")
-        found: list[_Kinds] = []
+        columns: dict[str, None] = {}
+        has_objects = False
         for of in self.tables:
             for line, row in of.rows():
-                found = [_joined(found, _kinds([row]))]
+                columns |= dict.fromkeys(row)
+                has_objects = has_objects or _has_objects(row)
                 file = self._find(of, line, row)
                 try:
                     objects = _objects_of(row)
@@ -290,7 +285,7 @@ class _Reading:
                     problem = f"'{escape(self.listing.key(file))}' is there already: {where}"
                     raise LabelFileError(of.place(line), problem, "write one row for each image")
         self.ledger.notes += again.note
-        return found[0] if found else _Kinds(objects=False, captions=(), others=())
+        return _kinds(columns, objects=has_objects)
 
     def _find(self, of: _Table, line: int, row: Mapping[str, Any]) -> int | Skipped:
         """The file of a row, or why there is none."""
@@ -391,15 +386,6 @@ class _Reading:
         self.ledger.notes += [*unnamed.note, *self.unwanted.note, *unused.note]
 
 
-def _joined(before: Sequence[_Kinds], more: _Kinds) -> _Kinds:
-    for one in before:
-        captions, others = (dict.fromkeys(names) for names in (one.captions + more.captions, one.others + more.others))
-        objects = one.objects or more.objects
-        of_objects = {"objects", "width", "height"} if objects else set()
-        return _Kinds(objects, tuple(captions), tuple(name for name in others if name not in of_objects))
-    return more
-
-
 def _objects_of(row: Mapping[str, Any]) -> list[_Object]:
     """The objects of a row, from lists of equal length or a list of objects. Raises _BadRowError."""
     said = row.get("objects")
@@ -474,12 +460,3 @@ def _add(
 def _is_number(value: Any) -> bool:
     """Whether a JSON value is a number that a float holds; NaN and infinity are for the caller to judge."""
     return type(value) is float or (type(value) is int and abs(value) < 2**63)
-
-
-def _captions_column(captions: Sequence[Sequence[bytes]]) -> TextColumn:
-    """The feature `image/caption` of all images."""
-    ends = array("q", [0])
-    for of_image in captions:
-        ends.append(ends[-1] + len(of_image))
-    texts = [text for of_image in captions for text in of_image]
-    return TextColumn(CAPTION, texts, np.arange(len(texts)), np.array(ends, np.int64))

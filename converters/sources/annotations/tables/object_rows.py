@@ -20,6 +20,7 @@ from shardfeed.converters.sources.annotations.gathering import (
     Names,
     check_tasks,
     in_numbers,
+    list_wanted,
     read_size,
     splits_of,
 )
@@ -29,7 +30,6 @@ from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.annotations.tables.row_dialects import Dialect, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.paths import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.source import Skipped
@@ -133,12 +133,7 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         raise LabelFileError(tables[1].table.path, "another kind of table than the first", "read one after the other")
     check_tasks("tasks", options, ["boxes", "masks"] if runs else ["boxes"])
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    listing = list_files(
-        options.images or own, include=options.include, exclude=options.exclude, follow_links=options.follow_links
-    )
-    if not len(listing):
-        raise nothing_listed(listing)
-    return _Reading(tables, listing, options).source()
+    return _Reading(tables, list_wanted(options.images or own, options), options).source()
 
 
 class _Reading:
@@ -173,7 +168,7 @@ class _Reading:
         self._note_unnamed()
         described = in_numbers(len(taken), table)
         findings = self.ledger.findings()
-        return AnnotatedSource(taken, table, splits=splits, findings=findings, described=described)
+        return AnnotatedSource(taken, objects=table, splits=splits, findings=findings, described=described)
 
     def rows(self, of: _Table) -> Iterator[_Row]:
         """The rows of a table, without its header."""

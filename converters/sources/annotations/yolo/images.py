@@ -56,7 +56,6 @@ class YoloImages:
         self.notes: list[str] = [*files.notes, *dataset.notes]
         self.lost: list[tuple[bytes, int]] = []
         self._lookup = PathLookup(files)
-        self._skipped = {skipped.key: skipped for skipped in files.skipped}
         self._choice = Choice.of(options.include, options.exclude)
         self._rejected: dict[bytes, Skipped] = {}
         self._unread: set[int] = set()  # splits of which a file of labels is there and cannot be read
@@ -108,8 +107,7 @@ class YoloImages:
             raise self._no_image(unwanted)
         if unwanted:
             self.notes.append(f"images left out by include and exclude: {unwanted}")
-        for option, patterns in (("include", self._choice.include), ("exclude", self._choice.exclude)):
-            self.notes += [f"nothing matched the {option} pattern {escape(glob)!r}" for glob in patterns.unused()]
+        self.notes += self._choice.unused()
         if twice:
             self.notes.append(counted("images that are named twice, taken once", sorted(twice), len(twice)))
         if elsewhere:
@@ -150,21 +148,13 @@ class YoloImages:
             if isinstance(label, int):
                 self._label_of[image] = label
                 break
-            skipped = self._skipped_at(key)
+            skipped = self.files.skipped_at(key)
             if skipped is not None:
                 reason = f"its labels, {escape(key)}: {skipped.reason}"
                 self._rejected[self.files.key(image)] = Skipped(self.files.key(image), skipped.code, reason)
                 self._unread.add(split)
                 return
         self._split_of[image] = split
-
-    def _skipped_at(self, key: bytes) -> Skipped | None:
-        """What was skipped when it was listed: a file, or a folder in which it would be."""
-        if not self._skipped:
-            return None
-        parts = key.split(b"/")
-        paths = (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
-        return next((self._skipped[path] for path in paths if path in self._skipped), None)
 
     def _of_split(self, split: str) -> Iterator[tuple[bytes, int | Skipped]]:
         """The images of a split: how each is named, a path relative to the root; its number, or why there is none."""
@@ -198,7 +188,7 @@ class YoloImages:
         return UsageError(f"{self.dataset.place}, {split}", problem, remedy)
 
     def _in_folder(self, split: str, key: bytes) -> Iterator[tuple[bytes, int | Skipped]]:
-        skipped = self._skipped_at(key)
+        skipped = self.files.skipped_at(key)
         if skipped is not None:
             place = f"{self.dataset.place}, {split}"
             raise UsageError(place, f"{escape(key)}: {skipped.reason}", "put the images into the dataset's folder")
@@ -212,9 +202,9 @@ class YoloImages:
                 if names_image(key):
                     number = self.files.find(key, number + 1)
                     yield named + key[len(listed) :], number
-        for key, skipped in self._skipped.items():
-            if key.startswith(folder) and not key.endswith(b".txt"):
-                yield key, skipped
+        for skipped in self.files.skipped:
+            if skipped.key.startswith(folder) and not skipped.key.endswith(b".txt"):
+                yield skipped.key, skipped
 
     def _reached(self, folder: bytes) -> Iterator[tuple[bytes, bytes]]:
         """A folder as it is named and as it is listed: itself, and those to which links above it or in it lead."""
@@ -290,14 +280,10 @@ class YoloImages:
     def _splits(self, options: AnnotationOptions) -> Splits | None:
         """Of the images: those that the dataset says, or its folders, or the user."""
         if self.dataset.entries:
-            numbers = self._split_of[self.images].astype(np.int64)
-            used = sorted({self._names[number] for number in numbers.tolist()})
-            places = np.array([used.index(name) if name in used else -1 for name in self._names], np.int64)
-            return Splits(tuple(used), places[numbers])
+            return Splits.of([self._names[number] for number in self._split_of[self.images].tolist()])
         found = [_folder_split(self.files.key(number)) for number in self.images.tolist()]
         if None not in found:
-            used = sorted({split for split in found if split})
-            return Splits(tuple(used), np.array([used.index(str(split)) for split in found], np.int64))
+            return Splits.of(found)
         if any(found):
             one, other = (found.index(None), next(i for i, split in enumerate(found) if split))
             keys = [escape(self.files.key(self.images.item(i))) for i in (one, other)]
@@ -306,7 +292,7 @@ class YoloImages:
                 self.files.root, problem, "name the folders of each split in a data.yaml: train, val, test"
             )
         if options.split is not None:
-            return Splits((options.split,), np.zeros(len(self.images), np.int64))
+            return Splits.of([options.split] * len(self.images))
         return None
 
 

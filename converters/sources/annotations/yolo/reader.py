@@ -59,7 +59,7 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
     )
     described = f"{number(len(dataset.names), 'class', 'classes')}, lines of {_MEANING[labels.shape]}"
     listing = files.take(images.images[kept])
-    return AnnotatedSource(listing, table, splits=splits, findings=findings, described=described)
+    return AnnotatedSource(listing, objects=table, splits=splits, findings=findings, described=described)
 
 
 _MEANING: dict[Shape, str] = {

@@ -1,0 +1,67 @@
+"""What transforms for detectors and for segmentation may be asked for, and what their dataset must have."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args
+
+from shardfeed.annotations import KEYPOINTS, RASTER, Keypoints
+from shardfeed.errors import UsageError
+from shardfeed.pipelines.geometry import check_flip
+from shardfeed.schema import Schema
+
+BoxFormat = Literal[
+    "xyxy", "yxyx", "xywh", "center_xywh", "center_yxhw", "rel_xyxy", "rel_yxyx", "rel_xywh", "rel_center_xywh"
+]
+
+
+def check_image(image: Any, kind: type, package: str) -> None:
+    """Raises UsageError for an image's transform that is not of the `kind` that tells what it did, of that package."""
+    if not isinstance(image, kind):
+        problem = f"got {image!r}, expected a transform that tells which window it shows"
+        remedy = f"random_resized_crop(512), resize_center_crop(512) or letterbox(512) of {package}"
+        raise UsageError("image", problem, remedy)
+
+
+def check_detection(boxes: str, crowd: str, crowds: Sequence[str], min_visible: float) -> None:
+    """Raises UsageError for values out of range."""
+    for place, given, choices in (("boxes", boxes, get_args(BoxFormat)), ("crowd", crowd, crowds)):
+        if given not in choices:
+            raise UsageError(place, f"got {given!r}, expected one of {', '.join(choices)}")
+    if not 0 <= min_visible <= 1:
+        raise UsageError("min_visible", f"got {min_visible!r}, expected 0 to 1")
+
+
+def there(schema: Schema, *keys: str) -> list[str]:
+    """Those of the keys that the dataset has."""
+    return [key for key in keys if schema.key(key) is not None]
+
+
+def needed(schema: Schema, keys: Iterable[str], what: str, remedy: str) -> list[str]:
+    """The keys. Raises UsageError where the dataset lacks one."""
+    for key in keys:
+        if schema.key(key) is None:
+            raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
+    return list(keys)
+
+
+def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
+    """What key points mean. Raises UsageError without, where nothing says it, and where they cannot be mirrored."""
+    needed(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
+    if schema.keypoints is None:
+        problem = "the dataset does not say which key points its objects have"
+        raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
+    if mirrors:
+        check_flip(schema.keypoints.flip)
+    return schema.keypoints
+
+
+def needed_void(schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False) -> int | None:
+    """The value of a raster's pixels of no class: the dataset's, where `void` is None.
+
+    Raises UsageError for a dataset without rasters, and where it has no such value and one is needed.
+    """
+    needed(schema, [RASTER], "rasters", "convert folders of images and masks")
+    void = schema.raster.void if void is None and schema.raster is not None else void
+    if void is None and (weighted or letterboxes):
+        why = "pixels around a letterbox are void" if letterboxes else "weights are 0 where it is"
+        raise UsageError("void", f"this dataset has no void value, and {why}", "give one, void=255, say")
+    return void
