@@ -172,7 +172,6 @@ def _dropped_objects(opened: Opened, lists: Mapping[str, Mapped], report: Report
             for manifest in (opened.manifest, report.manifest)
         )
         if after < before:
-            said.append(
-                f"{before - after:,} of {number(before, 'object')} had a dropped class and are left out ({key})"
-            )
+            gone = number(before - after, "object")
+            said.append(f"{gone} of {before:,} left out, of dropped classes and images ({key})")
     return said

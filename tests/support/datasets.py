@@ -22,7 +22,7 @@ def here() -> OwnEngine:
 def scenes(task: str) -> Any:
     """The drawn scenes with one of "masks" or "keypoints" beside boxes, of COCO's files, or with "rasters"."""
     if task == "rasters":
-        return open_source(SCENES / "voc", reader="masks")
+        return open_source(SCENES / "masks", images=SCENES / "images", class_names=str(SCENES / "masks.txt"))
     name = "keypoints" if task == "keypoints" else "instances"
     return open_source(SCENES / "coco" / f"{name}.json", images=SCENES / "images", tasks=["boxes", task])
 
