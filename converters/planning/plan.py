@@ -7,7 +7,6 @@ reproducible, independent of how the source lists, and adding files moves few ot
 
 import hashlib
 import json
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from shardfeed.converters.planning.inputs import Inputs
+from shardfeed.converters.planning.labels import counts_of, has_label, label_of
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.record_schema import schema_of
@@ -114,7 +114,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
-    labelled = _has_label(schema)
+    labelled = has_label(schema)
     recorded = source if isinstance(source, RecordedSource) else None
     keeps_order = recorded is not None and recorded.keeps_order
     features = sorted(source.schema.features)
@@ -139,7 +139,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         if sample.split is not None:
             split_of[i] = names.setdefault(sample.split, len(names))
         if labelled:
-            labels[i] = _label(sample)
+            labels[i] = label_of(sample)
     tell("planning", count, count)
     for name in names:
         check_split_name(name)
@@ -169,7 +169,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         fingerprint=recorded.fingerprint if recorded and recorded.fingerprint else content.hexdigest(),
         source_bytes=size,
         drawn=drawn,
-        class_counts={name: _class_counts(labels[order], classes) for name, order in orders.items() if classes},
+        class_counts={name: counts_of(labels[order], classes) for name, order in orders.items() if classes},
         notes=list(too_few_images(images, options.shards)),
         findings=findings_of(source),
         forecast=forecast,
@@ -215,26 +215,6 @@ def _mtimes(sample: Sample) -> bytes:
     if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
         found = hashlib.blake2b(found + repr(mtime).encode(), digest_size=8).digest()
     return found
-
-
-def _has_label(schema: Schema) -> bool:
-    """Whether every sample has one label by which its split can be drawn."""
-    feature = schema.features.get(LABEL)
-    return feature is not None and feature.scalar and schema.kind(LABEL) == "label"
-
-
-def _label(sample: Sample) -> int:
-    """The first label; -1 for what cannot be one, which whoever encodes it refuses."""
-    try:
-        label = operator.index(sample.features[LABEL])  # type: ignore[arg-type]  # NumPy's integers are labels too
-    except (KeyError, TypeError):
-        return -1
-    return label if 0 <= label < 2**31 else -1
-
-
-def _class_counts(labels: np.ndarray, classes: int) -> tuple[int, ...]:
-    """How many of `labels`, int32 [n], are 0, 1, ... `classes` - 1."""
-    return tuple(np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes).tolist())
 
 
 def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
