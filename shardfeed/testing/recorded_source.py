@@ -83,7 +83,7 @@ class RecordedSourceContract:
             found = decode(sample.record(i))
             assert not schema.mismatch(found)
             for key, names in schema.class_names.items():
-                assert all(0 <= label < len(names) for label in found.get(key, ("", ()))[1])
+                assert all(0 <= int(label) < len(names) for label in found.get(key, ("", ()))[1])
             if LABEL in sample.features:
                 assert found[LABEL][1][0] == sample.features[LABEL]
 

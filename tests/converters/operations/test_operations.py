@@ -278,10 +278,11 @@ def test_a_damaged_record_is_named_and_nothing_is_committed(
     name: str, of_format: Callable[[str], Dataset], tmp_path: Path
 ) -> None:
     reshard(of_format(name), tmp_path / "old", engine=here())
-    info = shardfeed.open(tmp_path / "old").manifest.splits["train"]
-    path = tmp_path / "old" / info.shard_file(0)
+    old = shardfeed.open(tmp_path / "old")
+    path = tmp_path / "old" / old.manifest.splits["train"].shard_file(0)
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    image = bytes(old["train"][3]["image/encoded"])  # type: ignore[arg-type]
+    data[data.index(image) + len(image) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(TooManyRejectedError, match=r"1 input rejected \(1 E_DAMAGED: ") as caught:
         reshard(tmp_path / "old", tmp_path / "out", engine=here())
