@@ -80,7 +80,7 @@ def _where_they_remain(opened: Opened) -> list[str]:
         os.path.basename(name)
         for split in opened.manifest.splits.values()
         for shard in range(len(split.shards))
-        if os.stat(os.path.join(directory, name := split.shard_file(shard))).st_nlink > 1
+        if _names(os.path.join(directory, name := split.shard_file(shard))) > 1
     ]
     if shared:
         what = f"{number(len(shared), 'shard')} of it (such as {shared[0]}) {'has' if len(shared) == 1 else 'have'}"
@@ -93,3 +93,11 @@ def _where_they_remain(opened: Opened) -> list[str]:
             said.append(f"{escape(left)} is what a stopped run left, and may have them, too")
     said.append("copies that training made (cache=), backups and the source images are not known here: look there, too")
     return said
+
+
+def _names(path: str) -> int:
+    """How many names a file has; 0 for one that is not there."""
+    try:
+        return os.stat(path).st_nlink
+    except OSError:
+        return 0

@@ -7,6 +7,7 @@ the output is absent or complete, what is read is as it was, and running again g
 JSON.
 """
 
+import io
 import json
 import os
 import random
@@ -18,7 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from datasets import here
+from PIL import Image
 
 from shardfeed.converters import (
     ImageFolder,
@@ -34,11 +37,17 @@ from shardfeed.converters import (
 from shardfeed.errors import OutputExistsError
 
 from kill_trials import in_child
-from others import picture
 from storage_ops import Operation, watched
 from trees import tree
 
 SHARES = {"train": 0.6, "validation": 0.4}
+
+
+def picture(number: int) -> bytes:
+    """A small PNG, another one for each number."""
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 9, 3), np.uint8)).save(out, "PNG")
+    return out.getvalue()
 
 
 def make_inputs(place: Path, to: str) -> None:
@@ -48,7 +57,7 @@ def make_inputs(place: Path, to: str) -> None:
             (place / name / of_class).mkdir(parents=True)
             for i in range(count):
                 number = f"{name if name == 'new' else ''}{i}"
-                (place / name / of_class / f"{number}.jpg").write_bytes(picture(hash((name == "new", i)) % 1000))
+                (place / name / of_class / f"{number}.jpg").write_bytes(picture(100 * (name == "new") + i))
     for name in ("a", "b"):
         options: dict[str, Any] = {"split": SHARES, "split_by": "hash", "shards": 2, "to": to}
         convert(ImageFolder(place / name), place / name.upper(), engine=here(), **options)

@@ -29,7 +29,7 @@ def trials(place: Path, name: str, to: str, every: int, seed: int) -> None:
 
 
 def test_append_killed_here_and_there(tmp_path: Path, seed: int) -> None:
-    trials(tmp_path, "append", NATIVE.name, 40, seed)
+    trials(tmp_path, "append", NATIVE.name, 30, seed)
 
 
 @pytest.mark.long

@@ -30,6 +30,7 @@ from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID
 from shardfeed.testing.recorded_source import RecordedSourceContract
+from shardfeed.tools.cli import main
 
 from others import picture
 from trees import tree
@@ -292,3 +293,39 @@ def test_a_damaged_record_is_named_and_nothing_is_committed(
     assert [noted.key for noted in report.rejected] == [noted.key for noted in caught.value.rejected]
     assert sum(split.records for split in report.manifest.splits.values()) == 23
     assert sound(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "said"),
+    [
+        ("reshard", ["--to", "webdataset", "--shards", "train=5,validation=2"], "train            19       5"),
+        ("split", ["--split", "a=0.5,b=0.5", "--split-by", "exact"], "12       1"),
+        ("filter", ["--where", "class == rose", "--max-bad", "1%"], "note: 8 of 24 records kept"),
+        ("remove", ["--key", "rose/0001.jpg", "--key", "nope", "--missing-ok"], "note: 1 record removed"),
+        ("merge", ["--prefix"], "3 classes of image/class/label"),
+        ("append", ["--split", "train=1"], "note: 1 sample passed over"),
+    ],
+)
+def test_on_the_command_line(
+    command: str,
+    options: list[str],
+    said: str,
+    small: Dataset,
+    images_of_small: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    inputs = [small.directory]
+    if command == "merge":
+        reshard(small, tmp_path / "other", engine=here())
+        inputs.append(str(tmp_path / "other"))
+    if command == "append":
+        (tmp_path / "more" / "rose").mkdir(parents=True)
+        (tmp_path / "more" / "rose" / "new.jpg").write_bytes(picture(99))
+        (tmp_path / "more" / "rose" / "0001.jpg").write_bytes((images_of_small / "rose" / "0001.jpg").read_bytes())
+        inputs.append(str(tmp_path / "more"))
+    assert main([command, *inputs, str(tmp_path / "out"), *options, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert printed.endswith("nothing was written (--dry-run)\n")
+    assert not (tmp_path / "out").exists()
