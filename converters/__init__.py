@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
     from shardfeed.converters.missing_shards import Progress as Progress
+    from shardfeed.converters.operations.append import append as append
+    from shardfeed.converters.operations.filter import filter_dataset as filter_dataset
+    from shardfeed.converters.operations.merge import merge as merge
+    from shardfeed.converters.operations.relabel import relabel as relabel
+    from shardfeed.converters.operations.remove import remove as remove
+    from shardfeed.converters.operations.reshard import reshard as reshard
+    from shardfeed.converters.operations.split import split_dataset as split_dataset
     from shardfeed.converters.report import Report as Report
     from shardfeed.converters.sources.annotations.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
@@ -48,6 +55,13 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.existing.export.report": ("Exported",),
         "shardfeed.converters.images.options": ("ImageOptions",),
         "shardfeed.converters.missing_shards": ("Progress",),
+        "shardfeed.converters.operations.append": ("append",),
+        "shardfeed.converters.operations.filter": ("filter_dataset",),
+        "shardfeed.converters.operations.merge": ("merge",),
+        "shardfeed.converters.operations.relabel": ("relabel",),
+        "shardfeed.converters.operations.remove": ("remove",),
+        "shardfeed.converters.operations.reshard": ("reshard",),
+        "shardfeed.converters.operations.split": ("split_dataset",),
         "shardfeed.converters.report": ("Report",),
         "shardfeed.converters.sources.annotations.from_dicts": ("from_dicts",),
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),

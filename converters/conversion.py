@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from shardfeed.converters.commit.finish import finish
+from shardfeed.converters.commit.kept_shards import keep_shards
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
@@ -15,6 +16,7 @@ from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, finished_shards, write_missing
+from shardfeed.converters.planning.onto import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.space import check_space
@@ -103,7 +105,9 @@ def convert(
     check_local(out)
     out = os.path.abspath(os.fspath(out))
     made_with = source.made_with if isinstance(source, RecordedSource) else None
-    options = PlanOptions(split, shards, shard_size, seed, sha256, image or ImageOptions(), split_by, to, made_with)
+    onto = source.onto if isinstance(source, GrowingSource) else None
+    image = image or ImageOptions()
+    options = PlanOptions(split, shards, shard_size, seed, sha256, image, split_by, to, made_with, onto)
     limits = RejectLimits.of(max_bad, max_bad_objects)
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)
@@ -119,6 +123,7 @@ def convert(
         check_space(plan.forecast, out, staging.dataset)
         changed = staging.begin(plan)
         finished = finished_shards(plan, staging)
+        kept = keep_shards(plan, staging.dataset, every_byte=verify)
         receipts = write_missing(plan, source, staging, finished, writers, progress)
         noticed = Noticed.of(plan, receipts)
         manifest = finish(out, plan, receipts, noticed, staging.dataset)
@@ -126,7 +131,7 @@ def convert(
         begun = Begun(len(finished.receipts), finished.others.taken, changed)
         report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
         limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
-        return report.committed_with(output.commit())
+        return report.committed_with([*kept, *output.commit()])
 
 
 @contextmanager

@@ -12,7 +12,11 @@ from shardfeed.converters.shards.same_pictures import SamePictures, same_picture
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.errors import escape, name_text
-from shardfeed.manifest import Manifest
+from shardfeed.formats.format import ShardInfo
+from shardfeed.manifest import Manifest, SplitInfo, version_of
+from shardfeed.naming import dataset_name
+from shardfeed.schema import LABEL
+from shardfeed.storage.file_info import FileInfo
 from shardfeed.text import listing, number
 
 
@@ -97,7 +101,9 @@ class Report:
         images, size = engine.done()
         notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
-        notes += [*_kept_progressive(noticed.progressive), *_kept_pngs(manifest), *engine.warnings]
+        if plan.options.made_with is None:  # of records that were made before, whoever made them was told
+            notes += [*_kept_progressive(noticed.progressive), *_kept_pngs(manifest)]
+        notes += engine.warnings
         return cls(
             out=out,
             committed=False,
@@ -113,6 +119,31 @@ class Report:
             same_pictures=noticed.same,
             account=noticed.account,
         )
+
+    @classmethod
+    def of_plan(cls, out: str, plan: Plan) -> "Report":
+        """What a conversion would make, of which nothing is written: shards without a size, of all planned records."""
+        nothing = FileInfo(0, 0)
+        splits: dict[str, SplitInfo] = {}
+        for name in plan.split_sizes():
+            shards = [len(shard.samples) for shard in plan.shards if shard.split == name]
+            infos = tuple(ShardInfo(records, nothing, nothing) for records in shards)
+            counts = {LABEL: plan.class_counts[name]} if name in plan.class_counts else {}
+            splits[name] = SplitInfo(name, infos, counts, version=version_of(plan.options.to), format=plan.options.to)
+        manifest = Manifest(
+            name=dataset_name(out),
+            schema=plan.schema,
+            splits=splits,
+            sidecars={},
+            fingerprint=plan.fingerprint,
+            options=plan.options.to_json(),
+            rejected=counts_by_code(listed_rejects(plan)),
+            made_by=plan.made_by,
+            version=version_of(plan.options.to),
+            format=plan.options.to,
+        )
+        notes = [*plan.findings.notes, *plan.notes]
+        return cls(out, False, manifest, listed_rejects(plan), (), (), notes, 0, plan.source_bytes, 0.0)
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
@@ -182,7 +213,7 @@ def unasked(normalised: Sequence[Noted]) -> list[Noted]:
 def _account(plan: Plan, receipts: Sequence[Receipt]) -> Account | None:
     """Of all annotations, sorted by key. Raises IntegrityError where one is neither written nor listed."""
     found = plan.findings.account
-    if found is None and not plan.schema.object_keys:
+    if found is None and (not plan.schema.object_keys or plan.options.made_with is not None):
         return None
     account = Account.total([found or Account(), *(receipt.account for receipt in receipts)])
     account.check("annotations")

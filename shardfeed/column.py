@@ -91,6 +91,58 @@ def join_columns(pieces: Callable[[], Iterable[bytes]], records: Sequence[int], 
         yield piece[2 * HEADER_BYTES + count * _ENDS.itemsize :]
 
 
+def extend_column(
+    old: Iterator[bytes], before: int, pieces: Callable[[], Iterable[bytes]], records: Sequence[int], dtype: np.dtype
+) -> Iterator[bytes]:
+    """The bytes of the column of a split that `old` is the column of, `before` records, and more behind them.
+
+    `old`: the bytes of that column, in pieces of any size, of which little is held. `pieces`, `records`: of the shards
+    behind, as `join_columns` takes them.
+    """
+    rest = _Bytes(old)
+    rest.skip(HEADER_BYTES)
+    total = before + sum(records)
+    if not dtype.hasobject:
+        yield _header(total, dtype)
+        yield from rest.take(before * dtype.itemsize)
+        for piece in pieces():
+            yield piece[HEADER_BYTES:]
+        return
+    yield _header(total, _ENDS)
+    last = b""
+    for part in rest.take(before * _ENDS.itemsize):
+        last = (last + part)[-_ENDS.itemsize :]
+        yield part
+    size = end = int.from_bytes(last, "little")
+    for piece, count in zip(pieces(), records, strict=True):
+        of_piece = np.frombuffer(piece, _ENDS, count, HEADER_BYTES) + end
+        end = int(of_piece[-1]) if count else end
+        yield of_piece.tobytes()
+    rest.skip(HEADER_BYTES)
+    yield _header(end, _BLOB)
+    yield from rest.take(size)
+    for piece, count in zip(pieces(), records, strict=True):
+        yield piece[2 * HEADER_BYTES + count * _ENDS.itemsize :]
+
+
+class _Bytes:
+    """Bytes that come in pieces, taken by their number."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._left = pieces, b""
+
+    def take(self, size: int) -> Iterator[bytes]:
+        """The next `size` bytes; fewer where they end."""
+        while size > 0 and (piece := self._left or next(self._pieces, b"")):
+            self._left = piece[size:]
+            yield piece[:size]
+            size -= min(size, len(piece))
+
+    def skip(self, size: int) -> None:
+        for _ in self.take(size):
+            pass
+
+
 def parse_column(data: bytes, records: int, dtype: np.dtype, place: object) -> np.ndarray:
     """The values in a column's bytes, [records], read only: of `dtype`, or bytes as objects.
 

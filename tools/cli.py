@@ -13,7 +13,7 @@ from types import FrameType
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
 from shardfeed.storage.local import storage_error
 from shardfeed.text import table
-from shardfeed.tools.command_list import COMMANDS, command_module, command_parser, flags_of
+from shardfeed.tools.command_list import COMMANDS, OPERATIONS, command_module, command_parser, flags_of
 from shardfeed.tools.parser import did_you_mean
 from shardfeed.version import __version__
 
@@ -27,13 +27,20 @@ class _Terminated(BaseException):
 
 def _overview() -> str:
     """What `shardfeed --help` prints."""
-    commands = [[command, what] for command, what in COMMANDS.items()]
+    operations = [[command, COMMANDS[command]] for command in OPERATIONS]
+    commands = [[command, what] for command, what in COMMANDS.items() if command not in OPERATIONS]
+    commands.append(["help", "what a command does, and its options"])
+    width = max(len(command) for command in COMMANDS)
+    commands, operations = ([[name.ljust(width), what] for name, what in rows] for rows in (commands, operations))
     return f"""usage: shardfeed COMMAND [arguments]
 
 Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out.
 
 commands:
-{table([*commands, ["help", "what a command does, and its options"]])}
+{table(commands)}
+
+datasets from datasets:
+{table(operations)}
 
 `shardfeed COMMAND --help` says more; `shardfeed --version` prints {__version__}."""
 

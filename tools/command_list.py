@@ -12,6 +12,13 @@ COMMANDS = {
     "inspect": "what is in a dataset: counts, classes, sizes, first records",
     "preview": "a contact sheet: a row of images for each class",
     "bench": "where the time of an input pipeline goes, and whether a model would wait",
+    "append": "a dataset with more samples: what was there stays, and is not written again",
+    "merge": "several datasets as one, classes by their names",
+    "filter": "the records of a dataset that meet a condition: class in (cat, dog) and height >= 224",
+    "relabel": "a dataset with other classes: renamed, put together, dropped",
+    "reshard": "a dataset in other shards, or in shards of another format",
+    "split": "a dataset cut into other splits",
+    "remove": "a dataset without some of its records, and where those still are",
     "export": "a dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV",
     "salvage": "a new dataset of every undamaged record of a damaged one",
     "index": "make a dataset's indexes again, or a dataset of TFRecords that someone else wrote",
@@ -20,7 +27,7 @@ COMMANDS = {
 }
 
 # Commands that make something else of a dataset; their modules lie in a folder of their own.
-OPERATIONS = ("export",)
+OPERATIONS = ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export")
 
 
 def command_module(command: str) -> ModuleType:

@@ -1,32 +1,40 @@
 """What every way of making a dataset ends with: columns, sidecars and the manifest, written beside its shards."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from shardfeed.column import column_dtype, column_keys, join_columns
+from shardfeed.column import column_dtype, column_keys, extend_column, join_columns
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
+from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unasked
 from shardfeed.converters.shards.task import Receipt
+from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import Described
 from shardfeed.formats.native import NATIVE, shard_format
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
 from shardfeed.schema import Schema
+from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.file_info import FileInfo
-from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, write_file
+from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
 from shardfeed.storage.local_reading import LOCAL
-from shardfeed.storage.storage import sizes_by_name
+from shardfeed.storage.storage import sizes_by_name, whole
+
+_PIECE = 1 << 20  # bytes of a column that are held
 
 
 def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, directory: str) -> Manifest:
     """Write columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
+    onto = plan.options.onto
     splits: dict[str, SplitInfo] = {}
-    for split in plan.split_sizes():
+    for split in sorted({*plan.split_sizes(), *(onto.manifest.splits if onto is not None else ())}):
         of_split = [receipt for receipt in receipts if receipt.split == split]
-        splits[split] = split_info(directory, split, plan.schema, of_split, plan.options.to)
+        before = Before(onto.directory, onto.manifest.splits[split]) if onto and onto.shards(split) else None
+        splits[split] = split_info(directory, split, plan.schema, of_split, plan.options.to, before)
     name = dataset_name(out)
     described = Described(name, plan.schema, {split: info.shards for split, info in splits.items()})
     sidecars = dict(shard_format(plan.options.to).describe(described))
@@ -38,6 +46,16 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         sidecars[NORMALISED] = noted_lines(changed)
     if noticed.account and noticed.account.left_out:
         sidecars[LEFT_OUT] = left_out_lines(noticed.account.left_out)
+    rejected, options = counts_by_code(noticed.rejected), plan.options.to_json()
+    if onto is not None:
+        for file in (REJECTED, NORMALISED, LEFT_OUT):
+            if file in onto.manifest.sidecars:
+                sidecars[file] = _lines_before(onto, file) + sidecars.get(file, b"")
+        rejected = dict(sorted((Counter(onto.manifest.rejected) + Counter(rejected)).items()))
+        records = Counter[str]()
+        for receipt in receipts:
+            records[receipt.split] += receipt.info.records
+        options["appended"][-1]["records"] = dict(records)
     return stage_manifest(
         directory,
         name=name,
@@ -45,44 +63,80 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         splits=splits,
         sidecars=sidecars,
         fingerprint=plan.fingerprint,
-        options=plan.options.to_json(),
-        rejected=counts_by_code(noticed.rejected),
+        options=options,
+        rejected=rejected,
         made_by=plan.made_by,
         format=plan.options.to,
     )
 
 
+class Before(NamedTuple):
+    """A split that is appended to: its dataset's directory, and what its manifest says of it."""
+
+    directory: str
+    info: SplitInfo
+
+
+def _lines_before(onto: Onto, file: str) -> bytes:
+    """The content of a list of the dataset that is appended to. Raises IntegrityError, StorageError."""
+    path = os.path.join(onto.directory, file)
+    try:
+        data = whole(LOCAL.open(path))
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+    if problem := onto.manifest.sidecars[file].difference(FileInfo.of(data)):
+        raise IntegrityError(path, problem, "restore it from a copy")
+    return data
+
+
 def split_info(
-    directory: str, name: str, schema: Schema, receipts: Sequence[Receipt], format: str = NATIVE.name
+    directory: str,
+    name: str,
+    schema: Schema,
+    receipts: Sequence[Receipt],
+    format: str = NATIVE.name,
+    before: Before | None = None,
 ) -> SplitInfo:
-    """What the manifest says of a split, by the receipts of its shards in order; its columns are written."""
+    """What the manifest says of a split, by the receipts of its shards in order; its columns are written.
+
+    `before`: what was there, to which those shards are appended.
+    """
     counts: dict[str, list[int]] = {}
     formats: dict[str, int] = {}
-    for receipt in receipts:
-        for key, values in receipt.class_counts.items():
-            totals = counts.setdefault(key, [0] * len(values))
-            totals[:] = [a + b for a, b in zip(totals, values, strict=True)]
-        for kind, number in receipt.formats.items():
+    for part in [*([before.info] if before is not None else []), *receipts]:
+        for key, values in part.class_counts.items():
+            # There may be more classes now than there were before.
+            totals = counts.setdefault(key, [0] * len(schema.class_names.get(key, values)))
+            totals[: len(values)] = [a + b for a, b in zip(totals, values, strict=False)]
+        for kind, number in part.formats.items():
             formats[kind] = formats.get(kind, 0) + number
-    shards = tuple(receipt.info for receipt in receipts)
-    columns = _write_columns(directory, name, schema, receipts)
+    shards = (*(before.info.shards if before is not None else ()), *(receipt.info for receipt in receipts))
+    columns = _write_columns(directory, name, schema, receipts, before)
     of_classes = {key: tuple(values) for key, values in counts.items()}
     return SplitInfo(name, shards, of_classes, formats, columns, version_of(format), format)
 
 
-def _write_columns(directory: str, split: str, schema: Schema, receipts: Sequence[Receipt]) -> dict[str, FileInfo]:
-    """The columns of a split, put together from its shards'; none for a split without records.
+def _write_columns(
+    directory: str, split: str, schema: Schema, receipts: Sequence[Receipt], before: Before | None
+) -> dict[str, FileInfo]:
+    """The columns of a split, put together from its shards', and what was before; none for a split without records.
 
-    A feature that the receipts have no column of goes without, too.
+    A feature that the receipts, or what was before, have no column of goes without, too.
     """
     records = [receipt.info.records for receipt in receipts]
+    there = 0 if before is None else before.info.records
     infos: dict[str, FileInfo] = {}
-    for key in column_keys(split, schema) if sum(records) else ():
-        if all(key in receipt.columns for receipt in receipts):
+    for key in column_keys(split, schema) if sum(records) + there else ():
+        known = all(key in receipt.columns for receipt in receipts)
+        if known and (not there or (before is not None and key in before.info.columns)):
             path = os.path.join(directory, column_file(split, key))
+            dtype, pieces = column_dtype(schema, key), partial(_of_shards, receipts, key)
             with NewFile(path, sync_directory=False) as file:
-                pieces = partial(_of_shards, receipts, key)
-                for part in join_columns(pieces, records, column_dtype(schema, key)):
+                if before is None or not there:
+                    parts = join_columns(pieces, records, dtype)
+                else:
+                    parts = extend_column(_column_before(before, key), there, pieces, records, dtype)
+                for part in parts:
                     file.write([part])
             infos[key] = FileInfo(file.size, file.crc32c)
     if infos:
@@ -92,6 +146,26 @@ def _write_columns(directory: str, split: str, schema: Schema, receipts: Sequenc
 
 def _of_shards(receipts: Sequence[Receipt], key: str) -> Iterator[bytes]:
     return (receipt.columns[key] for receipt in receipts)
+
+
+def _column_before(before: Before, key: str) -> Iterator[bytes]:
+    """The bytes of a column of what was there. Raises IntegrityError where they are others, StorageError."""
+    path = os.path.join(before.directory, before.info.column_file(key))
+    info, crc, at = before.info.columns[key], 0, 0
+    try:
+        file = LOCAL.open(path)
+        while piece := file.read(at, _PIECE):
+            crc = extend_crc32c(crc, piece)
+            at += len(piece)
+            if at >= info.size and (problem := info.difference(FileInfo(file.size, crc))):
+                raise IntegrityError(path, problem, "`shardfeed index DIR --rebuild` makes it again")
+            yield piece
+    except StorageError:
+        raise
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+    if at < info.size:
+        raise IntegrityError(path, f"got {at} bytes, expected {info.size}", "`shardfeed index DIR --rebuild` makes it")
 
 
 def stage_manifest(

@@ -1,20 +1,25 @@
-"""A dataset as a source: each of its records is a sample, taken as it is."""
+"""Datasets as a source: each of their records is a sample, taken as it is or with what an operation changes in it."""
 
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.sources.source import Sample
+from shardfeed.converters.operations.change import Change
+from shardfeed.converters.sources.source import Findings, Sample
+from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c
+
+DatasetLike = Dataset | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,17 @@ class Origin:
 
     def payload(self, place: int) -> bytes:
         """The record at a place, its CRC checked. Raises IntegrityError, also where the dataset was replaced."""
+        return self._opened().payloads(np.array([place]))[0]
+
+    def where(self, place: int) -> str:
+        """What an error calls the record at a place."""
+        return self._opened().place(place)
+
+    def _opened(self) -> Shards:
         key = (self.directory, self.version, self.split.name)
         if key not in _shards:
             _shards[key] = Shards(self.directory, self.split)
-        return _shards[key].payloads(np.array([place]))[0]
+        return _shards[key]
 
 
 _shards: dict[tuple[str, str, str], Shards] = {}  # that this process has open
@@ -38,49 +50,147 @@ _shards: dict[tuple[str, str, str], Shards] = {}  # that this process has open
 
 @dataclass(frozen=True)
 class RecordOfDataset:
-    """See `StoredRecord`: the record at `place` of its origin."""
+    """See `StoredRecord`: the record at `place` of its origin, with what `change` makes other in it."""
 
     origin: Origin
     place: int
     size: int
+    change: Change | None = None
 
     @property
     def digest(self) -> bytes:
-        """Of the manifest, the split and the place."""
+        """Of the manifest, the split, the place and the change."""
         where = f"{self.origin.version} {self.origin.split.name} {self.place}"
+        if self.change is not None:
+            where += f" {self.change.digest}"
         return hashlib.blake2b(where.encode(), digest_size=16).digest()
 
-    def __call__(self) -> bytes:
-        return self.origin.payload(self.place)
+    def __call__(self, number: int) -> bytes:
+        payload = self.origin.payload(self.place)
+        if self.change is None:
+            return payload
+        try:
+            return self.change(payload, number)
+        except IntegrityError as error:  # its CRC is right, its content is not: name the record
+            raise RecordError(self.origin.where(self.place), error.problem, error.remedy) from None
 
 
-class DatasetSource:
-    """Every record of a dataset in its order, split by split; see `RecordedSource`.
+class SplitRecords:
+    """The records of one split of a dataset, of which operations choose.
 
-    A sample's key is the record's file name; where records have none, or one twice, it is its split and place.
-    Memory: 8 bytes a record, and its key. A damaged record is rejected (`E_DAMAGED`). Raises UsageError for what is no
-    dataset, IntegrityError where its manifest, an index or a column is damaged.
+    `keys`: of each, bytes as objects [n]: its file name, or where those would not do its split and place. `sizes`:
+    int64 [n], bytes.
     """
 
-    keeps_order = True
+    def __init__(self, origin: Origin, split: Split, *, named: bool) -> None:
+        self.origin, self.split, self._named = origin, split, named
 
-    def __init__(self, dataset: Dataset | str | os.PathLike[str]) -> None:
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        shards = self.split.shards
+        views = [shards.view(number) for number in range(len(shards.info.shards))]
+        return np.concatenate([view.sizes for view in views]) if views else np.zeros(0, np.int64)
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        if self._named:
+            return self.split.column(FILENAME)
+        keys = np.empty(len(self), object)
+        keys[:] = [b"%s/%09d" % (self.origin.split.name.encode(), place) for place in range(len(self))]
+        return keys
+
+    def key(self, place: int) -> bytes:
+        """The key of a record."""
+        return self.keys[place]
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """int64 [n], by which splits are drawn; None where records have none."""
+        schema = self.split.schema
+        return self.split.column(LABEL) if LABEL in schema.class_names and schema.features[LABEL].scalar else None
+
+
+class Opened:
+    """A dataset whose records are to be taken: its splits, and what there is to say of all of them.
+
+    A damaged record is rejected (`E_DAMAGED`) when it is read. Raises UsageError for what is no dataset, IntegrityError
+    where its manifest, an index or a column is damaged.
+    """
+
+    def __init__(self, dataset: DatasetLike) -> None:
         if not isinstance(dataset, Dataset):
             directory = os.path.abspath(os.fspath(dataset))
             # Damage is named record by record when they are read: whoever allows for it keeps the others.
             dataset = Dataset(directory, read_manifest(directory))
         self.dataset = dataset
-        manifest = self.dataset.manifest
-        self.schema: Schema = manifest.schema
-        self.made_with: Mapping[str, Any] = {k: v for k, v in manifest.options.items() if k not in _OF_EACH_CONVERSION}
-        self.fingerprint: str | None = manifest.fingerprint
+        manifest = self.manifest = self.dataset.manifest
+        self.directory = os.path.abspath(self.dataset.directory)
+        self.schema: Schema = manifest.schema.stated()
         version = f"{crc32c(manifest.to_bytes()):08x}"
-        origins = [Origin(self.dataset.directory, info, version) for info in manifest.splits.values()]
-        self._splits = [_Records(origin, split) for origin, split in zip(origins, self.dataset.values(), strict=True)]
-        self._ends = np.cumsum([len(records.sizes) for records in self._splits])
-        if _keys_repeat(self._splits):
-            for records in self._splits:
-                records.keys = None
+        named = _unique_names(self.dataset)
+        self.splits = {
+            name: SplitRecords(Origin(self.directory, manifest.splits[name], version), split, named=named)
+            for name, split in self.dataset.items()
+        }
+
+    def __len__(self) -> int:
+        return sum(map(len, self.splits.values()))
+
+    def made_with(self, *without: str) -> dict[str, Any]:
+        """Its options but those that each new dataset decides anew, and those called `without`."""
+        left_out = {"shards", "shard_size", "to", "appended", *without}
+        return {key: value for key, value in self.manifest.options.items() if key not in left_out}
+
+
+def _unique_names(dataset: Dataset) -> bool:
+    """Whether each record has one file name, and no other record has it."""
+    schema = dataset.manifest.schema
+    feature = schema.features.get(schema.key(FILENAME) or "")
+    if feature is None or not feature.scalar or feature.dtype != "bytes":
+        return False
+    keys = [key for split in dataset.values() for key in split.column(FILENAME)]
+    return len(set(keys)) == len(keys)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Records that a new dataset takes, in this order: `places` int64 [n] of a split.
+
+    `split`: the new one; None where it is drawn. `change`: what becomes other in each.
+    """
+
+    records: SplitRecords
+    places: np.ndarray
+    split: str | None
+    change: Change | None = None
+
+
+class ChosenRecords:
+    """The records of `parts`, one part after the other; see `RecordedSource`.
+
+    Memory: 16 bytes a record, and its key.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        schema: Schema,
+        made_with: Mapping[str, Any],
+        *,
+        keeps_order: bool = True,
+        fingerprint: str | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.parts = [part for part in parts if len(part.places)]
+        self.schema = schema
+        self.made_with = made_with
+        self.keeps_order = keeps_order
+        self.fingerprint = fingerprint
+        self.findings = Findings(notes=tuple(notes))
+        self._ends = np.cumsum([len(part.places) for part in self.parts])
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -89,37 +199,26 @@ class DatasetSource:
         if not 0 <= index < len(self):
             raise IndexError(index)
         number = int(np.searchsorted(self._ends, index, "right"))
-        return self._splits[number].sample(index - (int(self._ends[number - 1]) if number else 0))
+        part = self.parts[number]
+        place = int(part.places[index - (int(self._ends[number - 1]) if number else 0)])
+        records, change = part.records, part.change
+        key = records.key(place)
+        features: dict[str, Value] = {}
+        if records.labels is not None:
+            label = int(records.labels[place])
+            features[LABEL] = label if change is None else change.label(LABEL, label)
+        record = RecordOfDataset(records.origin, place, int(records.sizes[place]), change)
+        return Sample(key if change is None else change.prefix + key, b"", features, part.split, record=record)
 
 
-# What a dataset's options say of how it was cut into splits and shards, which each conversion decides anew.
-_OF_EACH_CONVERSION = frozenset({"split", "split_by", "shards", "shard_size", "seed", "to"})
+class DatasetSource(ChosenRecords):
+    """Every record of a dataset in its order, split by split; see `RecordedSource`.
 
+    A sample's key is the record's file name; where records have none, or one twice, it is its split and place.
+    Memory: 16 bytes a record, and its key. Raises as `Opened`.
+    """
 
-class _Records:
-    """The samples of one split. `keys`: of each, bytes [n]; None where those would not do. `sizes`: int64 [n]."""
-
-    def __init__(self, origin: Origin, split: Split) -> None:
-        self.origin = origin
-        shards = split.shards
-        views = [shards.view(number) for number in range(len(shards.info.shards))]
-        self.sizes = np.concatenate([view.sizes for view in views]) if views else np.zeros(0, np.int64)
-        features = split.schema.features
-        named = FILENAME in features and features[FILENAME].scalar and features[FILENAME].dtype == "bytes"
-        self.keys = split.column(FILENAME) if named else None
-        labelled = LABEL in split.schema.class_names and features[LABEL].scalar
-        self.labels = split.column(LABEL) if labelled else None
-
-    def sample(self, place: int) -> Sample:
-        """The sample at a place."""
-        name = self.origin.split.name
-        key = b"%s/%09d" % (name.encode(), place) if self.keys is None else self.keys[place]
-        features: dict[str, Value] = {} if self.labels is None else {LABEL: int(self.labels[place])}
-        record = RecordOfDataset(self.origin, place, int(self.sizes[place]))
-        return Sample(key, b"", features, name, record=record)
-
-
-def _keys_repeat(splits: Sequence[_Records]) -> bool:
-    """Whether two records have one key."""
-    keys = [key for records in splits if records.keys is not None for key in records.keys]
-    return len(set(keys)) < len(keys)
+    def __init__(self, dataset: DatasetLike | Opened) -> None:
+        opened = dataset if isinstance(dataset, Opened) else Opened(dataset)
+        parts = [Part(records, np.arange(len(records)), name) for name, records in opened.splits.items()]
+        super().__init__(parts, opened.schema, opened.made_with(), fingerprint=opened.manifest.fingerprint)

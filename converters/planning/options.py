@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
 from shardfeed.errors import UsageError
 from shardfeed.formats.native import NATIVE, shard_format
@@ -22,6 +23,7 @@ class PlanOptions:
     256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
     `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
     `to`: the format of shards, by name. `made_with`: of records that are there already, what stands for `image`.
+    `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` are of what is appended.
     `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
     """
 
@@ -34,6 +36,7 @@ class PlanOptions:
     split_by: SplitBy = "exact"
     to: str = NATIVE.name
     made_with: Mapping[str, Any] | None = None
+    onto: Onto | None = None
 
     def __post_init__(self) -> None:
         shard_format(self.to)
@@ -59,6 +62,9 @@ class PlanOptions:
     def to_json(self) -> dict[str, Any]:
         """The options as a JSON value."""
         shards = dict(self.shards) if isinstance(self.shards, Mapping) else self.shards
+        if self.onto is not None:
+            how = {"split": self.fractions and dict(self.fractions), "shards": shards, "shard_size": self.shard_size}
+            return self.onto.options({**how, "seed": self.seed})
         return {
             "split": self.fractions and {name: self.fractions[name] for name in in_usual_order(self.fractions)},
             "split_by": self.fractions and self.split_by,

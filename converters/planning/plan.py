@@ -7,7 +7,6 @@ reproducible, independent of how the source lists, and adding files moves few ot
 
 import hashlib
 import json
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from shardfeed.converters.planning.inputs import Inputs
+from shardfeed.converters.planning.labels import counts_of, has_label, label_of
+from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.record_schema import schema_of
 from shardfeed.converters.planning.shard_count import shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.space import Forecast, make_forecast
-from shardfeed.converters.planning.split_shares import draw_splits
+from shardfeed.converters.planning.split_shares import draw, draw_splits
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.signs import EVERY, tell
@@ -34,7 +35,7 @@ from shardfeed.schema import LABEL, Schema
 class PlannedShard:
     """Shard `number` of `count` of a split: `samples` int64 [n], numbers of the source's samples in stored order.
 
-    `first` is the place in the split, from 0, of its first sample.
+    `first` is the number of its first sample: the place in the split, from 0, or behind those that were there.
     """
 
     split: str
@@ -113,7 +114,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         raise UsageError("source", "it has no sample", "check where it looks for them")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
-    labelled = _has_label(schema)
+    labelled = has_label(schema)
     recorded = source if isinstance(source, RecordedSource) else None
     keeps_order = recorded is not None and recorded.keeps_order
     features = sorted(source.schema.features)
@@ -123,14 +124,12 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     labels = np.zeros(count, np.int32)
     names: dict[str, int] = {}
     annotations = 0
-    secret = str(options.seed).encode()
     for i in range(count):
         if not i % EVERY:
             tell("planning", i, count)
         sample = source[i]
         size = _size(sample)
-        # Of 16 bytes 8 are for the split and 8 for the place in it.
-        draws_bytes += hashlib.blake2b(sample.key, digest_size=16, key=secret).digest()
+        draws_bytes += draw(sample.key, options.seed)
         digest = _digest(sample, size, features)
         digests += digest
         # Not part of the fingerprint, which a copy of the folder shares.
@@ -140,14 +139,14 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         if sample.split is not None:
             split_of[i] = names.setdefault(sample.split, len(names))
         if labelled:
-            labels[i] = _label(sample)
+            labels[i] = label_of(sample)
     tell("planning", count, count)
     for name in names:
         check_split_name(name)
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
     _check_unique(source, draws)
     drawn = _draw(split_of, names, draws[:, 0], labels, options)
-    if options.fractions is not None and not drawn:
+    if options.fractions is not None and not drawn and options.onto is None:
         raise UsageError("split", f"the source names the split of every sample ({', '.join(names)})", "leave it out")
     orders: dict[str, np.ndarray] = {}
     for name in sorted(names):
@@ -156,7 +155,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     images = {name: len(order) for name, order in orders.items()}
     stored = {name: stored_size(sizes[order], options) for name, order in orders.items()}
     shard_count = shard_counts(images, stored, options.shards, options.shard_size)
-    shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name])]
+    shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name], options.onto)]
     classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
     by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
     content = hashlib.blake2b(np.frombuffer(digests, "V16")[by_key].tobytes(), digest_size=16)
@@ -170,7 +169,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         fingerprint=recorded.fingerprint if recorded and recorded.fingerprint else content.hexdigest(),
         source_bytes=size,
         drawn=drawn,
-        class_counts={name: _class_counts(labels[order], classes) for name, order in orders.items() if classes},
+        class_counts={name: counts_of(labels[order], classes) for name, order in orders.items() if classes},
         notes=list(too_few_images(images, options.shards)),
         findings=findings_of(source),
         forecast=forecast,
@@ -191,9 +190,10 @@ def _draw(
         split_of[open_] = names.setdefault("train", len(names))
         return True
     for name, members in draw_splits(draws[open_], labels[open_], options.fractions, options.split_by).items():
-        if not len(members) and name not in names:
-            problem = f"none of {len(open_)} samples falls into it"
-            raise UsageError(f"split {name}", problem, "give it a larger share")
+        if not len(members):
+            if name in names or (options.onto is not None and options.onto.shards(name)):
+                continue
+            raise UsageError(f"split {name}", f"none of {len(open_)} samples falls into it", "give it a larger share")
         split_of[open_[members]] = names.setdefault(name, len(names))
     return True
 
@@ -215,26 +215,6 @@ def _mtimes(sample: Sample) -> bytes:
     if sample.raster is not None and (mtime := getattr(sample.raster.mask, "mtime_ns", None)) is not None:
         found = hashlib.blake2b(found + repr(mtime).encode(), digest_size=8).digest()
     return found
-
-
-def _has_label(schema: Schema) -> bool:
-    """Whether every sample has one label by which its split can be drawn."""
-    feature = schema.features.get(LABEL)
-    return feature is not None and feature.scalar and schema.kind(LABEL) == "label"
-
-
-def _label(sample: Sample) -> int:
-    """The first label; -1 for what cannot be one, which whoever encodes it refuses."""
-    try:
-        label = operator.index(sample.features[LABEL])  # type: ignore[arg-type]  # NumPy's integers are labels too
-    except (KeyError, TypeError):
-        return -1
-    return label if 0 <= label < 2**31 else -1
-
-
-def _class_counts(labels: np.ndarray, classes: int) -> tuple[int, ...]:
-    """How many of `labels`, int32 [n], are 0, 1, ... `classes` - 1."""
-    return tuple(np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes).tolist())
 
 
 def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
@@ -261,8 +241,10 @@ def _check_unique(source: Source, draws: np.ndarray) -> None:
         raise UsageError(f"source[{second}]", f"has the key {key!r} of source[{first}]", "keys must be unique")
 
 
-def _cut(split: str, order: np.ndarray, count: int) -> list[PlannedShard]:
-    """`count` consecutive pieces whose lengths differ by one at most, longer ones first."""
+def _cut(split: str, order: np.ndarray, count: int, onto: Onto | None) -> list[PlannedShard]:
+    """`count` consecutive pieces whose lengths differ by one at most, longer ones first; behind those of `onto`."""
     pieces = np.array_split(order, count)
-    starts = np.cumsum([0, *map(len, pieces)])
-    return [PlannedShard(split, i, count, int(starts[i]), piece) for i, piece in enumerate(pieces)]
+    before, first = (0, 0) if onto is None else (onto.shards(split), onto.numbers.get(split, 0))
+    starts = np.cumsum([first, *map(len, pieces)])
+    numbered = enumerate(pieces, before)
+    return [PlannedShard(split, i, before + count, int(starts[i - before]), piece) for i, piece in numbered]

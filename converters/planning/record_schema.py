@@ -16,6 +16,8 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
 
     Raises UsageError for a key that the conversion writes itself, and for features that its images would not fit.
     """
+    if options.onto is not None:
+        return options.onto.schema
     if isinstance(source, RecordedSource):
         return source.schema.stated()
     images = image_features(sha256=options.sha256)

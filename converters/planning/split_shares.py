@@ -4,6 +4,7 @@ Exact: `counts_by_class` says how many images of each class go to each split; th
 first split, and so on. Where files are added, every draw stays, and only images near such a border change sides.
 """
 
+import hashlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -21,6 +22,11 @@ SPLIT_BY: tuple[SplitBy, ...] = get_args(SplitBy)
 _DENOMINATOR = 10**9  # of a share: 0.1 is then a tenth, and 1 / 3 a third, whatever a float makes of them
 _OFFSETS = 2**32  # what an offset is a part of
 _GOLDEN = 2654435769  # of it, by the golden ratio: multiples of this lie as far apart as they can
+
+
+def draw(key: bytes, seed: int) -> bytes:
+    """What a sample draws by its key alone: 16 bytes, 8 for its split and 8 for its place in it."""
+    return hashlib.blake2b(key, digest_size=16, key=str(seed).encode()).digest()
 
 
 def draw_splits(

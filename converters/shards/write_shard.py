@@ -61,7 +61,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
             number = task.first + place
             if sample.record is not None:
                 try:
-                    payload = sample.record()
+                    payload = sample.record(number)
                     counted = contents.counted(payload)
                 except IntegrityError as error:
                     contents.rejected.append(Noted(sample.key, RejectCode.DAMAGED.value, f"{error}"))

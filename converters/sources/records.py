@@ -21,8 +21,11 @@ class StoredRecord(Protocol):
     @property
     def digest(self) -> bytes: ...
 
-    def __call__(self) -> bytes:
-        """The payload (see shardfeed/formats/format.py), which is stored byte for byte. Raises IntegrityError."""
+    def __call__(self, number: int) -> bytes:
+        """The payload (see shardfeed/formats/format.py), which is stored byte for byte. Raises IntegrityError.
+
+        `number`: its place in the new split, for a record that is to be numbered by it.
+        """
         ...
 
 

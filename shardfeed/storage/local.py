@@ -21,6 +21,8 @@ from shardfeed.storage.checksum import extend_crc32c, replaced_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# Another file system, one without links, a file of somebody else, or one that has as many names as it may.
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100
@@ -260,6 +262,33 @@ def move_file(path: str, final: str) -> None:
         make_directory(directory)
     _guard(final, "rename", lambda: os.rename(path, final))
     fsync_directory(directory)
+
+
+def link_or_copy(path: str, final: str) -> bool:
+    """Give a finished file a second name, or where that cannot be, copy it; whether it was linked. Keeps what is there.
+
+    The name is durable after the next `fsync_directory`. Raises StorageError.
+    """
+    try:
+        os.link(path, final)
+    except FileExistsError:
+        return os.path.samefile(path, final)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise storage_error(final, "link", error) from error
+        _copy(path, final)
+        return False
+    return True
+
+
+def _copy(path: str, final: str) -> None:
+    fd = _guard(path, "open", lambda: os.open(path, os.O_RDONLY))
+    try:
+        with NewFile(final, sync_directory=False) as file:
+            while chunk := _guard(path, "read", lambda: os.read(fd, _GATHER)):
+                file.write([chunk])
+    finally:
+        os.close(fd)
 
 
 def exchange(staged: str, final: str) -> None:

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("shardfeed.testing.source")
+pytest.register_assert_rewrite("shardfeed.testing.source", "shardfeed.testing.recorded_source")

@@ -21,6 +21,7 @@ from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import StorageError, UsageError
+from shardfeed.formats.example import decode
 from shardfeed.formats.native import NATIVE
 from shardfeed.schema import FILENAME, FORMAT, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema, image_features
 from shardfeed.storage.file_info import FileInfo
@@ -61,7 +62,7 @@ def test_the_receipt_says_what_is_on_disk(tmp_path: Path) -> None:
     assert receipt.formats == {"jpeg": 2, "png": 1}
     assert [(noted.key, noted.what) for noted in receipt.rejected] == [(b"2.jpg", "E_NOT_IMAGE")]
     view = NATIVE.view(receipt.info, Path(index).read_bytes(), index)
-    records = [NATIVE.decode(payload) for payload in view.read(LOCAL.open(data), 0, 3)]
+    records = [decode(payload) for payload in view.read(LOCAL.open(data), 0, 3)]
     assert [record[SOURCE_ID][1] for record in records] == [[b"40"], [b"41"], [b"43"]], "a rejected one leaves a gap"
     assert receipt.columns.keys() == {*column_keys("train", SCHEMA), MADE_OF}
     assert len(receipt.columns[MADE_OF]) == 16 + 3 * 16

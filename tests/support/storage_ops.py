@@ -18,7 +18,7 @@ RENAME_EXCHANGE = 2  # linux/fs.h
 
 
 class Operation(NamedTuple):
-    """`path` and `other` (of a rename or exchange) are absolute; `data` is what is written, from byte `start` on.
+    """`path` and `other` (of a rename, a link or an exchange) are absolute; `data` is written from byte `start` on.
 
     `start` None: at the file's end.
     """
@@ -50,7 +50,7 @@ def watched(
 ) -> Iterator[None]:
     """Call `before` and `after` around each operation of this process below `root` that changes what is stored."""
     real = {name: getattr(os, name) for name in ("open", "write", "writev", "pwrite", "ftruncate", "fsync")}
-    real |= {name: getattr(os, name) for name in ("rename", "mkdir", "unlink", "rmdir")}
+    real |= {name: getattr(os, name) for name in ("rename", "link", "mkdir", "unlink", "rmdir")}
     below = str(root) + "/"
 
     def around(operation: Operation, action: Callable[[], Any]) -> Any:
@@ -86,6 +86,9 @@ def watched(
     def rename(a: Any, b: Any, **options: Any) -> None:
         return around(Operation("rename", _at(a), _at(b)), lambda: real["rename"](a, b, **options))
 
+    def link(a: Any, b: Any) -> None:
+        return around(Operation("link", _at(b), _at(a)), lambda: real["link"](a, b))
+
     def mkdir(path: Any, *args: Any, **options: Any) -> None:
         return around(Operation("mkdir", _at(path)), lambda: real["mkdir"](path, *args, **options))
 
@@ -106,7 +109,7 @@ def watched(
         return types.SimpleNamespace(renameat2=renameat2)
 
     fakes = {"open": open_, "write": write, "writev": writev, "pwrite": pwrite, "ftruncate": ftruncate, "fsync": fsync}
-    fakes |= {"rename": rename, "mkdir": mkdir, "unlink": unlink, "rmdir": rmdir}
+    fakes |= {"rename": rename, "link": link, "mkdir": mkdir, "unlink": unlink, "rmdir": rmdir}
     try:
         for name, fake in fakes.items():
             setattr(os, name, fake)

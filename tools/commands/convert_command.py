@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from shardfeed.converters.commit.output import check_apart
@@ -28,6 +28,7 @@ from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.schema import Feature
+from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
 from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned
 from shardfeed.tools.progress import EventLog, SignsOfLife
 from shardfeed.version import __version__
@@ -43,13 +44,10 @@ IN_PYTHON = {  # arguments that have another name here
     "path": "as SOURCE",
     "root": "as SOURCE, and this file by --labels",
 }
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `convert`."""
-    parser.add_argument("source", help="folder (SOURCE/[train/]class/image), label file, or annotations")
-    parser.add_argument("out", help="dataset directory to create")
+def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options that say what a source's labels are and which files are taken; the group of the latter."""
     source = parser.add_argument_group("where labels and annotations come from")
     source.add_argument(
         "--labels",
@@ -110,6 +108,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument("--exclude", metavar="PATTERN", action="append", default=[], help="not these, or these folders")
     files.add_argument("--follow-links", action="store_true", help="also links that lead out of SOURCE")
+    return files
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `convert`."""
+    parser.add_argument("source", help="folder (SOURCE/[train/]class/image), label file, or annotations")
+    parser.add_argument("out", help="dataset directory to create")
+    files = add_source_arguments(parser)
     files.add_argument(
         "--max-pixels", metavar="N", type=int, default=MAX_PIXELS, help=f"of an image (default, and most: {MAX_PIXELS})"
     )
@@ -128,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument("--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"one of {formats}")
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(
-        "--shard-size", metavar="SIZE", type=_size, help="e.g. 256MB (default: at most that, and 16 shards or more)"
+        "--shard-size", metavar="SIZE", type=byte_size, help="e.g. 256MB (default: at most that, and 16 shards or more)"
     )
     bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
     bytes_.add_argument(
@@ -219,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int:
     check_local(args.out)
-    source = _source(args)
+    source = source_of(args)
     told: str = getattr(source, "described", "")
     if told and not (args.json or args.quiet):
         print(told, flush=True)  # before the work starts: it may be the wrong thing
@@ -236,8 +242,8 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         background=args.background,
         max_pixels=args.max_pixels,
     )
-    split = _assignments("--split", args.split, float) if args.split else None
-    shards = _shards(args.shards)
+    split = assignments("--split", args.split, float) if args.split else None
+    shards = shard_numbers(args.shards)
     if args.dry_run:
         hashed = not args.no_hash
         options = PlanOptions(split, shards, args.shard_size, args.seed, hashed, image, args.split_by, args.to)
@@ -308,7 +314,8 @@ def _say(message: Warning | str, *where: object) -> None:
     print(f"shardfeed: warning: {message}", file=sys.stderr)
 
 
-def _source(args: argparse.Namespace) -> Source:
+def source_of(args: argparse.Namespace) -> Source:
+    """The source that the options of `add_source_arguments` ask for."""
     return open_source(
         args.source,
         labels=args.labels,
@@ -337,7 +344,7 @@ def _source(args: argparse.Namespace) -> Source:
         voc_origin=args.voc_origin,
         colours=args.colours,
         void=args.void,
-        columns=_assignments("--columns", args.columns, str) if args.columns else None,
+        columns=assignments("--columns", args.columns, str) if args.columns else None,
         label_offset=args.label_offset,
         label_map=args.label_map,
     )
@@ -384,37 +391,6 @@ def _column(text: str | None) -> Any:
             raise UsageError("column", f"got {text}, expected a number from 1", "the first column is 1")
         return int(text) - 1
     return text
-
-
-def _assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for part in text.split(","):
-        name, equals, value = part.strip().partition("=")
-        try:
-            values[name.strip()] = kind(value)
-        except ValueError:
-            equals = ""
-        if not equals or not name.strip():
-            raise UsageError(option, f"got {text!r}, expected NAME=VALUE,NAME=VALUE")
-    return values
-
-
-def _shards(text: str | None) -> int | Mapping[str, int] | None:
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    return _assignments("--shards", text, int)
-
-
-def _size(text: str) -> int:
-    number, unit = text.upper().strip(), "B"
-    for candidate in _UNITS:
-        if number.endswith(candidate):
-            number, unit = number.removesuffix(candidate), candidate
-            break
-    try:
-        return int(float(number) * _UNITS[unit])
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected a size like 256MB") from None
 
 
 def _shape(text: str) -> int | tuple[int, int]:

@@ -1,0 +1,133 @@
+"""A dataset with more samples: what was there stays as it is, what is new comes behind it."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Literal
+
+from shardfeed.converters.conversion import convert
+from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.operations.grown_source import GrownSource
+from shardfeed.converters.operations.making import check_outside
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
+from shardfeed.converters.report import Report
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.source import Source
+from shardfeed.errors import UsageError
+from shardfeed.manifest import has_manifest
+from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.schema import SHA256
+
+
+def append(
+    dataset: Dataset | str | os.PathLike[str],
+    source: Source | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    split: Mapping[str, float] | None = None,
+    seed: int | None = None,
+    new_classes: bool = False,
+    max_bad: int | str = 0,
+    max_bad_objects: int | str = 0,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    address: str | None = None,
+    replace: bool = False,
+    restart: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make the dataset `out` of all of `dataset` and, behind it, the samples of `source`.
+
+    The old records stay in their splits, shards and places: their shards get a second name in `out`, by hard links, and
+    are copied only where the disk takes none. New samples are stored as the old ones were (image options, hashes), in
+    shards of their own. The split of each, where the source names none, is decided by the hash of its key: where a
+    conversion of all with `split_by="hash"`, these shares and this seed would have put it. What it costs depends on
+    what is new, beside the columns of the old records, which are read once.
+
+    Args:
+        dataset: a dataset's directory, or one that is open; it is only read.
+        source: the new samples, as `convert` takes them. A key that the dataset has already is passed over where the
+            file has the sha256 that is stored for it, and is an error where it has another. Classes are matched by
+            their names.
+        out: the directory to create; its parent must exist.
+        split: share of each split, adding up to 1; default those that the dataset was made with.
+        seed: decides the order of new samples, and their split; default that of the dataset.
+        new_classes: classes that the dataset does not have are added behind its list, and not an error.
+        max_bad, max_bad_objects: as of `convert`.
+        shards: number of new shards of each split; default as of `convert`, by the new samples.
+        shard_size, workers, engine, address, replace, restart, verify, progress: as of `convert`.
+        dry_run: write nothing: the report says what would be appended.
+
+    Raises:
+        UsageError: features differ, a class is unknown, a key has other bytes, or nothing is new; and as of `convert`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `convert`.
+    """
+    opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+    check_outside(out, [os.path.abspath(opened.directory)])
+    if isinstance(source, str | os.PathLike):
+        check_no_dataset(source)
+        source = open_source(source)
+    options = opened.manifest.options
+    image = _image_options(opened, options)
+    grown = GrownSource(opened, source, new_classes=new_classes, sha256=SHA256 in opened.manifest.schema.features)
+    shares = split if split is not None else options.get("split")
+    drawn_with = int(options.get("seed", 0)) if seed is None else seed
+    if dry_run:
+        plan_options = PlanOptions(
+            shares,
+            shards,
+            shard_size,
+            drawn_with,
+            SHA256 in opened.manifest.schema.features,
+            image,
+            split_by="hash",
+            to=opened.manifest.format,
+            onto=grown.onto,
+        )
+        return Report.of_plan(os.path.abspath(os.fspath(out)), make_plan(grown, plan_options))
+    return convert(
+        grown,
+        out,
+        split=shares,
+        split_by="hash",
+        to=opened.manifest.format,
+        shards=shards,
+        shard_size=shard_size,
+        seed=drawn_with,
+        sha256=SHA256 in opened.manifest.schema.features,
+        image=image,
+        max_bad=max_bad,
+        max_bad_objects=max_bad_objects,
+        replace=replace,
+        restart=restart,
+        verify=verify,
+        workers=workers,
+        engine=engine,
+        address=address,
+        progress=progress,
+    )
+
+
+def check_no_dataset(source: str | os.PathLike[str]) -> None:
+    """Raises UsageError for a dataset where the samples of a source are expected."""
+    if os.path.isdir(source) and has_manifest(os.fspath(source)):
+        raise UsageError(os.fspath(source), "is a dataset", "`shardfeed merge` puts datasets together")
+
+
+def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
+    """How the dataset's images were stored. Raises UsageError where nothing tells."""
+    if "check" not in options or options.get("adopted"):
+        problem = "does not say how its images were stored: others made its records, or several conversions did"
+        remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
+        raise UsageError(opened.directory, problem, remedy)
+    known: dict[str, Any] = {each.name: options[each.name] for each in fields(ImageOptions) if each.name in options}
+    known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+    return ImageOptions(**known)

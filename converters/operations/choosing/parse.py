@@ -1,0 +1,190 @@
+"""From the text of a condition to what it says.
+
+    condition  = both {"or" both}              both = not {"and" not}          not = {"not"} (comparison | group)
+    group      = "(" condition ")"             comparison = name operator value | name ["not"] "in" list
+    operator   = "==" "!=" "<" "<=" ">" ">="   list = "(" value {"," value} ")"
+    value      = number | word | 'text' | "text"
+
+A word is letters, digits and _ / . - , so that `image/height` and `golden-retriever` are words.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from shardfeed.errors import UsageError, escape
+
+MOST = 20_000  # characters
+_DEEPEST = 50  # groups and `not` within each other
+
+Value = int | float | str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`name` compared with values by an operator: one value, or of "in" any number of them.
+
+    `quoted`: whether each value stood in quotes, and so is no name of a feature. `at`: where it begins in the text.
+    """
+
+    name: str
+    operator: Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+    values: tuple[Value, ...]
+    quoted: tuple[bool, ...]
+    at: int
+
+
+@dataclass(frozen=True)
+class Not:
+    """Where `condition` does not hold."""
+
+    condition: "Condition"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Where all of the conditions hold, or of "or" any."""
+
+    word: Literal["and", "or"]
+    conditions: tuple["Condition", ...]
+
+
+Condition = Comparison | Not | Joined
+
+
+class _Token(NamedTuple):
+    """`kind`: "word", "number", "text", "sign" or "end"."""
+
+    kind: str
+    text: str
+    at: int
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w/.-]))
+    | (?P<word>[\w/](?:[\w/.-]*[\w/])?)
+    | '(?P<single>(?:[^'\\]|\\.)*)' | "(?P<double>(?:[^"\\]|\\.)*)"
+    | (?P<sign>==|!=|<=|>=|<|>|\(|\)|,)
+    )""",
+    re.VERBOSE,
+)
+_KEYWORDS = ("and", "or", "not", "in")
+_OPERATORS = ("==", "!=", "<=", ">=", "<", ">")
+_HOW = "write for example: class in (cat, dog) and height >= 224"
+
+
+def parse(text: str) -> Condition:
+    """What a condition says. Raises UsageError, with the place in the text, where it is none."""
+    if len(text) > MOST:
+        raise UsageError("where", f"got {len(text):,} characters, expected at most {MOST:,}", "list keys in a file")
+    parser = _Parser(_tokens(text))
+    found = parser.condition(0)
+    if parser.next.kind != "end":
+        raise parser.error("and, or, or the end")
+    return found
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    at = 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None:
+            at += len(text[at:]) - len(text[at:].lstrip())
+            single = " (== compares)" if text[at] == "=" else ""
+            raise UsageError("where", f"got {escape(text[at])!r} at character {at + 1}{single}", _HOW)
+        kind = match.lastgroup or ""
+        content = match[kind]
+        start = match.start(kind)
+        if kind in ("single", "double"):
+            kind, content = "text", re.sub(r"\\(.)", r"\1", content)
+        found.append(_Token(kind, content, start))
+        at = match.end()
+    return [*found, _Token("end", "", len(text))]
+
+
+class _Parser:
+    """Goes through the tokens of one condition."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens, self._at = tokens, 0
+
+    @property
+    def next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _is(self, *texts: str) -> bool:
+        return self.next.kind in ("word", "sign") and self.next.text in texts
+
+    def _take(self, *texts: str) -> bool:
+        """Whether the next token is one of `texts`, which is then behind."""
+        found = self._is(*texts)
+        self._at += found
+        return found
+
+    def error(self, expected: str) -> UsageError:
+        """That something else was expected here."""
+        token = self.next
+        got = "it ends" if token.kind == "end" else f"got {escape(token.text)!r} at character {token.at + 1}"
+        return UsageError("where", f"{got}, expected {expected}", _HOW)
+
+    def condition(self, depth: int) -> Condition:
+        """`both or both ...`"""
+        return self._joined("or", depth)
+
+    def _joined(self, word: Literal["and", "or"], depth: int) -> Condition:
+        parts = [self._joined("and", depth) if word == "or" else self._not(depth)]
+        while self._take(word):
+            parts.append(self._joined("and", depth) if word == "or" else self._not(depth))
+        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+
+    def _not(self, depth: int) -> Condition:
+        if depth > _DEEPEST:
+            raise UsageError("where", f"more than {_DEEPEST} groups within each other", "simplify it")
+        if self._take("not"):
+            return Not(self._not(depth + 1))
+        if self._take("("):
+            found = self.condition(depth + 1)
+            if not self._take(")"):
+                raise self.error(")")
+            return found
+        return self._comparison()
+
+    def _comparison(self) -> Comparison:
+        name = self.next
+        if name.kind not in ("word", "text") or (name.kind == "word" and name.text in _KEYWORDS):
+            raise self.error("the name of a feature")
+        self._at += 1
+        if self._is("in", "not"):
+            operator: Literal["in", "not in"] = "in"
+            if self._take("not"):
+                operator = "not in"
+            if not self._take("in"):
+                raise self.error("in")
+            if not self._take("("):
+                raise self.error("( and values")
+            values = [self._value()]
+            while self._take(","):
+                values.append(self._value())
+            if not self._take(")"):
+                raise self.error(", or )")
+            return Comparison(name.text, operator, tuple(v for v, _ in values), tuple(q for _, q in values), name.at)
+        sign = self.next.text
+        if not self._take(*_OPERATORS):
+            raise self.error("== != < <= > >= in or not in")
+        value, quoted = self._value()
+        return Comparison(name.text, sign, (value,), (quoted,), name.at)  # type: ignore[arg-type]  # one of _OPERATORS
+
+    def _value(self) -> tuple[Value, bool]:
+        """A value, and whether it stood in quotes."""
+        token = self.next
+        if token.kind not in ("word", "number", "text") or (token.kind == "word" and token.text in _KEYWORDS):
+            raise self.error("a number, a word or text in quotes")
+        self._at += 1
+        if token.kind != "number":
+            return token.text, token.kind == "text"
+        try:
+            return int(token.text), False
+        except ValueError:
+            return float(token.text), False

@@ -1,0 +1,89 @@
+"""A dataset of those records of another that meet a condition."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+
+from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.operations.choosing.evaluate import evaluate
+from shardfeed.converters.operations.choosing.keys import Keys, places_of, read_keys
+from shardfeed.converters.operations.choosing.parse import parse
+from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.report import Report
+from shardfeed.errors import UsageError, argument
+from shardfeed.text import number
+
+
+def filter_dataset(
+    dataset: DatasetLike,
+    out: str | os.PathLike[str],
+    *,
+    where: str | None = None,
+    keys: Keys | None = None,
+    min_objects: int | None = None,
+    missing_ok: bool = False,
+    max_bad: int | str = 0,
+    to: str | None = None,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    address: str | None = None,
+    replace: bool = False,
+    restart: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make the dataset `out` of the records that meet all of these conditions, in the same splits and order.
+
+    Records are copied byte for byte: classes keep their names and numbers, also those of which none is left (`relabel`
+    renumbers).
+
+    Args:
+        dataset: a dataset's directory, or one that is open; it is only read.
+        out: the directory to create; its parent must exist.
+        where: a condition on features, such as `class in (cat, dog) and height >= 224 and not format == png`. Features
+            are named by the end of their key or all of it, `class` and `split` are what they say, and `objects` is the
+            number of objects. Compared by == != < <= > >= in, not in; joined by and, or, not and parentheses. Names of
+            classes and texts are words or in quotes. Of a feature with several values one that matches is enough.
+        keys: only these, as `remove` takes them.
+        min_objects: only images with so many objects at least.
+        missing_ok: pass over keys that no record has.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
+
+    Raises:
+        UsageError: a condition that cannot be understood, names that the dataset does not have, or no record is left;
+            and as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+    """
+    opened = Opened(dataset)
+    if where is None and keys is None and min_objects is None:
+        some = f"{argument('where')}, {argument('keys')} or {argument('min_objects')}"
+        raise UsageError("filter", "no condition is given", f"give {some}; `reshard` takes all records")
+    stay = {name: np.ones(len(records), bool) for name, records in opened.splits.items()}
+    conditions = [] if where is None else [parse(where)]
+    if min_objects is not None:
+        conditions.append(parse(f"objects >= {min_objects}"))
+    for condition in conditions:
+        for name, records in opened.splits.items():
+            stay[name] &= evaluate(condition, records.split)
+    if keys is not None:
+        named = places_of(opened, read_keys(keys), missing_ok=missing_ok)
+        stay = {name: stay[name] & named[name] for name in stay}
+    left = sum(int(of_split.sum()) for of_split in stay.values())
+    if not left:
+        raise UsageError("filter", f"none of {number(len(opened), 'record')} is left", "loosen the condition")
+    notes = [f"{left:,} of {number(len(opened), 'record')} kept"]
+    notes += [f"split {name} has no record left, and is gone" for name in stay if not stay[name].any()]
+    parts = [Part(records, np.flatnonzero(stay[name]), name) for name, records in opened.splits.items()]
+    source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=notes)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
+    return make_dataset(source, [opened], out, making)

@@ -1,0 +1,199 @@
+"""Several datasets as one."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace as with_values
+from typing import Any, Literal
+
+import numpy as np
+
+from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.operations.change import Change
+from shardfeed.converters.operations.classes import Joined, joined, schema_difference
+from shardfeed.converters.operations.dataset_source import (
+    ChosenRecords,
+    DatasetLike,
+    Opened,
+    Part,
+    RecordOfDataset,
+    SplitRecords,
+)
+from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.numbers import numbered
+from shardfeed.converters.report import Report
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.formats.example import decode
+from shardfeed.schema import SOURCE_ID, Schema
+from shardfeed.text import number
+
+
+def merge(
+    datasets: Sequence[DatasetLike],
+    out: str | os.PathLike[str],
+    *,
+    prefix: bool | Sequence[str] = False,
+    seed: int = 0,
+    renumber: bool = False,
+    max_bad: int | str = 0,
+    to: str | None = None,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    address: str | None = None,
+    replace: bool = False,
+    restart: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make the dataset `out` of the records of several, split by split, each split in an order that is drawn.
+
+    Splits and classes are the same by name: the class list is the first dataset's, then what each other one adds. A key
+    that two datasets have is one record where the two are equal, but for number and label numbers; then the first
+    dataset says in which split it is. Records that were counted in several datasets are counted anew
+    (`image/source_id`), labels become those of the new list, and all else is copied value by value.
+
+    Args:
+        datasets: two or more directories, or datasets that are open; they are only read.
+        out: the directory to create; its parent must exist.
+        prefix: put a folder before each dataset's keys (`image/filename`): its directory's name, or the name given
+            here for each. Then no two keys are the same.
+        seed: decides the order.
+        renumber: give new numbers also where two images have one that is the source's own, as COCO's are.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`;
+            `to` is by default the first dataset's.
+
+    Raises:
+        UsageError: features differ, class lists contradict each other, two records of one key differ, or as of
+            `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+    """
+    opened = [Opened(dataset) for dataset in datasets]
+    if len(opened) < 2 or len({os.path.realpath(one.directory) for one in opened}) < len(opened):
+        raise UsageError("datasets", f"got {len(opened)} directories", "name two or more, each once")
+    lists = _class_lists(opened)
+    schema = _schema(opened, lists)
+    prefixes = _prefixes(opened, prefix)
+    changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
+    taken = _Taken()
+    parts = [
+        Part(records, taken.new(records, change), name, change)
+        for one, change in zip(opened, changes, strict=True)
+        for name, records in one.splits.items()
+    ]
+    parts = numbered(parts, seed, renumber=renumber)
+    notes = list(taken.notes())
+    notes += [
+        f"not all classes of {escape(key)} have an id, so ids are left out" for key in lists if _ids_go(lists[key])
+    ]
+    source = ChosenRecords(parts, schema, _made_with(opened), keeps_order=False, notes=notes)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
+    return make_dataset(source, opened, out, making, seed=seed)
+
+
+def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
+    """By label feature. Raises UsageError where datasets differ in more than classes."""
+    first = opened[0]
+    for other in opened[1:]:
+        if problem := schema_difference(first.schema, other.schema, other_place=other.directory):
+            remedy = "convert one of them again with the labels and options of the other"
+            raise UsageError(first.directory, problem, remedy)
+    return {
+        key: joined(
+            key, [(one.directory, one.schema.class_names[key], one.schema.class_ids.get(key)) for one in opened]
+        )
+        for key in first.schema.class_names
+    }
+
+
+def _ids_go(of_key: Joined) -> bool:
+    return of_key.had_ids and of_key.ids is None
+
+
+def _schema(opened: Sequence[Opened], lists: Mapping[str, Joined]) -> Schema:
+    names = {key: of_key.names for key, of_key in lists.items()}
+    ids = {key: of_key.ids for key, of_key in lists.items() if of_key.ids is not None}
+    return with_values(opened[0].schema, class_names=names, class_ids=ids)
+
+
+def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[bytes]:
+    """What comes before the keys of each dataset. Raises UsageError unless there is another one for each."""
+    if prefix is False:
+        return [b""] * len(opened)
+    names = [os.path.basename(one.directory) for one in opened] if prefix is True else list(prefix)
+    sound = all(isinstance(name, str) and name and name not in (".", "..") and "\0" not in name for name in names)
+    if len(set(names)) != len(opened) or not sound:
+        problem = f"got {', '.join(map(repr, names))}, expected another name for each of {len(opened)} datasets"
+        raise UsageError("prefix", problem, "rename a directory, or in Python give names: prefix=[...]")
+    return [os.fsencode(name) + b"/" for name in names]
+
+
+def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) -> Change | None:
+    """What becomes of the records of the dataset `at` place in the list; None where nothing does."""
+    numbers = {key: of_key.numbers[at] for key, of_key in lists.items()}
+    numbers = {key: of_key for key, of_key in numbers.items() if of_key != tuple(range(len(of_key)))}
+    names = {key: lists[key].names for key in numbers}
+    return Change(one.schema, numbers, names, prefix) if numbers or prefix else None
+
+
+def _made_with(opened: Sequence[Opened]) -> dict[str, Any]:
+    """The options that all of them have, and whether any was made of records of others."""
+    options = [one.made_with("seed") for one in opened]
+    same = {key: value for key, value in options[0].items() if all(key in o and o[key] == value for o in options)}
+    if any(of_one.get("adopted") for of_one in options):
+        same |= {"adopted": True, "distinct": all(of_one.get("distinct", True) for of_one in options)}
+    return same
+
+
+class _Taken:
+    """The records that are taken so far, by their new keys; and of those that were there already, how many."""
+
+    def __init__(self) -> None:
+        self._where: dict[bytes, tuple[SplitRecords, int, Change | None]] = {}
+        self._again = self._elsewhere = 0
+
+    def new(self, records: SplitRecords, change: Change | None) -> np.ndarray:
+        """The places of the records of a split whose keys are new. Raises UsageError for another record of one key."""
+        places: list[int] = []
+        prefix = b"" if change is None else change.prefix
+        for place in range(len(records)):
+            key = prefix + records.key(place)
+            if key not in self._where:
+                self._where[key] = records, place, change
+                places.append(place)
+                continue
+            first = self._where[key]
+            if differing := _differing(first, (records, place, change)):
+                problem = (
+                    f"{escape(key)} is in {escape(first[0].origin.directory)} too, with another {escape(differing)}"
+                )
+                remedy = f"{argument('prefix', True)} keeps both, or leave one out with `shardfeed remove`"
+                raise UsageError(records.origin.directory, problem, remedy)
+            self._again += 1
+            self._elsewhere += first[0].origin.split.name != records.origin.split.name
+        return np.array(places, np.int64)
+
+    def notes(self) -> Iterator[str]:
+        """Sentences about records that two datasets have."""
+        if self._again:
+            yield f"{number(self._again, 'record')} equal to one of the same key in an earlier dataset, stored once"
+        if self._elsewhere:
+            yield f"of those {self._elsewhere:,} in another split there: the first dataset's split counts"
+
+
+def _differing(one: tuple[SplitRecords, int, Change | None], other: tuple[SplitRecords, int, Change | None]) -> str:
+    """The first feature in which two records differ as they would be stored, but for their number; "" for none."""
+    values = []
+    for records, place, change in (one, other):
+        record = RecordOfDataset(records.origin, place, 0, change)
+        found = decode(record(0))
+        found.pop(SOURCE_ID, None)
+        bits = {key: of_key if isinstance(of_key, list) else of_key.tobytes() for key, (_, of_key) in found.items()}
+        values.append(bits)  # and not numbers: a NaN equals none
+    keys = sorted(values[0].keys() | values[1].keys())
+    return next((key for key in keys if values[0].get(key) != values[1].get(key)), "")

@@ -1,0 +1,83 @@
+"""The numbers of records, `image/source_id`: unique in each split, also where records come together from several.
+
+A conversion counts its images, in stored order. Such numbers are counted again where they would not ascend any more.
+Those that a source has for its images, as COCO has, are kept: results are compared with annotations by them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from shardfeed.converters.operations.change import Change
+from shardfeed.converters.operations.dataset_source import Part, SplitRecords
+from shardfeed.converters.planning.split_shares import draw
+from shardfeed.errors import UsageError, argument, name_text
+from shardfeed.schema import SOURCE_ID
+
+_BY_CHANCE = 8  # records: so many of a drawn order ascend by chance once in 40,320 times
+
+
+def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
+    """The parts, whose order is drawn with `seed`; those of splits in which numbers would clash are counted anew.
+
+    `renumber`: also where they are the source's own. Raises UsageError for those else.
+    """
+    anew = {name for name in {part.split for part in parts} if _clash(name, parts, seed, renumber=renumber)}
+    return [_counted_anew(part) if part.split in anew else part for part in parts]
+
+
+def _counted_anew(part: Part) -> Part:
+    change = part.change or Change(part.records.split.schema)
+    return replace(part, change=replace(change, renumber=True))
+
+
+def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool) -> bool:
+    """Whether the records of the new split `name` must be counted anew."""
+    of_split = [part for part in parts if part.split == name and len(part.places)]
+    if not of_split or not all(_has_numbers(part.records) for part in of_split):
+        return False
+    numbers = np.concatenate([_numbers(part.records)[part.places] for part in of_split])
+    if all(_were_counted(part.records) for part in of_split):
+        draws = b"".join(draw(key, seed)[8:] for key in _keys(of_split))
+        order = np.argsort(np.frombuffer(draws, "<u8"), kind="stable")
+        return bool((np.diff(numbers[order]) <= 0).any())
+    found, counts = np.unique(numbers, return_counts=True)
+    twice = np.flatnonzero(counts > 1)
+    if not len(twice):
+        return False
+    if renumber:
+        return True
+    number = int(found[twice[0]])
+    keys = [name_text(key) for key, of in zip(_keys(of_split), numbers.tolist(), strict=True) if of == number]
+    problem = f"the images {keys[0]} and {keys[1]} of one split both have the number {number} ({SOURCE_ID})"
+    remedy = f"{argument('renumber', True)} gives the images of such splits new numbers, which no annotation file knows"
+    raise UsageError("renumber", problem, remedy)
+
+
+def _keys(parts: Sequence[Part]) -> Iterator[bytes]:
+    """The new keys of all records."""
+    for part in parts:
+        prefix = b"" if part.change is None else part.change.prefix
+        for place in part.places:
+            yield prefix + part.records.key(int(place))
+
+
+def _has_numbers(records: SplitRecords) -> bool:
+    """Whether its records have numbers that we know the meaning of."""
+    feature = records.split.schema.features.get(SOURCE_ID)
+    if feature is None or not feature.scalar or feature.dtype != "bytes":
+        return False
+    return all(number.isdigit() and len(number) < 19 for number in records.split.column(SOURCE_ID))
+
+
+def _numbers(records: SplitRecords) -> np.ndarray:
+    """int64 [n]."""
+    return np.array([int(number) for number in records.split.column(SOURCE_ID)], np.int64)
+
+
+def _were_counted(records: SplitRecords) -> bool:
+    """Whether a conversion counted them: they ascend. Of few that says little; those must begin near 0, too."""
+    numbers = _numbers(records)
+    few = len(numbers) < _BY_CHANCE and int(numbers[-1]) >= _BY_CHANCE
+    return bool((np.diff(numbers) > 0).all()) and not few

@@ -1,0 +1,177 @@
+"""A dataset with other classes: renamed, put together, dropped."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as with_values
+from typing import Literal
+
+import numpy as np
+
+from shardfeed.annotations import RASTER, Raster
+from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.operations.change import DROPPED, Change
+from shardfeed.converters.operations.classes import ClassMap, Mapped, mapped, near_names, read_class_map, with_classes
+from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part, SplitRecords
+from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.report import Report
+from shardfeed.converters.sources.classes import class_list
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import Schema
+from shardfeed.text import listing, number
+
+
+def relabel(
+    dataset: DatasetLike,
+    out: str | os.PathLike[str],
+    classes: ClassMap,
+    *,
+    feature: str | None = None,
+    order: Sequence[str] | str | os.PathLike[str] | None = None,
+    max_bad: int | str = 0,
+    to: str | None = None,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    address: str | None = None,
+    replace: bool = False,
+    restart: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make the dataset `out` of the same records with other classes, in the same splits and order.
+
+    Classes that get one name become one; those that `classes` does not name stay. Labels, sets of classes, classes of
+    objects and the texts beside them change alike; a record in which none changes is copied byte for byte. A record
+    whose one class is dropped is left out. An object whose class is dropped goes with its box, mask and key points, and
+    its image stays. The classes of rasters can be renamed, nothing else.
+
+    Args:
+        dataset: a dataset's directory, or one that is open; it is only read.
+        out: the directory to create; its parent must exist.
+        classes: old name -> new name, or None to drop the class; or the path of a JSON object or of a CSV file
+            `old,new` that says so, in which null or an empty cell drops it.
+        feature: the key of the one feature to change; default all that have classes.
+        order: new class names in label order, or a file with one a line; default the order in which the old list first
+            comes to each. Labels are 0 to K-1 in it.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
+
+    Raises:
+        UsageError: a class is unknown, none or no record would be left; and as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+    """
+    opened = Opened(dataset)
+    schema = opened.schema
+    wanted = read_class_map(classes)
+    lists = _lists(schema, wanted, _features(schema, feature), class_list(order), feature)
+    renamed = _raster(schema, wanted) if feature in (None, RASTER) else schema.raster
+    _check_known(schema, wanted, [*lists, *([RASTER] if feature in (None, RASTER) else [])])
+    lists = {key: of_key for key, of_key in lists.items() if not of_key.same}
+    change = Change(
+        schema,
+        {key: of_key.numbers for key, of_key in lists.items()},
+        {key: of_key.names for key, of_key in lists.items()},
+    )
+    parts: list[Part] = []
+    dropped = 0
+    for name, records in opened.splits.items():
+        places = _stay(records, lists)
+        dropped += len(records) - len(places)
+        parts.append(Part(records, places, name, change if lists else None))
+    if dropped == len(opened):
+        raise UsageError("classes", "every record has a class that is dropped", "drop fewer")
+    notes = [f"{number(dropped, 'record')} of dropped classes left out"] if dropped else []
+    new_schema = with_values(with_classes(schema, lists), raster=renamed)
+    source = ChosenRecords(parts, new_schema, opened.made_with(), notes=notes)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
+    report = make_dataset(source, [opened], out, making)
+    return report if dry_run else with_values(report, notes=[*report.notes, *_dropped_objects(opened, lists, report)])
+
+
+def _features(schema: Schema, feature: str | None) -> list[str]:
+    """The keys of the label features that are meant. Raises UsageError for one that has no classes."""
+    if feature is None or feature == RASTER:
+        return sorted(schema.class_names) if feature is None else []
+    key = schema.key(feature)
+    if key not in schema.class_names:
+        has = listing([escape(name) for name in sorted(schema.class_names)]) or "none"
+        raise UsageError("feature", f"got {escape(feature)!r}, expected one with classes", f"it has {has}")
+    return [str(key)]
+
+
+def _lists(
+    schema: Schema,
+    wanted: Mapping[str, str | None],
+    keys: Sequence[str],
+    order: Sequence[str] | None,
+    feature: str | None,
+) -> dict[str, Mapped]:
+    """What becomes of the class list of each feature. Raises UsageError where nothing is left of one."""
+    found: dict[str, Mapped] = {}
+    for key in keys:
+        names = schema.class_names[key]
+        if order is not None and feature is None and not set(order) & {wanted.get(name, name) for name in names}:
+            continue  # the order is that of another feature's classes
+        of_key = found[key] = mapped(names, wanted, order)
+        if not of_key.names:
+            raise UsageError("classes", f"no class of {escape(key)} would be left", "drop fewer")
+        fixed = schema.features[key]
+        if DROPPED in of_key.numbers and not fixed.scalar and not fixed.ragged:
+            problem = f"each record has {fixed.count} classes in {escape(key)}, of which none can be dropped"
+            raise UsageError("classes", problem, f"give it a name, or leave the feature out with {argument('feature')}")
+    return found
+
+
+def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequence[str]) -> None:
+    """Raises UsageError for a class that none of the features has."""
+    known = {name: None for key in keys for name in schema.class_names.get(key, ())}
+    if RASTER in keys and schema.raster is not None:
+        known |= dict.fromkeys(schema.raster.class_names)
+    for name in wanted:
+        if name not in known:
+            raise UsageError("classes", f"{escape(name)!r} is no class of the dataset", near_names(name, list(known)))
+
+
+def _raster(schema: Schema, wanted: Mapping[str, str | None]) -> Raster | None:
+    """The raster with its classes renamed. Raises UsageError where pixels would have to change."""
+    if schema.raster is None:
+        return None
+    names = [wanted.get(name, name) for name in schema.raster.class_names]
+    if None in names or len(set(names)) < len(names):
+        bad = next(
+            name
+            for name, new in zip(schema.raster.class_names, names, strict=True)
+            if names.count(new) > 1 or new is None
+        )
+        problem = f"the class {escape(bad)} of rasters would be dropped or put together with another"
+        remedy = f"pixels do not change here: rename only, name one {argument('feature')}, or convert the masks again"
+        raise UsageError("classes", problem, remedy)
+    return with_values(schema.raster, class_names=tuple(map(str, names)))
+
+
+def _stay(records: SplitRecords, lists: Mapping[str, Mapped]) -> np.ndarray:
+    """The places of the records whose class is not dropped, in any feature with one class a record."""
+    stay = np.ones(len(records), bool)
+    for key, of_key in lists.items():
+        if DROPPED in of_key.numbers and records.split.schema.features[key].scalar:
+            stay &= np.array(of_key.numbers)[records.split.column(key)] != DROPPED
+    return np.flatnonzero(stay)
+
+
+def _dropped_objects(opened: Opened, lists: Mapping[str, Mapped], report: Report) -> list[str]:
+    """A sentence about the objects that the new dataset does not have."""
+    said = []
+    for key in sorted(set(lists) & set(opened.schema.object_keys)):
+        before, after = (
+            sum(sum(info.class_counts.get(key, ())) for info in manifest.splits.values())
+            for manifest in (opened.manifest, report.manifest)
+        )
+        if after < before:
+            gone = number(before - after, "object")
+            said.append(f"{gone} of {before:,} left out, of dropped classes and images ({key})")
+    return said

@@ -1,0 +1,103 @@
+"""A dataset without some of its records, and where those still are."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace as with_values
+from typing import Literal
+
+import numpy as np
+
+from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.operations.choosing.keys import Keys, places_of, read_keys
+from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.report import Report
+from shardfeed.errors import UsageError, escape
+from shardfeed.storage.building import hidden_sibling
+from shardfeed.text import number
+
+
+def remove(
+    dataset: DatasetLike,
+    out: str | os.PathLike[str],
+    keys: Keys,
+    *,
+    missing_ok: bool = False,
+    max_bad: int | str = 0,
+    to: str | None = None,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    address: str | None = None,
+    replace: bool = False,
+    restart: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make the dataset `out` of all records but those with these keys, in the same splits and order.
+
+    Nothing of them is in `out`. They are still in `dataset`, which is only read: the report's notes say where, and
+    which of its files other datasets share.
+
+    Args:
+        dataset: a dataset's directory, or one that is open; it is only read.
+        out: the directory to create; its parent must exist.
+        keys: file names, as `image/filename` has them; or the path of a file with one a line. Records without file
+            names are called by split and place: `train/000000017`.
+        missing_ok: pass over keys that no record has.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
+
+    Raises:
+        UsageError: a key is unknown, or no record would be left; and as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+    """
+    opened = Opened(dataset)
+    gone = places_of(opened, read_keys(keys), missing_ok=missing_ok)
+    parts = [Part(records, np.flatnonzero(~gone[name]), name) for name, records in opened.splits.items()]
+    counts = {name: int(of_split.sum()) for name, of_split in gone.items()}
+    removed = sum(counts.values())
+    if removed == len(opened):
+        raise UsageError("keys", "they name every record, and none would be left", "remove the dataset's directory")
+    by_split = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
+    note = f"{number(removed, 'record')} removed{f' ({by_split})' if by_split else ''}"
+    source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=[note])
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
+    report = make_dataset(source, [opened], out, making)
+    return with_values(report, notes=[*report.notes, *_where_they_remain(opened)]) if removed else report
+
+
+def _where_they_remain(opened: Opened) -> list[str]:
+    """Sentences about the places that still have the records that were removed."""
+    directory = opened.directory
+    said = [f"the records are still in {escape(directory)}, which was only read: remove it when nothing needs it"]
+    shared = [
+        os.path.basename(name)
+        for split in opened.manifest.splits.values()
+        for shard in range(len(split.shards))
+        if _names(os.path.join(directory, name := split.shard_file(shard))) > 1
+    ]
+    if shared:
+        what = f"{number(len(shared), 'shard')} of it (such as {shared[0]}) {'has' if len(shared) == 1 else 'have'}"
+        said.append(
+            f"{what} a second name in another dataset, made by append: `find DIR -samefile FILE` says where, and"
+            " removing one name leaves the other"
+        )
+    for kind in ("staging", "building"):
+        if os.path.isdir(left := hidden_sibling(directory, kind)):
+            said.append(f"{escape(left)} is what a stopped run left, and may have them, too")
+    said.append("copies that training made (cache=), backups and the source images are not known here: look there, too")
+    return said
+
+
+def _names(path: str) -> int:
+    """How many names a file has; 0 for one that is not there."""
+    try:
+        return os.stat(path).st_nlink
+    except OSError:
+        return 0

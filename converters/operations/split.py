@@ -1,0 +1,80 @@
+"""A dataset cut into other splits."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+
+from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
+from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.numbers import numbered
+from shardfeed.converters.planning.split_shares import SplitBy
+from shardfeed.converters.report import Report
+from shardfeed.errors import SplitError, UsageError, argument
+
+
+def split_dataset(
+    dataset: DatasetLike,
+    out: str | os.PathLike[str],
+    split: Mapping[str, float],
+    *,
+    split_by: SplitBy = "exact",
+    of: str | None = None,
+    seed: int = 0,
+    renumber: bool = False,
+    max_bad: int | str = 0,
+    to: str | None = None,
+    shards: int | Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] | Engine = "local",
+    address: str | None = None,
+    replace: bool = False,
+    restart: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make the dataset `out` of the same records in splits that are drawn anew, each in an order that is drawn.
+
+    Which split and place a record gets is decided by its key, as in a conversion with these shares and this seed.
+    Records are copied byte for byte, but for their number (`image/source_id`): where records that were counted in
+    several splits come into one, they are counted anew.
+
+    Args:
+        dataset: a dataset's directory, or one that is open; it is only read.
+        out: the directory to create; its parent must exist.
+        split: share of each new split, adding up to 1.
+        split_by: "exact", where each split gets its share to the record, in each class too, or "hash", where a
+            record's split is decided by its own key: see `convert`.
+        of: the split that is cut; all others are kept. Default: all are put together and cut.
+        seed: decides splits and order.
+        renumber: give new numbers also where two records have one that is the source's own, as COCO's are.
+        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
+        replace, restart, verify, dry_run, progress: as of `reshard`.
+
+    Raises:
+        SplitError: there is no split `of`.
+        UsageError, TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+    """
+    opened = Opened(dataset)
+    if of is not None and of not in opened.splits:
+        raise SplitError(opened.directory, f"no split {of!r}", f"it has {', '.join(map(repr, opened.splits))}")
+    kept = [name for name in opened.splits if of is not None and name != of]
+    if clash := sorted(set(kept) & set(split)):
+        problem = f"{clash[0]!r} is a split that is kept"
+        raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out: then all are cut")
+    parts = [
+        Part(records, np.arange(len(records)), name if name in kept else None)
+        for name, records in opened.splits.items()
+    ]
+    parts = numbered(parts, seed, renumber=renumber)
+    made_with = opened.made_with("split", "split_by", "seed")
+    source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)
+    making = Making(
+        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
+    )
+    return make_dataset(source, [opened], out, making, split=split, split_by=split_by, seed=seed)

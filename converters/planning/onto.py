@@ -1,0 +1,47 @@
+"""A dataset that a conversion appends to: what of it stays, and where the new records go on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from shardfeed.manifest import Manifest
+from shardfeed.schema import Schema
+from shardfeed.storage.checksum import crc32c
+
+
+@dataclass(frozen=True)
+class Onto:
+    """The dataset in `directory` (absolute), with its `manifest`, all of whose shards the new one has, too.
+
+    `numbers`: of each split, the `image/source_id` of its next record. `schema`: of all records of the new dataset: the
+    old one's, perhaps with more classes.
+    """
+
+    directory: str
+    manifest: Manifest
+    numbers: Mapping[str, int]
+    schema: Schema
+    version: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Frozen: set once, as a manifest of thousands of shards is not small.
+        object.__setattr__(self, "version", f"{crc32c(self.manifest.to_bytes()):08x}")
+
+    def shards(self, split: str) -> int:
+        """How many shards of a split stay."""
+        info = self.manifest.splits.get(split)
+        return 0 if info is None else len(info.shards)
+
+    def options(self, appended: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the new dataset: the old one's, and what was appended, in the order in which it was."""
+        before = self.manifest.options
+        return {**before, "appended": [*before.get("appended", ()), {"onto": self.version, **appended}]}
+
+
+@runtime_checkable
+class GrowingSource(Protocol):
+    """A `Source` of samples that are appended to a dataset."""
+
+    @property
+    def onto(self) -> Onto: ...
+    def __len__(self) -> int: ...

@@ -1,0 +1,112 @@
+"""The tests of what a source of records promises (`RecordedSource`), for yours to inherit.
+
+from shardfeed.testing.recorded_source import RecordedSourceContract
+
+
+class TestEverySecond(RecordedSourceContract):
+    @pytest.fixture
+    def build(self, dataset):
+        return lambda: EverySecond(dataset)
+"""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
+from shardfeed.converters.sources.records import RecordedSource
+from shardfeed.converters.sources.source import Sample, Source, findings_of
+from shardfeed.formats.example import decode
+from shardfeed.naming import check_split_name
+from shardfeed.schema import LABEL
+
+_LOOKED_AT = 20  # samples of which the record is read, spread over the source
+
+
+class RecordedSourceContract:
+    """A source of records is deterministic, picklable and random access, and its records are as its schema says.
+
+    Override the fixture `build`: a function without arguments that gives the source, made anew, with two samples or
+    more.
+    """
+
+    @pytest.fixture
+    def build(self) -> Callable[[], Any]:
+        """A function that makes the source."""
+        raise NotImplementedError("override the fixture `build`: a function that makes the source")
+
+    def test_is_a_source_of_records(self, build: Callable[[], Any]) -> None:
+        """It has all that a source has, and each sample a record."""
+        source = build()
+        assert isinstance(source, Source)
+        assert isinstance(source, RecordedSource)
+        assert len(source) >= 2, "give the contract a source of two samples or more"
+        assert all(type(source[i]) is Sample and source[i].record is not None for i in range(len(source)))
+
+    def test_ends_at_its_length(self, build: Callable[[], Any]) -> None:
+        """From there on it raises IndexError, so that a loop over it ends."""
+        source = build()
+        for beyond in (-1, len(source), len(source) + 1, 2**40):
+            with pytest.raises(IndexError):
+                source[beyond]
+
+    def test_says_the_same_each_time(self, build: Callable[[], Any]) -> None:
+        """In any order, when it is made anew, and after it was sent to another process."""
+        source = build()
+        count = len(source)
+        said = [_said(source[i]) for i in range(count)]
+        for again in (build(), pickle.loads(pickle.dumps(source))):
+            assert (len(again), again.schema, findings_of(again)) == (count, source.schema, findings_of(source))
+            assert [_said(again[i]) for i in reversed(range(count))][::-1] == said
+        for i in _some(source):
+            assert _said(pickle.loads(pickle.dumps(source[i]))) == said[i]
+
+    def test_keys_and_splits_are_sound(self, build: Callable[[], Any]) -> None:
+        """A key is bytes and names one sample; a split names files."""
+        source = build()
+        keys = [source[i].key for i in range(len(source))]
+        assert all(type(key) is bytes and key for key in keys)
+        assert len(set(keys)) == len(keys), "two samples with one key"
+        for split in {source[i].split for i in range(len(source))} - {None}:
+            check_split_name(str(split))
+
+    def test_records_are_as_the_schema_says(self, build: Callable[[], Any]) -> None:
+        """Each decodes, has the features and classes of the schema, and the label that its sample says."""
+        source = build()
+        schema = source.schema
+        for i in _some(source):
+            sample = source[i]
+            assert sample.record.size > 0
+            found = decode(sample.record(i))
+            assert not schema.mismatch(found)
+            for key, names in schema.class_names.items():
+                assert all(0 <= int(label) < len(names) for label in found.get(key, ("", ()))[1])
+            if LABEL in sample.features:
+                assert found[LABEL][1][0] == sample.features[LABEL]
+
+    def test_a_digest_stands_for_one_record(self, build: Callable[[], Any]) -> None:
+        """No two records that differ share theirs."""
+        source = build()
+        digests = [source[i].record.digest for i in range(len(source))]
+        assert len(set(digests)) == len(digests)
+
+    def test_can_be_planned(self, build: Callable[[], Any]) -> None:
+        """And the plan of the same source is the same."""
+        source = build()
+        options = PlanOptions(made_with=source.made_with)
+        plan = make_plan(source, options)
+        assert sorted(int(i) for shard in plan.shards for i in shard.samples) == list(range(len(source)))
+        assert make_plan(build(), options).identity() == plan.identity()
+
+
+def _some(source: Any) -> range:
+    return range(0, len(source), -(-len(source) // _LOOKED_AT))
+
+
+def _said(sample: Sample) -> tuple[Any, ...]:
+    """What there is to compare of a sample, its payload too."""
+    assert sample.record is not None
+    return sample.key, sample.split, repr(sample.features), sample.record.digest, sample.record(7)

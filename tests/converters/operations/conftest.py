@@ -1,0 +1,69 @@
+"""Datasets that operations take from, and places for those they make: in memory, where no fsync waits for a disk."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from datasets import here
+
+import shardfeed
+from shardfeed.converters import ImageFolder, convert, reshard
+from shardfeed.readers import Dataset
+
+from others import picture
+
+
+def new_directory() -> Path:
+    """In memory where that is possible."""
+    memory = "/dev/shm"
+    return Path(tempfile.mkdtemp(prefix="shardfeed-test-", dir=memory if os.access(memory, os.W_OK) else None))
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    path = new_directory()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def kept_path() -> Iterator[Path]:
+    """A directory for the whole run."""
+    path = new_directory()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def images_of_small(kept_path: Path) -> Path:
+    """The folder that `small` is made of."""
+    for number, name in enumerate(("daisy", "rose", "tulip")):
+        (kept_path / "images" / name).mkdir(parents=True)
+        for i in range(8):
+            (kept_path / "images" / name / f"{i:04d}.jpg").write_bytes(picture(8 * number + i, size=(40, 40 + i)))
+    return kept_path / "images"
+
+
+@pytest.fixture(scope="session")
+def small(images_of_small: Path, kept_path: Path) -> Dataset:
+    """3 classes of 8 images: train (19) in 3 shards, validation (5) in one. Read only."""
+    shares, shards = {"train": 0.8, "validation": 0.2}, {"train": 3, "validation": 1}
+    convert(ImageFolder(images_of_small), kept_path / "small", split=shares, shards=shards, engine=here())
+    return shardfeed.open(kept_path / "small")
+
+
+@pytest.fixture(scope="session")
+def of_format(small: Dataset, kept_path: Path) -> Callable[[str], Dataset]:
+    """The small dataset in each format; read only."""
+    made: dict[str, Dataset] = {}
+
+    def give(name: str) -> Dataset:
+        if name not in made:
+            reshard(small, kept_path / name, to=name, shards={"train": 3, "validation": 1}, engine=here())
+            made[name] = shardfeed.open(kept_path / name)
+        return made[name]
+
+    return give

@@ -1,0 +1,253 @@
+"""Appending: nothing of what was there moves, what is new is where a conversion of everything would have put it."""
+
+import errno
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import here, payloads, scenes, sound
+
+import shardfeed
+from shardfeed.column import column_dtype, encode_column, extend_column
+from shardfeed.converters import ImageFolder, ImageOptions, Sample, append, convert, open_source, reshard
+from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
+from shardfeed.formats.native import FORMATS
+from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
+from shardfeed.storage import local
+
+from others import picture
+from repository import GOLDEN
+from trees import tree
+
+SHARES = {"train": 0.7, "validation": 0.3}
+
+
+def image(place: Path, name: str, number: int) -> None:
+    """A file `name`, which is below a class."""
+    (place / name).parent.mkdir(parents=True, exist_ok=True)
+    (place / name).write_bytes(picture(number))
+
+
+@pytest.fixture(scope="module")
+def folders(kept_path: Path) -> tuple[Path, Path, Path]:
+    """Folders of 30 old images in 3 classes, of 12 new ones in 2 of those, and of all."""
+    places = kept_path / "before", kept_path / "new", kept_path / "all"
+    names = [f"{name}/{i:03d}.jpg" for name in ("daisy", "rose", "tulip") for i in range(10)]
+    more = [f"{name}/{i:03d}.jpg" for name in ("rose", "tulip") for i in range(10, 16)]
+    for number, name in enumerate(names + more):
+        image(places[number >= len(names)], name, number)
+        image(places[2], name, number)
+    return places
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_what_was_there_stays_and_what_is_new_is_where_all_would_be(
+    name: str, folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    before, new, everything = folders
+    options: dict[str, Any] = {"split": SHARES, "split_by": "hash", "to": name, "shards": 2, "seed": 5}
+    convert(ImageFolder(before), tmp_path / "old", engine=here(), **options)
+    convert(ImageFolder(everything), tmp_path / "all", engine=here(), **options)
+    left = tree(tmp_path / "old")
+    report = append(tmp_path / "old", new, tmp_path / "out", engine=here())
+    assert tree(tmp_path / "old") == left
+    assert sound(tmp_path / "out")
+    old, out, fresh = (shardfeed.open(tmp_path / which) for which in ("old", "out", "all"))
+    assert out.class_names == old.class_names
+    for split in old:
+        was, now, all_of_it = old[split], out[split], fresh[split]
+        assert payloads(out, split)[: len(was)] == payloads(old, split)
+        assert set(now.column(FILENAME)) == set(all_of_it.column(FILENAME))
+        numbers = [int(number) for number in now.column(SOURCE_ID)]
+        assert numbers == list(range(len(now)))
+        for shard in range(2):  # the very same file, under another name
+            files = (os.path.join(data.directory, data.manifest.splits[split].shard_file(shard)) for data in (old, out))
+            assert os.path.samefile(*files)
+    entry = out.manifest.options["appended"][0]
+    assert sum(entry["records"].values()) == 12
+    assert {key: value for key, value in out.manifest.options.items() if key != "appended"} == old.manifest.options
+    assert any("are linked, not copied" in note for note in report.notes)
+    image(tmp_path / "third", "daisy/900.jpg", 900)
+    append(tmp_path / "out", tmp_path / "third", tmp_path / "again", engine=here())
+    assert sound(tmp_path / "again")
+    assert len(shardfeed.open(tmp_path / "again").manifest.options["appended"]) == 2
+    again = shardfeed.open(tmp_path / "again")
+    assert {split: payloads(again, split)[: len(out[split])] for split in out} == {s: payloads(out, s) for s in out}
+
+
+@pytest.fixture
+def old(folders: tuple[Path, Path, Path], tmp_path: Path) -> Path:
+    """A dataset of the old images."""
+    convert(ImageFolder(folders[0]), tmp_path / "old", split=SHARES, split_by="hash", engine=here())
+    return tmp_path / "old"
+
+
+@pytest.mark.long
+def test_workers_give_the_same_bytes(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    append(old, folders[1], tmp_path / "one", shards=2, engine=here())
+    append(old, folders[1], tmp_path / "two", shards=2, workers=2)
+    one, two = tree(tmp_path / "one"), tree(tmp_path / "two")
+    for trees in (one, two):
+        del trees["manifest.json"], trees["dataset_info.json"]  # which have the directory's name
+    assert one == two
+
+
+def test_files_that_are_there_already_are_passed_over(
+    old: Path, folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    report = append(old, folders[2], tmp_path / "out", engine=here())
+    assert "30 samples passed over: the dataset has the same files under these keys" in report.notes
+    append(old, folders[1], tmp_path / "same", engine=here())
+    assert payloads(shardfeed.open(tmp_path / "out")) == payloads(shardfeed.open(tmp_path / "same"))
+    with pytest.raises(UsageError, match="has all of its 42 samples already"):
+        append(tmp_path / "out", folders[2], tmp_path / "no")
+    image(tmp_path / "changed", "rose/001.jpg", 999)
+    with pytest.raises(UsageError, match=r"has the key rose/001.jpg of a record in split \w+, and other bytes"):
+        append(old, tmp_path / "changed", tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_classes_are_matched_by_name(old: Path, tmp_path: Path) -> None:
+    image(tmp_path / "more", "rosee/1.jpg", 1)
+    with pytest.raises(UsageError, match=r"does not have 1 class of image/class/label: rosee; did you mean rose\?"):
+        append(old, tmp_path / "more", tmp_path / "out")
+    report = append(old, tmp_path / "more", tmp_path / "out", new_classes=True, engine=here())
+    assert "1 class added to image/class/label: rosee" in report.notes
+    out = shardfeed.open(tmp_path / "out")
+    assert out.class_names == ("daisy", "rose", "tulip", "rosee")
+    assert sound(tmp_path / "out")
+
+
+def test_features_that_differ_are_named(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the feature image/class/label: the source has none"):
+        append(old, open_source(folders[1], unlabelled=True), tmp_path / "out")
+    with pytest.raises(UsageError, match="is a dataset; `shardfeed merge`"):
+        append(old, old, tmp_path / "out")
+    reshard(old, tmp_path / "same", engine=here())
+    append(tmp_path / "same", folders[1], tmp_path / "out", engine=here())  # one that an operation made
+
+
+def test_images_are_stored_as_those_before(tmp_path: Path) -> None:
+    image(tmp_path / "a", "x/1.jpg", 1)
+    image(tmp_path / "b", "x/2.jpg", 2)
+    options = ImageOptions(size=(16, 24), encode="raw")
+    convert(ImageFolder(tmp_path / "a"), tmp_path / "A", image=options, sha256=False, engine=here())
+    append(tmp_path / "A", tmp_path / "b", tmp_path / "out", engine=here())
+    assert [record["image/height"] for record in shardfeed.open(tmp_path / "out")["train"]] == [16, 16]
+    assert sound(tmp_path / "out")
+
+
+def test_objects_keep_their_classes_and_numbers(tmp_path: Path) -> None:
+    """Numbers of COCO's images stay, new ones must not clash, and its class ids are matched."""
+    source = scenes("masks")
+    first, second = _Some(source, range(8)), _Some(source, range(8, 16))
+    convert(first, tmp_path / "old", engine=here())
+    append(tmp_path / "old", second, tmp_path / "out", engine=here())
+    convert(source, tmp_path / "all", engine=here())
+    out, everything = (shardfeed.open(tmp_path / name)["train"] for name in ("out", "all"))
+    by_key = {record[FILENAME]: everything.payload(i) for i, record in enumerate(everything)}
+    assert {record[FILENAME]: out.payload(i) for i, record in enumerate(out)} == by_key
+    assert sound(tmp_path / "out")
+    with pytest.raises(UsageError, match=r"has the number \d+ of an image in split train"):
+        append(tmp_path / "old", _Some(source, range(8), b"other/"), tmp_path / "no")
+
+
+class _Some:
+    """Some samples of a source, under other keys."""
+
+    def __init__(self, source: Any, which: range, prefix: bytes = b"") -> None:
+        self.schema, self._source, self._which, self._prefix = source.schema, source, which, prefix
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, index: int) -> Sample:
+        sample = self._source[self._which[index]]
+        return replace(sample, key=self._prefix + sample.key)
+
+
+def test_what_is_rejected_is_added_to_what_was(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(folders[0 if name == "a" else 1], tmp_path / name)
+        (tmp_path / name / "rose" / f"bad-{name}.jpg").write_bytes(b"no image")
+    convert(ImageFolder(tmp_path / "a"), tmp_path / "A", max_bad=1, engine=here())
+    with pytest.raises(TooManyRejectedError):
+        append(tmp_path / "A", tmp_path / "b", tmp_path / "out", engine=here())
+    append(tmp_path / "A", tmp_path / "b", tmp_path / "out", max_bad=1, engine=here())
+    assert (tmp_path / "out" / "rejected.jsonl").read_text().count("\n") == 2
+    assert sum(shardfeed.open(tmp_path / "out").manifest.rejected.values()) == 2
+    assert sound(tmp_path / "out")
+
+
+@pytest.mark.parametrize("error", [errno.EXDEV, errno.EMLINK, errno.EPERM])
+def test_where_no_links_can_be_files_are_copied(
+    error: int,
+    old: Path,
+    folders: tuple[Path, Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(path: str, final: str) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(local.os, "link", refuse)
+    report = append(old, folders[1], tmp_path / "out", engine=here())
+    assert any("copied: its disk takes no links" in note for note in report.notes)
+    assert sound(tmp_path / "out")
+    assert all(path.stat().st_nlink == 1 for path in (tmp_path / "out").glob("*.tfrecord"))
+
+
+def test_other_errors_of_linking_are_told(
+    old: Path, folders: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, final: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(local.os, "link", refuse)
+    with pytest.raises(StorageError, match="cannot link"):
+        append(old, folders[1], tmp_path / "out", engine=here())
+
+
+def test_a_dry_run_touches_nothing(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    report = append(old, folders[1], tmp_path / "out", dry_run=True)
+    assert not report.committed
+    assert sum(info.records for info in report.manifest.splits.values()) == 12
+    assert sorted(os.listdir(tmp_path)) == ["old"]
+
+
+def test_columns_are_extended_in_pieces_of_any_size() -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema({"n": Feature("int64"), "b": Feature("bytes"), LABEL: Feature("int64")}, {LABEL: ("a", "b")})
+    for key, values in {
+        "n": rng.integers(0, 99, 30).tolist(),
+        "b": [rng.bytes(int(size)) for size in rng.integers(0, 9, 30)],
+        LABEL: rng.integers(0, 2, 30).tolist(),
+    }.items():
+        dtype = column_dtype(schema, key)
+        whole = encode_column(values, dtype)
+        for cut in (0, 1, 17, 30):
+            old, shards = encode_column(values[:cut], dtype), [values[cut : cut + 5], [], values[cut + 5 :]]
+            encoded = [encode_column(part, dtype) for part in shards]
+            for size in (1, 7, 128, 10_000):
+                parts = (old[at : at + size] for at in range(0, len(old), size))
+                assert b"".join(extend_column(parts, cut, encoded.copy, list(map(len, shards)), dtype)) == whole
+
+
+def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
+    """Its indexes lie elsewhere, and it has few columns."""
+    found = next(
+        path
+        for path in [GOLDEN / "format1", *sorted((GOLDEN / "format1").iterdir())]
+        if (path / "manifest.json").exists()
+    )
+    data = shardfeed.open(found)
+    names = data.class_names
+    image(tmp_path / "more", f"{names[0]}/new.jpg", 4)
+    append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, engine=here())
+    out = shardfeed.open(tmp_path / "out")
+    assert payloads(out, "train")[:-1] == payloads(data, "train")
+    assert sound(tmp_path / "out")

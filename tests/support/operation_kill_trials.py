@@ -1,0 +1,155 @@
+"""Kills an operation on datasets at chosen operations on storage, each time in a process of its own, and resumes it.
+
+    python operation_kill_trials.py PLACE append|merge|split|filter|relabel|remove|reshard FORMAT EVERY SEED
+
+A script, as it forks: the process that runs pytest may have threads. Points are as of kill_trials.py. After each kill
+the output is absent or complete, what is read is as it was, and running again gives the same bytes. Prints a line of
+JSON.
+"""
+
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import here
+from PIL import Image
+
+from shardfeed.converters import (
+    ImageFolder,
+    append,
+    convert,
+    filter_dataset,
+    merge,
+    relabel,
+    remove,
+    reshard,
+    split_dataset,
+)
+from shardfeed.errors import OutputExistsError
+
+from kill_trials import in_child
+from storage_ops import Operation, watched
+from trees import tree
+
+SHARES = {"train": 0.6, "validation": 0.4}
+
+
+def picture(number: int) -> bytes:
+    """A small PNG, another one for each number."""
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 9, 3), np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def make_inputs(place: Path, to: str) -> None:
+    """Two datasets, and a folder of new images."""
+    for name, classes, count in (("a", ("cat", "dog"), 6), ("b", ("dog", "owl"), 3), ("new", ("cat", "dog"), 3)):
+        for of_class in classes:
+            (place / name / of_class).mkdir(parents=True)
+            for i in range(count):
+                number = f"{name if name == 'new' else ''}{i}"
+                (place / name / of_class / f"{number}.jpg").write_bytes(picture(100 * (name == "new") + i))
+    for name in ("a", "b"):
+        options: dict[str, Any] = {"split": SHARES, "split_by": "hash", "shards": 2, "to": to}
+        convert(ImageFolder(place / name), place / name.upper(), engine=here(), **options)
+
+
+def operation(name: str, place: Path) -> Callable[[Path], object]:
+    """What makes the dataset whose path it gets."""
+    a, b = place / "A", place / "B"
+    calls: dict[str, Callable[[Path], object]] = {
+        "append": lambda out: append(a, place / "new", out, shards=2, engine=here()),
+        "merge": lambda out: merge([a, b], out, shards=2, engine=here(), prefix=True),
+        "split": lambda out: split_dataset(a, out, {"x": 0.5, "y": 0.5}, shards=2, engine=here()),
+        "filter": lambda out: filter_dataset(a, out, where="class == dog", shards=2, engine=here()),
+        "relabel": lambda out: relabel(a, out, {"dog": "wolf"}, engine=here()),
+        "remove": lambda out: remove(a, out, ["cat/1.jpg"], engine=here()),
+        "reshard": lambda out: reshard(a, out, shards=3, engine=here()),
+    }
+    return calls[name]
+
+
+def run_until(make: Callable[[Path], object], place: Path, stop: int, half: bool) -> None:
+    """Make `place`/out, and die at the operation on storage of number `stop`: before it, or with half of its bytes."""
+    count = 0
+
+    def before(found: Operation) -> None:
+        nonlocal count
+        if count == stop:
+            if half:
+                with open(found.path, "ab") as file:
+                    file.write(found.data[: len(found.data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+
+    with watched(place, before):
+        make(place / "out")
+
+
+def wrong(make: Callable[[Path], object], place: Path, expected: dict[str, bytes]) -> str:
+    """What is not as promised after a kill and after running again; empty when all is."""
+    found = tree(place / "out") if (place / "out").exists() else None
+    if found not in (None, expected):
+        return "the output is neither absent nor complete"
+    done = found == expected and not (place / ".out.staging").exists()
+
+    def again() -> None:
+        try:
+            make(place / "out")
+        except OutputExistsError:
+            assert done, "refused, though it was not finished"
+
+    if in_child(again):
+        return "running again failed"
+    left = tree(place)
+    wanted = {"out/": b"", **{f"out/{name}": data for name, data in expected.items()}}
+    return "" if left == wanted else f"other bytes or names: {sorted(left.items() ^ wanted.items())}"[:300]
+
+
+def main(place: Path, name: str, to: str, every: int, seed: int) -> None:
+    inputs = place / "inputs"
+    inputs.mkdir(parents=True)
+    make_inputs(inputs, to)
+    before = tree(inputs)
+    make = operation(name, inputs)
+    whole = place / "whole"
+    whole.mkdir()
+    operations: list[Operation] = []
+    with watched(whole, operations.append):
+        make(whole / "out")
+    expected = tree(whole / "out")
+    points = [(i, half) for i, found in enumerate(operations) for half in ((False, True)[: 1 + bool(found.data)])]
+    rng = random.Random(seed)
+    rng.shuffle(points)
+    kinds: set[tuple[str, bool]] = set()
+    failures, trials = [], 0
+    for n, (i, half) in enumerate(points):
+        kind = (operations[i].kind, half)
+        if every > 1 and n % every:
+            continue
+        kinds.add(kind)
+        trials += 1
+        at = place / "trial"
+        shutil.rmtree(at, ignore_errors=True)
+        at.mkdir()
+        status = in_child(partial(run_until, make, at, i, half))
+        what = f"exit status {status}" if status != -signal.SIGKILL else wrong(make, at, expected)
+        if not what and tree(inputs) != before:
+            what = "what is only read has changed"
+        if what:
+            failures.append(f"operation {i} of {len(operations)}, {'half of' if half else 'before'} {kind[0]}: {what}")
+    counts = {"operations": len(operations), "trials": trials, "kinds": sorted({kind for kind, _ in kinds})}
+    print(json.dumps({**counts, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))

@@ -1,0 +1,32 @@
+"""`shardfeed filter DATASET OUT --where CONDITION`: the records that meet a condition."""
+
+import argparse
+from functools import partial
+
+from shardfeed.converters.operations.filter import filter_dataset
+from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `filter`."""
+    parser.add_argument("dataset", help="dataset directory; it is only read")
+    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument("--where", metavar="CONDITION", help="'class in (cat, dog) and height >= 224'")
+    parser.add_argument("--keys", metavar="FILE", help="only these, one key (image/filename) a line")
+    parser.add_argument("--min-objects", metavar="N", type=int, help="only images with so many objects")
+    parser.add_argument("--missing-ok", action="store_true", help="pass over keys that no record has")
+    add_making_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the dataset; exit code 0, or that of the error raised."""
+    operation = partial(
+        filter_dataset,
+        args.dataset,
+        args.out,
+        where=args.where,
+        keys=args.keys,
+        min_objects=args.min_objects,
+        missing_ok=args.missing_ok,
+    )
+    return run_operation(args, operation)

@@ -1,0 +1,23 @@
+"""`shardfeed merge DATASET DATASET OUT`: several datasets as one."""
+
+import argparse
+from functools import partial
+
+from shardfeed.converters.operations.merge import merge
+from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `merge`."""
+    parser.add_argument("datasets", nargs="+", help="two dataset directories or more; they are only read")
+    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument("--prefix", action="store_true", help="put its directory's name before each dataset's keys")
+    parser.add_argument("--seed", type=int, default=0, help="of the order (default 0)")
+    parser.add_argument("--renumber", action="store_true", help="new numbers also where two images of COCO have one")
+    add_making_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the dataset; exit code 0, or that of the error raised."""
+    operation = partial(merge, args.datasets, args.out, prefix=args.prefix, seed=args.seed, renumber=args.renumber)
+    return run_operation(args, operation)

@@ -1,0 +1,30 @@
+"""`shardfeed relabel DATASET OUT --map FILE`: other classes."""
+
+import argparse
+from functools import partial
+
+from shardfeed.converters.operations.relabel import relabel
+from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
+
+IN_PYTHON = {"classes": "--map"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `relabel`."""
+    parser.add_argument("dataset", help="dataset directory; it is only read")
+    parser.add_argument("out", help="dataset directory to create")
+    parser.add_argument(
+        "--map",
+        metavar="FILE",
+        required=True,
+        help="CSV old,new or JSON {old: new}; an empty new name or null drops the class",
+    )
+    parser.add_argument("--feature", metavar="KEY", help="the one feature to change (default: all that have classes)")
+    parser.add_argument("--order", metavar="FILE", help="new class names in label order, one a line")
+    add_making_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the dataset; exit code 0, or that of the error raised."""
+    operation = partial(relabel, args.dataset, args.out, args.map, feature=args.feature, order=args.order)
+    return run_operation(args, operation)

@@ -1,0 +1,19 @@
+"""`shardfeed reshard DATASET OUT`: the same records in other shards, or in another format."""
+
+import argparse
+from functools import partial
+
+from shardfeed.converters.operations.reshard import reshard
+from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `reshard`."""
+    parser.add_argument("dataset", help="dataset directory; it is only read")
+    parser.add_argument("out", help="dataset directory to create")
+    add_making_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the dataset; exit code 0, or that of the error raised."""
+    return run_operation(args, partial(reshard, args.dataset, args.out))
