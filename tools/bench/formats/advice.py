@@ -7,7 +7,6 @@ fast gives next to nothing where the decoder takes nine tenths of it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shardfeed.formats.native import NATIVE
 from shardfeed.text import size_text
 from shardfeed.tools.bench.formats.places import CACHE, DISK, MAPPED, PRELOADED
 
@@ -76,8 +75,8 @@ def _format(usual: Read, formats: Sequence[Read], decode_us: float) -> str:
     best = min(others, key=lambda one: delivered(one, decode_us))
     factor = delivered(usual, decode_us) / delivered(best, decode_us)
     if factor >= WORTH:
-        remedy = f"shardfeed convert SOURCE OUT --to {best.format}" if usual.format == NATIVE.name else best.format
-        return f"Take {best.format}: its images are read and decoded x{factor:.2f} as fast as {usual.format}'s: `{remedy}`."
+        faster = f"its images are read and decoded x{factor:.2f} as fast as {usual.format}'s"
+        return f"Take {best.format}: {faster}. `shardfeed convert SOURCE OUT --to {best.format}` writes it."
     share = decode_us / delivered(usual, decode_us)
     reason = f"the decoder takes {share:.0%} of the time" if share > 1 / 2 else "reading takes about as long"
     best_of = f"of the other formats {best.format} does best, and brings x{factor:.2f}"

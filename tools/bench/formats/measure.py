@@ -3,7 +3,7 @@
 import os
 import shutil
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ _TIMES = 3  # of the sample's bytes, that each format may take with what is writ
 _RAW = b"raw"
 
 Progress = Callable[[str], object]
+Pythons = Mapping[str, Sequence[str]]  # format -> the command that runs a script where its library is
 
 
 def measure(
@@ -40,12 +41,12 @@ def measure(
     rounds: int,
     seconds: float,
     progress: Progress,
-    pythons: dict[str, str] | None = None,
+    pythons: Pythons | None = None,
 ) -> dict[str, Any]:
     """Store `part` in each format in `directory`, which is empty, and read it in each mode; docs/formats.md explains.
 
-    `seconds`: of each reading, about. `progress` is told what comes next. `pythons`: format -> the interpreter that has
-    its library, where this one has not.
+    `seconds`: of each reading, about. `progress` is told what comes next. `pythons`: where
+    libraries are that this interpreter has not.
     Raises UsageError where a sample cannot be stored, StorageError where there is no room.
     """
     progress("images")
@@ -191,7 +192,12 @@ def _dropped(costs: dict[str, dict[str, list[Any]]]) -> bool | None:
 
 
 def _libraries(
-    names: Sequence[str], directory: str, rounds: int, seconds: float, progress: Progress, pythons: dict[str, str]
+    names: Sequence[str],
+    directory: str,
+    rounds: int,
+    seconds: float,
+    progress: Progress,
+    pythons: Pythons,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """What the libraries took, and library -> why it took nothing."""
     found, silent = [], {}
@@ -209,12 +215,10 @@ def _libraries(
     return found, silent
 
 
-def _of_library(
-    library: Library, directory: str, rounds: int, seconds: float, pythons: dict[str, str]
-) -> dict[str, Any]:
+def _of_library(library: Library, directory: str, rounds: int, seconds: float, pythons: Pythons) -> dict[str, Any]:
     out = os.path.join(directory, f"{library.format}-{library.codec}".lower())
     place = os.path.join(directory, library.format)
-    python = {} if library.format not in pythons else {"python": pythons[library.format]}
+    python = {"python": pythons[library.format]} if library.format in pythons else {}
     try:
         took = read_by_library(library, place, out, rounds, seconds, **python)
     finally:

@@ -19,10 +19,10 @@ from shardfeed.formats.example import decode
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT
+from shardfeed.text import shell_quoted
 from shardfeed.tools.bench.formats.places import DISK, bytes_fetched, drop_pages, fetch_pages, files_below, storage_of
 from shardfeed.tools.bench.formats.sample import SPLIT
 from shardfeed.tools.bench.fresh_process import memory_bytes
-from shardfeed.text import shell_quoted
 
 BATCH = 64  # records that are asked for at once
 _LEAST_SHARE = 0.9  # of the bytes that must come from the disk, for the pages to have been dropped
@@ -31,9 +31,9 @@ _LEAST_SHARE = 0.9  # of the bytes that must come from the disk, for the pages t
 def read_fresh(directory: str, mode: str, seconds: float, decoded: bool) -> dict[str, Any]:
     """What a new process found, reading `directory`, a dataset with one split, in `mode`, for `seconds` or an epoch.
 
-    `sequential`, `random`, and with `decoded` that too: {"wall_us", "cpu_us"} of an image. `first_batch_s`: from opening
-    the dataset. `peak_bytes`: of memory, all in all; `growth_bytes`: of it, since the imports. `dropped`: whether all
-    came from the disk; None in other modes and where the kernel does not say.
+    `sequential`, `random`, and with `decoded` that too: {"wall_us", "cpu_us"} of an image. `first_batch_s`: from
+    opening the dataset. `peak_bytes`: of memory, all in all; `growth_bytes`: of it, since the imports. `dropped`:
+    whether all came from the disk; None in other modes and where the kernel does not say.
 
     Raises IntegrityError with what it said when it fails.
     """

@@ -1,5 +1,6 @@
 """What `shardfeed bench --formats` prints, below 100 columns."""
 
+import statistics
 import textwrap
 from typing import Any
 
@@ -8,6 +9,7 @@ from shardfeed.text import number, size_text, table
 from shardfeed.tools.bench.formats.places import DISK
 
 _WIDEST = 99  # columns
+_ROUGH = 0.2  # of a median, as noise: above, other processes took their part
 
 
 def report_text(report: dict[str, Any]) -> str:
@@ -78,9 +80,17 @@ def _read(report: dict[str, Any]) -> str:
         f"The files are in {escape(report['where'])}"
         + (", which is in memory: no disk was read. --keep DIR takes another place." if report["in_memory"] else "."),
     ]
+    if _noise(report) > _ROUGH:
+        notes.append("Rounds differed much, so other processes ran here: images/s are rough, CPU times hold.")
     if not report["dropped"] and not report["in_memory"]:
         notes.append("The kernel kept pages that it was asked to drop, or does not say: `disk` may be memory.")
     return "read:\n" + table(rows) + "\n" + "\n".join(map(_wrapped, notes))
+
+
+def _noise(report: dict[str, Any]) -> float:
+    """The usual noise of reading."""
+    modes = (of_mode for one in report["formats"].values() for of_mode in one["modes"].values())
+    return statistics.median(of_mode[way]["noise"] for of_mode in modes for way in ("sequential", "random"))
 
 
 def _micro(us: float) -> str:
