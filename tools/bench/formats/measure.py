@@ -18,16 +18,17 @@ from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.machine.free_space import check_room, is_in_memory
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FORMAT, Schema, Value
+from shardfeed.schema import ENCODED, Value
 from shardfeed.tools.bench.formats.advice import Packed, Read, advise
 from shardfeed.tools.bench.formats.libraries import LIBRARIES, Library, read_by_library
 from shardfeed.tools.bench.formats.places import CACHE, DISK, MODES, files_below
 from shardfeed.tools.bench.formats.reading import BATCH, decode_image, image_of, read_fresh, timed
 from shardfeed.tools.bench.formats.sample import SPLIT, Part
 from shardfeed.tools.bench.formats.writing import write_once
+from shardfeed.tools.bench.stages import check_images
 
 _CHECKED = 256  # images that are decoded and checked, to see what that takes
-_TIMES = 3  # of the sample's bytes, that each format may take with what is written for a while
+_MORE = 2  # copies of the sample that are there for a while, beside one in each format
 _RAW = b"raw"
 
 Progress = Callable[[str], object]
@@ -53,7 +54,8 @@ def measure(
     first = os.path.join(directory, NATIVE.name)
     convert(part, first, max_bad="99%")
     split = open_dataset(first)[SPLIT]
-    check_room(directory, split.record_bytes * len(FORMATS) * _TIMES, "give fewer --images, or another --keep")
+    check_images(split)
+    check_room(directory, split.record_bytes * (len(FORMATS) + _MORE), "give fewer --images, or another --keep")
     skipped = _make_others(first, directory, progress)
     names = [name for name in FORMATS if name not in skipped]
     values, image_bytes = _values(split)
@@ -124,9 +126,8 @@ def _make_others(first: str, directory: str, progress: Progress) -> dict[str, st
 
 def _values(split: Split) -> tuple[list[dict[str, Value]], int]:
     """All records as they are written, and the bytes of their images."""
-    key = split.schema.key(ENCODED) or ENCODED
     values = [values_of(payload, split.schema.features) for payload in _payloads(split, len(split))]
-    return values, sum(len(one[key]) for one in values if isinstance(one[key], bytes))  # type: ignore[arg-type]
+    return values, sum(len(one[ENCODED]) for one in values)  # type: ignore[arg-type]  # bytes
 
 
 def _payloads(split: Split, count: int) -> list[bytes]:
@@ -136,9 +137,7 @@ def _payloads(split: Split, count: int) -> list[bytes]:
 
 def _images(split: Split) -> list[tuple[bytes, bytes]]:
     """Some images, with what they say their formats are."""
-    schema: Schema = split.schema
-    key, form = schema.key(ENCODED) or ENCODED, schema.key(FORMAT) or FORMAT
-    return [image_of(payload, key, form) for payload in _payloads(split, _CHECKED)]
+    return [image_of(payload) for payload in _payloads(split, _CHECKED)]
 
 
 def _decoding(split: Split, seconds: float) -> dict[str, float]:
