@@ -110,7 +110,11 @@ def table(results: dict[str, Any]) -> str:
 def _head(report: dict[str, Any]) -> str:
     each, decode_us = report["image_bytes"] / report["images"] / 1e3, report["decode"]["cpu_us"]
     disk = "" if report["dropped"] else " Pages were not dropped, or the kernel does not say: `disk` may be memory."
-    return f"{report['images']:,} images of {each:,.1f} kB; to decode one takes {decode_us:,.1f} µs of CPU.{disk}"
+    from shardfeed.tools.bench.formats.report import usual_noise
+
+    noise = f"Rates differed by ± {usual_noise(report):.0%} over the rounds, in the median."
+    images = f"{report['images']:,} images of {each:,.1f} kB; to decode one takes {decode_us:,.1f} µs of CPU."
+    return f"{images} {noise}{disk}"
 
 
 def _rates(report: dict[str, Any]) -> str:

@@ -27,13 +27,17 @@ class Read:
 
 @dataclass(frozen=True)
 class Packed:
-    """Bytes of a record as it is and compressed, and the CPU microseconds that this costs when it is read."""
+    """Bytes of a record as it is and compressed, and the CPU microseconds that this costs when it is read.
+
+    `random`: whether compressed records can be read at random.
+    """
 
     format: str
     codec: str
     plain: float
     compressed: float
     more_us: float
+    random: bool = False
 
     @property
     def saved(self) -> float:
@@ -55,11 +59,14 @@ def advise(
     all. `dropped`: whether what was read "from the disk" came from there.
     """
     usual = formats[0]
-    said = [_format(usual, formats, decode_us), _preload(usual, decode_us, image_bytes)]
+    best = min(formats, key=lambda one: delivered(one, decode_us))
+    worth = delivered(usual, decode_us) >= WORTH * delivered(best, decode_us)
+    chosen = best if worth else usual
+    said = [_format(usual, formats, chosen, decode_us), _preload(chosen, decode_us, image_bytes)]
     if dropped:
-        said.append(_disk(usual, decode_us))
+        said.append(_disk(chosen, decode_us))
     if packed:
-        said.append(_compression(packed))
+        said.append(_compression(next((one for one in packed if one.format == chosen.format), packed[0])))
     return said
 
 
@@ -68,19 +75,18 @@ def delivered(read: Read, decode_us: float, mode: str = CACHE) -> float:
     return read.cpu_us[mode] + decode_us
 
 
-def _format(usual: Read, formats: Sequence[Read], decode_us: float) -> str:
+def _format(usual: Read, formats: Sequence[Read], chosen: Read, decode_us: float) -> str:
     others = [one for one in formats if one is not usual]
     if not others:
         return f"There is nothing to compare {usual.format} with: no other format could be made."
     best = min(others, key=lambda one: delivered(one, decode_us))
     factor = delivered(usual, decode_us) / delivered(best, decode_us)
-    if factor >= WORTH:
+    if chosen is not usual:
         faster = f"its images are read and decoded x{factor:.2f} as fast as {usual.format}'s"
         return f"Take {best.format}: {faster}. `shardfeed convert SOURCE OUT --to {best.format}` writes it."
     share = decode_us / delivered(usual, decode_us)
-    reason = f"the decoder takes {share:.0%} of the time" if share > 1 / 2 else "reading takes about as long"
-    best_of = f"of the other formats {best.format} does best, and brings x{factor:.2f}"
-    return f"Keep {usual.format}: {best_of}, as {reason}."
+    reason = f", as the decoder takes {share:.0%} of the time" if share > 1 / 2 else ""
+    return f"Keep {usual.format}: of the other formats {best.format} does best, and brings x{factor:.2f}{reason}."
 
 
 def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
@@ -106,18 +112,16 @@ def _disk(usual: Read, decode_us: float) -> str:
     )
 
 
-def _compression(packed: Sequence[Packed]) -> str:
-    worth = [one for one in packed if one.saved >= _LITTLE]
-    if not worth:
-        most = max(packed, key=lambda one: one.saved)
-        return (
-            f"Do not compress: {most.codec} ({most.format}) saves most, {max(0.0, most.saved):.1%} of the bytes, "
-            f"and costs {max(0.0, most.more_us):,.0f} us an image."
-        )
-    best = max(worth, key=lambda one: one.breaks_even)
-    if best.breaks_even == float("inf"):
-        return f"Compress: {best.codec} ({best.format}) saves {best.saved:.0%} of the bytes, and costs no time."
+def _compression(packed: Packed) -> str:
+    codec = f"{packed.codec} ({packed.format})"
+    if packed.saved < _LITTLE:
+        saves = f"saves {max(0.0, packed.saved):.1%} of the bytes"
+        return f"Do not compress: {codec} {saves}, and costs {max(0.0, packed.more_us):,.0f} us an image."
+    lost = "" if packed.random else " Nothing can be read at random then."
+    if packed.breaks_even == float("inf"):
+        return f"Compress, if you like: {codec} saves {packed.saved:.0%} of the bytes, and costs no time.{lost}"
     return (
-        f"Compress only what comes slowly: {best.codec} ({best.format}) saves {best.saved:.0%} of the bytes, costs "
-        f"{best.more_us:,.0f} us an image, and is ahead where a thread gets less than {best.breaks_even:,.0f} MB/s."
+        f"Compress only what comes slowly: {codec} saves {packed.saved:.0%} of the bytes, costs "
+        f"{packed.more_us:,.0f} us an image, and is ahead where a thread gets less than "
+        f"{packed.breaks_even:,.0f} MB/s.{lost}"
     )

@@ -94,8 +94,13 @@ def measure(
     report["dropped"] = _dropped(costs)
     report["libraries"], silent = _libraries(names, directory, rounds, seconds, progress, pythons or {})
     report["libraries_skipped"] = silent
-    report["advice"] = advise(*_figures(report), dropped=report["dropped"])
+    report["advice"] = advice_on(report)
     return report
+
+
+def advice_on(report: dict[str, Any]) -> list[str]:
+    """The sentences that follow from the figures of a report."""
+    return advise(*_figures(report), dropped=report["dropped"])
 
 
 def spread(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -250,6 +255,7 @@ def _figures(report: dict[str, Any]) -> tuple[list[Read], float, list[Packed], i
             one["plain"]["bytes"] / report["images"],
             one["compressed"]["bytes"] / report["images"],
             one["compressed"]["sequential"]["cpu_us"] - one["plain"]["sequential"]["cpu_us"],
+            "random" in one["compressed"],
         )
         for one in report["libraries"]
     ]

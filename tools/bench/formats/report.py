@@ -80,15 +80,15 @@ def _read(report: dict[str, Any]) -> str:
         f"The files are in {escape(report['where'])}"
         + (", which is in memory: no disk was read. --keep DIR takes another place." if report["in_memory"] else "."),
     ]
-    if _noise(report) > _ROUGH:
+    if usual_noise(report) > _ROUGH:
         notes.append("Rounds differed much, so other processes ran here: images/s are rough, CPU times hold.")
     if not report["dropped"] and not report["in_memory"]:
         notes.append("The kernel kept pages that it was asked to drop, or does not say: `disk` may be memory.")
     return "read:\n" + table(rows) + "\n" + "\n".join(map(_wrapped, notes))
 
 
-def _noise(report: dict[str, Any]) -> float:
-    """The usual noise of reading."""
+def usual_noise(report: dict[str, Any]) -> float:
+    """Half of the spread of a rate over the rounds, in parts of it: the median of all readings."""
     modes = (of_mode for one in report["formats"].values() for of_mode in one["modes"].values())
     return statistics.median(of_mode[way]["noise"] for of_mode in modes for way in ("sequential", "random"))
 
