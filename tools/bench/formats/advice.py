@@ -94,9 +94,10 @@ def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
     brings = f"preloading brings x{factors[PRELOADED]:.2f} and mapping x{factors[MAPPED]:.2f}"
     if max(factors.values()) < WORTH:
         return f"Read lazily: {brings}, as the page cache keeps what was read; preloading takes the memory once more."
-    best = max(factors, key=lambda mode: factors[mode])
-    way = "preloaded" if best == PRELOADED else "mapped"
-    return f"If all {size_text(image_bytes)} and their like fit into memory, {way} is faster: {brings}."
+    return (
+        f"If all {size_text(image_bytes)} and their like fit into memory: {brings}, as little else is to be done. "
+        "`shardfeed.open(DIR, storage=...)` takes a storage that keeps files in memory."
+    )
 
 
 def _disk(usual: Read, decode_us: float) -> str:
