@@ -16,6 +16,7 @@ from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, escape
 from shardfeed.formats.example import values_of
 from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.machine.free_space import check_room, is_in_memory
+from shardfeed.machine.malloc import keep_heap
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, Value
@@ -50,6 +51,7 @@ def measure(
     libraries are that this interpreter has not.
     Raises UsageError where a sample cannot be stored, StorageError where there is no room.
     """
+    keep_heap()
     progress("images")
     first = os.path.join(directory, NATIVE.name)
     convert(part, first, max_bad="99%")
