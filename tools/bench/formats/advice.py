@@ -1,0 +1,128 @@
+"""Which format, read how, packed or not: sentences, and the arithmetic behind them.
+
+Training reads records at random and decodes them. So what counts is the time of both: a format that is read twice as
+fast gives next to nothing where the decoder takes nine tenths of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shardfeed.text import size_text
+from shardfeed.tools.bench.formats.places import CACHE, DISK, MAPPED, PRELOADED
+
+WORTH = 1.1  # times: less is no reason to change anything
+_LITTLE = 0.05  # of the bytes: less is no reason to compress
+
+
+@dataclass(frozen=True)
+class Read:
+    """A format: microseconds of a record that is read at random, by mode; of one from the disk in sequence; bytes."""
+
+    format: str
+    cpu_us: Mapping[str, float]
+    wall_us: Mapping[str, float]
+    disk_sequential_us: float
+    size: int
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Bytes of a record as it is and compressed, and the CPU microseconds that this costs when it is read.
+
+    `random`: whether compressed records can be read at random.
+    """
+
+    format: str
+    codec: str
+    plain: float
+    compressed: float
+    more_us: float
+    random: bool = False
+
+    @property
+    def saved(self) -> float:
+        """The share of the bytes."""
+        return 1 - self.compressed / self.plain
+
+    @property
+    def breaks_even(self) -> float:
+        """MB/s of a disk or network below which one thread has a compressed record earlier; inf where always."""
+        return (self.plain - self.compressed) / self.more_us if self.more_us > 0 else float("inf")
+
+
+def advise(
+    formats: Sequence[Read], decode_us: float, packed: Sequence[Packed], image_bytes: int, dropped: bool | None = True
+) -> list[str]:
+    """What to do with these images, one sentence or two each: about format, preloading, the disk, compression.
+
+    `formats`: the first is what there is anyway. `decode_us`: CPU microseconds to decode an image. `image_bytes`: of
+    all. `dropped`: whether what was read "from the disk" came from there.
+    """
+    usual = formats[0]
+    best = min(formats, key=lambda one: delivered(one, decode_us))
+    worth = delivered(usual, decode_us) >= WORTH * delivered(best, decode_us)
+    chosen = best if worth else usual
+    said = [_format(usual, formats, chosen, decode_us), _preload(chosen, decode_us, image_bytes)]
+    if dropped:
+        said.append(_disk(chosen, decode_us))
+    if packed:
+        said.append(_compression(next((one for one in packed if one.format == chosen.format), packed[0])))
+    return said
+
+
+def delivered(read: Read, decode_us: float, mode: str = CACHE) -> float:
+    """CPU microseconds until a record, picked at random, is pixels."""
+    return read.cpu_us[mode] + decode_us
+
+
+def _format(usual: Read, formats: Sequence[Read], chosen: Read, decode_us: float) -> str:
+    others = [one for one in formats if one is not usual]
+    if not others:
+        return f"There is nothing to compare {usual.format} with: no other format could be made."
+    best = min(others, key=lambda one: delivered(one, decode_us))
+    factor = delivered(usual, decode_us) / delivered(best, decode_us)
+    if chosen is not usual:
+        faster = f"its images are read and decoded x{factor:.2f} as fast as {usual.format}'s"
+        return f"Take {best.format}: {faster}. `shardfeed convert SOURCE OUT --to {best.format}` writes it."
+    share = decode_us / delivered(usual, decode_us)
+    reason = f", as the decoder takes {share:.0%} of the time" if share > 1 / 2 else ""
+    return f"Keep {usual.format}: of the other formats {best.format} does best, and brings x{factor:.2f}{reason}."
+
+
+def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
+    factors = {mode: delivered(usual, decode_us) / delivered(usual, decode_us, mode) for mode in (PRELOADED, MAPPED)}
+    brings = f"preloading brings x{factors[PRELOADED]:.2f} and mapping x{factors[MAPPED]:.2f}"
+    if max(factors.values()) < WORTH:
+        return f"Read lazily: {brings}, as the page cache keeps what was read; preloading takes the memory once more."
+    return (
+        f"If all {size_text(image_bytes)} and their like fit into memory: {brings}, as little else is to be done. "
+        "`shardfeed.open(DIR, storage=...)` takes a storage that keeps files in memory."
+    )
+
+
+def _disk(usual: Read, decode_us: float) -> str:
+    """One thread; what is read and what is decoded do not overlap."""
+    cache = usual.wall_us[CACHE] + decode_us
+    random, sequential = (usual.wall_us[DISK] + decode_us) / cache, (usual.disk_sequential_us + decode_us) / cache
+    if random < WORTH:
+        return f"This disk keeps up: from it, an image takes x{random:.2f} the time, read at random."
+    orders = 'order="stream" or "blocks"' if sequential < random / WORTH else "more threads"
+    return (
+        f"Where the dataset is larger than memory, an image from this disk takes x{random:.2f} the time at random, "
+        f"x{sequential:.2f} in sequence: {orders}."
+    )
+
+
+def _compression(packed: Packed) -> str:
+    codec = f"{packed.codec} ({packed.format})"
+    if packed.saved < _LITTLE:
+        saves = f"saves {max(0.0, packed.saved):.1%} of the bytes"
+        return f"Do not compress: {codec} {saves}, and costs {max(0.0, packed.more_us):,.0f} us an image."
+    lost = "" if packed.random else " Nothing can be read at random then."
+    if packed.breaks_even == float("inf"):
+        return f"Compress, if you like: {codec} saves {packed.saved:.0%} of the bytes, and costs no time.{lost}"
+    return (
+        f"Compress only what comes slowly: {codec} saves {packed.saved:.0%} of the bytes, costs "
+        f"{packed.more_us:,.0f} us an image, and is ahead where a thread gets less than "
+        f"{packed.breaks_even:,.0f} MB/s.{lost}"
+    )

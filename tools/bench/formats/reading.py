@@ -1,0 +1,161 @@
+"""A dataset read in one mode by a process of its own: `python -m shardfeed.tools.bench.formats.reading JSON`.
+
+So each run begins with nothing in memory, and its peak is its own. It is one thread: read records, check their CRCs.
+"""
+
+import io
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError, escape
+from shardfeed.formats.example import decode
+from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FORMAT
+from shardfeed.text import shell_quoted
+from shardfeed.tools.bench.formats.places import (
+    DISK,
+    PRELOADED,
+    bytes_fetched,
+    drop_pages,
+    fetch_pages,
+    files_below,
+    storage_of,
+)
+from shardfeed.tools.bench.formats.sample import SPLIT
+from shardfeed.tools.bench.fresh_process import memory_bytes
+
+BATCH = 64  # records that are asked for at once
+# malloc keeps what is freed, as in our workers, and for libraries, too. Else it is chance whether it gives the room of
+# each batch back and faults it in again, which takes five times as long as to read a record of 65 kB.
+_MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+_LEAST_SHARE = 0.9  # of the bytes that must come from the disk, for the pages to have been dropped
+
+
+def read_fresh(directory: str, mode: str, seconds: float, decoded: bool) -> dict[str, Any]:
+    """What a new process found, reading `directory`, a dataset with one split, in `mode`, for `seconds` or an epoch.
+
+    `sequential`, `random`, and with `decoded` that too: {"wall_us", "cpu_us"} of an image. `first_batch_s`: from
+    opening the dataset. `peak_bytes`: of memory, all in all; `growth_bytes`: of it, since the imports. `dropped`:
+    whether all came from the disk; None in other modes and where the kernel does not say.
+
+    Raises IntegrityError with what it said when it fails.
+    """
+    asked = json.dumps({"directory": directory, "mode": mode, "seconds": seconds, "decoded": decoded})
+    command = [sys.executable, "-m", "shardfeed.tools.bench.formats.reading", asked]
+    return run_fresh(command, directory)
+
+
+def run_fresh(command: list[str], directory: str) -> dict[str, Any]:
+    """The JSON on the last line that a process prints. Raises IntegrityError, with the last line of what it said."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | _MALLOC)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        problem = f"a process that reads it ended with {done.returncode}: {escape(said)}"
+        raise IntegrityError(directory, problem, f"shardfeed verify {shell_quoted(directory)} --deep")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def decode_image(encoded: bytes, form: bytes) -> np.ndarray:
+    """The pixels, uint8 [height, width, 3] or as they are stored: JPEGs by libjpeg-turbo, all else by Pillow."""
+    if form == b"raw":
+        return np.frombuffer(encoded, np.uint8)
+    if encoded.startswith(b"\xff\xd8"):
+        import simplejpeg
+
+        try:
+            return simplejpeg.decode_jpeg(encoded, "RGB")
+        except (ValueError, KeyError):  # CMYK, and what it has no name for
+            pass
+    from PIL import Image
+
+    with Image.open(io.BytesIO(encoded)) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def image_of(payload: bytes) -> tuple[bytes, bytes]:
+    """The image of a record, and what it says its format is."""
+    found = decode(payload, (ENCODED, FORMAT))
+    forms = [*found[FORMAT][1]] if FORMAT in found else []
+    return bytes(found[ENCODED][1][0]), bytes(forms[0]) if forms else b""
+
+
+def timed(run: Callable[[], int], seconds: float) -> dict[str, float]:
+    """Microseconds of wall and CPU time of an image; `run` goes through some and says how many, again and again."""
+    images, wall, cpu = 0, time.perf_counter(), time.process_time()
+    while True:
+        images += run()
+        passed = time.perf_counter() - wall
+        if passed >= seconds:
+            return {"wall_us": passed / images * 1e6, "cpu_us": (time.process_time() - cpu) / images * 1e6}
+
+
+def _run(asked: dict[str, Any]) -> dict[str, Any]:
+    mode, directory = asked["mode"], asked["directory"]
+    cold = mode == DISK
+    # Once from the disk: what comes second is in memory.
+    seconds = 0.0 if cold else asked["seconds"]
+    files = files_below(directory)
+    imported = memory_bytes("VmRSS:")
+    if cold:
+        drop_pages(files)
+    else:
+        fetch_pages(files)
+    started = time.perf_counter()
+    split = open_dataset(directory, storage=storage_of(mode))[SPLIT]
+    places = np.arange(len(split))
+    if mode == PRELOADED:
+        firsts = split.shards.firsts
+        split.shards.payloads(firsts[:-1][np.diff(firsts) > 0])  # of each shard: all files are open now, that is read
+    split.shards.payloads(places[:BATCH])
+    first_batch_s = time.perf_counter() - started
+    if cold:
+        drop_pages(files)
+    else:
+        _through(split, places)  # opens all shards, and all they bring is in memory
+    before = bytes_fetched()
+    sequential = timed(lambda: _through(split, places), seconds)
+    fetched = None if before is None else (bytes_fetched() or 0) - before
+    if cold:
+        drop_pages(files)
+    mixed = np.random.default_rng(0).permutation(len(split))
+    random = timed(lambda: _through(split, mixed), seconds)
+    found: dict[str, Any] = {
+        "first_batch_s": first_batch_s,
+        "sequential": sequential,
+        "random": random,
+        "peak_bytes": memory_bytes("VmHWM:"),
+        "growth_bytes": memory_bytes("VmHWM:") - imported,
+        "dropped": None if not cold or fetched is None else fetched >= _LEAST_SHARE * split.record_bytes,
+    }
+    if asked["decoded"]:
+        parts = itertools.cycle(mixed[start : start + BATCH] for start in range(0, len(mixed), BATCH))
+
+        def some() -> int:
+            payloads = split.shards.payloads(next(parts))
+            for payload in payloads:
+                decode_image(*image_of(payload))
+            return len(payloads)
+
+        some()  # imports the decoder
+        found["decoded"] = timed(some, seconds)
+    return found
+
+
+def _through(split: Split, places: np.ndarray) -> int:
+    """Read the records at some places; their number."""
+    for start in range(0, len(places), BATCH):
+        split.shards.payloads(places[start : start + BATCH])
+    return len(places)
+
+
+if __name__ == "__main__":
+    print(json.dumps(_run(json.loads(sys.argv[1]))))

@@ -1,0 +1,83 @@
+"""Some images of a dataset or of a source, from all over it, as a source of their own."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from shardfeed.converters.operations.dataset_source import DatasetSource
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.source import Sample, Source
+from shardfeed.errors import UsageError, escape
+from shardfeed.naming import MANIFEST
+from shardfeed.schema import Schema
+
+SPLIT = "train"  # all samples are in it
+
+
+@dataclass(frozen=True)
+class Part:
+    """The samples at `places`, ascending, of a source, in one split. See `Source`."""
+
+    source: Source
+    places: Sequence[int]
+
+    @property
+    def schema(self) -> Schema:
+        """That of the source."""
+        return self.source.schema
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> Sample:
+        return replace(self.source[self.places[index]], split=SPLIT)
+
+
+@dataclass(frozen=True)
+class RecordedPart(Part):
+    """The same of a source whose samples are records already. See `RecordedSource`."""
+
+    keeps_order = True
+    fingerprint = None
+
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """That of the source."""
+        return self.source.made_with  # type: ignore[attr-defined]  # it is a RecordedSource
+
+
+def sample_of(path: str, images: int, size: int) -> Part:
+    """`images` samples of a dataset, or of what `open_source` takes, at most; and about `size` bytes at most.
+
+    The same ones each time. Raises UsageError, IntegrityError as opening it does, UsageError where it has none.
+    """
+    if os.path.isfile(os.path.join(path, MANIFEST)):
+        source: Source = DatasetSource(path)
+    else:
+        source = open_source(path)
+    if not len(source):
+        raise UsageError(escape(path), "it has no images", "check where they are looked for")
+    places = np.unique(np.linspace(0, len(source) - 1, min(len(source), images)).astype(np.int64))
+    np.random.default_rng(0).shuffle(places)  # so that those which come first are from all over it, too
+    chosen: list[int] = []
+    for place in places.tolist():
+        size -= _size(source[place])
+        if chosen and size < 0:
+            break
+        chosen.append(place)
+    part = RecordedPart if isinstance(source, DatasetSource) else Part
+    return part(source, tuple(sorted(chosen)))
+
+
+def _size(sample: Sample) -> int:
+    """Bytes of an image, about."""
+    if sample.record is not None:
+        return sample.record.size
+    image = sample.image
+    if isinstance(image, bytes):
+        return len(image)
+    size = getattr(image, "size", None)
+    return len(image()) if size is None and callable(image) else int(size or 0)
