@@ -32,6 +32,7 @@ from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, UsageError, argument
+from shardfeed.manifest import has_manifest
 from shardfeed.schema import LABEL, Feature
 from shardfeed.text import some
 
@@ -268,6 +269,9 @@ def _open_container(path: str, options: ContainerOptions, name: str | None, othe
 
     `name`: of the reader, where it was said. `others`: arguments that were given and are about other sources.
     """
+    if name is None and os.path.isdir(path) and has_manifest(path):
+        remedy = "`shardfeed reshard DIR OUT` makes other shards of it, `append`, `merge`, `filter` and others more"
+        raise UsageError(path, "is a dataset already", remedy)
     names = ["folder", "labels", *dict(READERS), *dict(containers.READERS)]
     if name is not None and name not in names:
         problem = f"got {name!r}, expected one of {', '.join(names)}"

@@ -194,7 +194,7 @@ def in_webdataset() -> Manifest:
 def test_the_format_of_shards_is_kept() -> None:
     manifest = in_webdataset()
     assert parse_manifest(manifest.to_bytes(), "m") == manifest
-    assert "train-00000-of-00002.tar" in manifest.files()
+    assert "data/train-00000-of-00002.tar" in manifest.files()
     assert "index/train-00000-of-00002.index" in manifest.files()
     assert b"shard_format" not in example().to_bytes(), "manifests of TFRecords keep their bytes"
 

@@ -67,7 +67,6 @@ def test_kinds_of_files() -> None:
         ("train-00000-of-00001.tar", True),
         ("index/train-00000-of-00001.index", True),
         ("backup.tar", False),
-        ("index/train-00000-of-00001.tar", False),
         ("train-00000-of-00001.index", False),
     ],
 )

@@ -325,7 +325,7 @@ def test_a_missing_package_is_named(
     photos: dict[str, Path], to: str, module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(errors, "find_spec", lambda name: None if name == module else True)
-    with pytest.raises(MissingExtraError, match=rf"{module} is not installed; pip install 'shardfeed\[{to}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"{module} is not installed; pip install 'shardfeed\[formats\]'"):
         made(DatasetSource(photos["source"]), tmp_path / "out", to=to)
 
 

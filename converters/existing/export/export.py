@@ -110,7 +110,6 @@ def export(
             again = form.finish()
         for how, found in zip(again, written.found, strict=True) if root is not None else ():
             check(root or "", how, found, to)
-    raw = "--encode raw" if items.raw else ""
     return Exported(
         out=target,
         to=to,
@@ -120,7 +119,7 @@ def export(
         left_out={word: items.left_out[word] for word in _left_out(losses, items)},
         renamed=written.renamed,
         notes=(*form.notes, *written.notes, *_alike(tree)),
-        again=tuple(one.command(target, raw) for one in again),
+        again=tuple(one.command(target, items.raw) for one in again),
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )

@@ -33,14 +33,15 @@ class Again:
         options = {key: os.path.join(root, value) if key in _PATHS else value for key, value in self.options.items()}
         return os.path.join(root, self.path) if self.path else root, options
 
-    def command(self, root: str, more: str) -> str:
-        """The command that does it."""
+    def command(self, root: str, raw: bool) -> str:
+        """The command that does it; `raw`: the records hold pixels."""
         path, options = self.arguments(root)
+        options = {**options, "encode": "raw"} if raw else options
         words = ["shardfeed convert", shell_quoted(path), "NEW"]
         for key, value in options.items():
             flag = f"--{_FLAGS.get(key, key.removesuffix('s') if key.endswith('columns') else key).replace('_', '-')}"
             words += [f"{flag} {shell_quoted(text)}" for text in _typed(key, value)]
-        return " ".join([*words, *([more] if more else [])])
+        return " ".join(words)
 
 
 def _typed(key: str, value: Any) -> list[str]:

@@ -35,7 +35,7 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
             manifest = parse_manifest(data, path)
             if manifest.format != NATIVE.name:
                 problem = f"its shards are in the format {manifest.format}, whose records only an index finds"
-                raise UsageError(directory, problem, "`shardfeed convert DIR OUT --max-bad N` takes what is whole")
+                raise UsageError(directory, problem, "`shardfeed reshard DIR OUT --max-bad N` takes what is whole")
             return _listed(directory, manifest, present, progress)
     except NewerFormatError:
         raise

@@ -43,7 +43,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return Evidence(NAME, f"{found} of samples: {chosen.described}")
 
 
-_UNPACK = "it is compressed, and samples could only be read in turn: unpack it first (gunzip, zstd -d)"
+_UNPACK = "it is compressed, and samples could only be read in turn: unpack it first: gunzip for a tar of samples, tar -xf FILE -C FOLDER for images"
 
 
 def read(path: str, options: ContainerOptions) -> PartSource:
