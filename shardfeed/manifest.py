@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape
+from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
 from shardfeed.formats.format import ShardFormat, ShardInfo
 from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.naming import (
@@ -224,6 +224,7 @@ def _text(value: Any) -> str:
 
 def _file_name(value: str) -> str:
     parts = value.split("/")
+    name_bytes(value)  # raises where no file can be called so
     if value == MANIFEST or "\0" in value or len(parts) > 2 or {"", ".", ".."}.intersection(parts):
         raise ValueError(f"{value!r} is not the name of a file beside the manifest")
     return value

@@ -33,8 +33,11 @@ from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, UsageError, argument
 from shardfeed.manifest import has_manifest
+from shardfeed.naming import MANIFEST
 from shardfeed.schema import LABEL, Feature
 from shardfeed.text import some
+
+_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")  # beside shards of others they would be left out
 
 
 def open_source(
@@ -229,10 +232,19 @@ def open_source(
     named = [name for name, value in of_plain.items() if value is not None and name not in of_both]
     of_annotations = {"images": images, "tasks": tasks or None, "boxes_on": boxes_on, "colours": colours, "void": void}
     others = [*named, *(name for name, value in of_annotations.items() if value is not None)]
-    if (source := _open_container(os.fsdecode(path), container, reader, others)) is not None:
-        return source
-    check_kind(path)
-    return _open(os.fsdecode(path), options, reader, plain, named)
+    text = os.fsdecode(path)
+    found = _containers(text, container, reader, others)
+    if fit := only_one(text, found):
+        if reader is None and os.path.isdir(path) and (images_too := _images_beside(text) or some(_of_classes(plain))):
+            only_one(text, [Evidence("folder", f"images ({images_too})"), fit])
+        return _read_container(text, container, fit, asked=reader is not None)
+    try:
+        check_kind(path)
+        return _open(text, options, reader, plain, named)
+    except UsageError:
+        if near := almost(text, found):
+            raise near from None
+        raise
 
 
 def _is_flat(root: str | os.PathLike[str]) -> bool:
@@ -264,43 +276,50 @@ def _annotation_options(
     )
 
 
-def _open_container(path: str, options: ContainerOptions, name: str | None, others: Sequence[str]) -> Source | None:
-    """What is a file of many samples, or a folder of such; None where `path` is something else.
+def _containers(path: str, options: ContainerOptions, name: str | None, others: Sequence[str]) -> Sequence[Evidence]:
+    """What readers of files of many samples say of `path`, or the one that was asked for.
 
-    `name`: of the reader, where it was said. `others`: arguments that were given and are about other sources.
+    `name`: of the reader, where it was said. `others`: arguments that were given and are about other sources. Raises
+    UsageError for arguments that do not go together, and for a dataset.
     """
-    if name is None and os.path.isdir(path) and has_manifest(path):
+    if name is None and os.path.isfile(os.path.join(path, MANIFEST)) and has_manifest(path):
         remedy = "`shardfeed reshard DIR OUT` makes other shards of it, `append`, `merge`, `filter` and others more"
         raise UsageError(path, "is a dataset already", remedy)
     names = ["folder", "labels", *dict(READERS), *dict(containers.READERS)]
     if name is not None and name not in names:
         problem = f"got {name!r}, expected one of {', '.join(names)}"
         raise UsageError("reader", problem, "leave it out: files say what they are")
-    found: Sequence[Evidence] = ()
-    if name is None and not others:
-        found = containers.recognise(path, options)
-    elif name is None or containers.reader(name) is None:
-        for said, value in (("columns", options.columns), ("label_offset", options.label_offset)):
-            if value:
-                raise UsageError(path, f"{argument(said)} is about files of many samples", "leave it out")
-        return None
-    else:
+    if name in dict(containers.READERS):
         if others:
             problem = f"{name} reads files of many samples, and {argument(others[0])} is not about them"
             raise UsageError("reader", problem, "leave one of the two out")
-        found = [Evidence(name, "as asked")]
-    fit = only_one(path, found)
-    module = containers.reader(fit.name) if fit else None
-    if fit is None or module is None:
-        if near := almost(path, found):
-            raise near
-        if options.columns or options.label_offset or options.label_map:
-            raise UsageError(path, "is no file of many samples, which some arguments are about", "leave those out")
-        return None
+        return [Evidence(str(name), "as asked")]
+    found = containers.recognise(path, options) if name is None and not others else ()
+    own = {"columns": options.columns, "label_offset": options.label_offset, "label_map": options.label_map}
+    for said, value in own.items():
+        if value and not found:
+            problem = f"{argument(said)} is about files of many samples, and this is read as something else"
+            raise UsageError(path, problem, f"leave it out, or say what it is by {argument('reader', typed='NAME')}")
+    return found
+
+
+def _read_container(path: str, options: ContainerOptions, fit: Evidence, asked: bool) -> Source:
+    """The source that a reader of files of many samples makes; its `described` says by what it was recognised."""
+    module = containers.reader(fit.name)
+    assert module is not None, "it gave the evidence, or was named"
     source = module.read(path, options)
-    told = f"read as {fit.name}, as asked" if name else f"recognised as {fit.name}: {fit.found}"
+    told = f"read as {fit.name}, as asked" if asked else f"recognised as {fit.name}: {fit.found}"
     object.__setattr__(source, "described", told)
     return source
+
+
+def _images_beside(path: str) -> str:
+    """The first image file in a folder itself; "" for a file, and for a folder without."""
+    try:
+        with os.scandir(path) as entries:
+            return next((entry.name for entry in entries if entry.name.lower().endswith(_IMAGES)), "")
+    except OSError:
+        return ""
 
 
 def _open(

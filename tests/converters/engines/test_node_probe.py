@@ -56,6 +56,6 @@ def test_other_images(task: ShardTask, tmp_path: Path) -> None:
 def test_other_versions(task: ShardTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = Probe(str(tmp_path), task)
     real = made_by
-    monkeypatch.setattr(node_probe, "made_by", lambda image: {**real(image), "pillow": "1.0", "more": "2"})
+    monkeypatch.setattr(node_probe, "made_by", lambda *what: {**real(*what), "pillow": "1.0", "more": "2"})
     with pytest.raises(UsageError, match=r"^node .*: has more 2, not None, pillow 1.0, not \d+.*; install the same"):
         probe.check(look(probe.question))

@@ -26,7 +26,7 @@ def tars(flowers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Data
 def damaged(tars: Dataset, tmp_path: Path) -> Path:
     """The same, its first tar cut in the middle."""
     copy = Path(shutil.copytree(tars.directory, tmp_path / "damaged"))
-    tar = copy / "train-00000-of-00002.tar"
+    tar = copy / "data" / "train-00000-of-00002.tar"
     os.truncate(tar, tar.stat().st_size // 2)
     return copy
 

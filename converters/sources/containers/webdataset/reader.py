@@ -43,7 +43,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return Evidence(NAME, f"{found} of samples: {chosen.described}")
 
 
-_UNPACK = "it is compressed, and samples could only be read in turn: unpack it first: gunzip for a tar of samples, tar -xf FILE -C FOLDER for images"
+_UNPACK = "it is compressed: unpack it, with gunzip if it holds samples, with tar -xf FILE -C FOLDER if it holds images"
 
 
 def read(path: str, options: ContainerOptions) -> PartSource:

@@ -362,7 +362,7 @@ def test_compressed_tars(tmp_path: Path) -> None:
     evidence = recognise(str(path), PLAIN)
     assert evidence is not None
     assert "compressed" in evidence.missing
-    with pytest.raises(UsageError, match="it is compressed, and samples could only be read in turn; unpack it first"):
+    with pytest.raises(UsageError, match="it is compressed; unpack it, with gunzip"):
         read(str(path), PLAIN)
 
 

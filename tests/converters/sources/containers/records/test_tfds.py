@@ -178,5 +178,5 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in [name for name in sys.modules if name.startswith("array_record")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "array_record", None)
-    with pytest.raises(MissingExtraError, match=r"ArrayRecord is not installed; pip install 'shardfeed\[formats\]'"):
+    with pytest.raises(MissingExtraError, match=r"array_record is not installed; pip install 'shardfeed\[formats\]'"):
         read(tmp_path)
