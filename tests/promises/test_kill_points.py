@@ -50,7 +50,7 @@ def python_path(*first: Path) -> str:
 
 @pytest.mark.promise(2, 47)
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("every", [18, pytest.param(1, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("every", [36, pytest.param(1, marks=pytest.mark.torture)])
 @pytest.mark.parametrize(
     "mode",
     [
