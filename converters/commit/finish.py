@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from shardfeed.column import column_dtype, column_keys, extend_column, join_columns
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
+from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unasked
@@ -35,18 +36,19 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         of_split = [receipt for receipt in receipts if receipt.split == split]
         before = Before(onto.directory, onto.manifest.splits[split]) if onto and onto.shards(split) else None
         splits[split] = split_info(directory, split, plan.schema, of_split, plan.options.to, before)
-    name = dataset_name(out)
+    name, options = dataset_name(out), plan.options.to_json()
     described = Described(name, plan.schema, {split: info.shards for split, info in splits.items()})
     sidecars = dict(shard_format(plan.options.to).describe(described))
     if plan.options.to in TFDS_FORMATS:
-        sidecars |= tfds_files(name, plan.schema, splits, plan.options.image, plan.options.to)
+        image = ImageOptions.from_json(options)  # as records that are there were stored, too
+        sidecars |= tfds_files(name, plan.schema, splits, image, plan.options.to)
     if noticed.rejected:
         sidecars[REJECTED] = noted_lines(noticed.rejected)
     if changed := unasked(noticed.normalised):
         sidecars[NORMALISED] = noted_lines(changed)
     if noticed.account and noticed.account.left_out:
         sidecars[LEFT_OUT] = left_out_lines(noticed.account.left_out)
-    rejected, options = counts_by_code(noticed.rejected), plan.options.to_json()
+    rejected = counts_by_code(noticed.rejected)
     if onto is not None:
         for file in (REJECTED, NORMALISED, LEFT_OUT):
             if file in onto.manifest.sidecars:

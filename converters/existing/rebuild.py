@@ -1,25 +1,27 @@
-"""The files of a dataset that are made of its shards, made again: indexes, columns, TFDS's view.
+"""The files of a dataset that are made of its shards, made again: indexes, columns, what other programs read.
 
 The manifest has the checksum of each as it was written, so what is made again is the same bytes or is not written.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from shardfeed.column import column_dtype, join_columns
-from shardfeed.converters.commit.tfds_view import tfds_files
+from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.format import Described
+from shardfeed.formats.native import NATIVE, shard_format
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
+from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.storage.building import locked
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
@@ -107,7 +109,7 @@ def _of_split(
     """The damaged indexes and columns of a split. Raises IntegrityError unless they come out as they were written."""
     columns = {key: name for key in split.columns if (name := split.column_file(key)) in damaged}
     indexes = {split.index_file(number) for number in range(len(split.shards))} & set(damaged)
-    if split.format != NATIVE.name and (lost := sorted(indexes | set(columns.values()))):
+    if split.format != NATIVE.name and (lost := sorted(indexes)):
         problem = f"is damaged, and beside {split.format} shards it holds what is nowhere else"
         raise IntegrityError(os.path.join(directory, lost[0]), problem, "restore it from a copy, or convert again")
     made: dict[str, bytes] = {}
@@ -117,12 +119,13 @@ def _of_split(
         if index not in damaged and not columns:
             continue
         path = os.path.join(directory, split.shard_file(number))
-        tally = _tally(path, manifest, columns, progress)
-        content = Index.from_sizes(tally.sizes).to_bytes()
-        if FileInfo.of(content) != info.index:
-            raise IntegrityError(path, "its records are not those that were written: the shard itself", _SALVAGE)
-        if index in damaged:
-            made[index] = content
+        tally = _tally(path, _records(directory, split, number), manifest, columns, progress)
+        if split.format == NATIVE.name:
+            content = Index.from_sizes(tally.sizes).to_bytes()
+            if FileInfo.of(content) != info.index:
+                raise IntegrityError(path, "its records are not those that were written: the shard itself", _SALVAGE)
+            if index in damaged:
+                made[index] = content
         if columns:
             receipt = tally.receipt(split.name, number, manifest.schema, info, columns)
             for key in columns:
@@ -137,31 +140,54 @@ def _of_split(
     return made
 
 
-def _tally(path: str, manifest: Manifest, columns: Collection[str], progress: Callable[[int], object]) -> ShardTally:
+def _records(directory: str, split: SplitInfo, number: int) -> Iterator[tuple[bytes, int, int]]:
+    """Of each record of a shard the payload, where it begins, and its bytes. Raises IntegrityError, OSError."""
+    if split.format == NATIVE.name:
+        for piece in whole_records(os.path.join(directory, split.shard_file(number))):
+            yield piece.payload, piece.start, piece.end - piece.start
+        return
+    view, file = read_view(directory, split, number), open_shard(directory, split, number)  # its index is whole
+    for payload, _, offset, error in split.shard_format.walk(file, view, len(view)):
+        if error is not None:
+            raise error
+        yield payload, offset, len(payload)
+
+
+def _tally(
+    path: str,
+    records: Iterable[tuple[bytes, int, int]],
+    manifest: Manifest,
+    columns: Collection[str],
+    progress: Callable[[int], object],
+) -> ShardTally:
     """What an index and these columns need of a shard. Raises IntegrityError where it is damaged."""
     labels = manifest.schema.class_names
     tally = ShardTally(labels.__contains__, [key for key in columns if key not in labels])
     try:
-        for piece in whole_records(path):
-            features = decode(piece.payload) if columns else {}
+        for payload, start, size in records:
+            features = decode(payload) if columns else {}
             if columns and (problem := nonconformity(features, manifest.schema)):
-                raise RecordError(f"{path}, record {len(tally.sizes)}, offset {piece.start}", problem, _SALVAGE)
-            tally.add(features, piece.end - piece.start)
-            progress(piece.end - piece.start)
+                raise RecordError(f"{path}, record {len(tally.sizes)}, offset {start}", problem, _SALVAGE)
+            tally.add(features, size)
+            progress(size)
     except OSError as error:
         raise storage_error(path, "read", error) from error
     return tally
 
 
 def _sidecars(manifest: Manifest, damaged: Collection[str]) -> dict[str, bytes]:
-    """TFDS's files of the dataset, as far as they come out as they were written."""
-    found: dict[str, bytes] = {}
-    for image in _stored_as(manifest):
-        for name, content in tfds_files(manifest.name, manifest.schema, manifest.splits, image).items():
-            info = manifest.sidecars.get(name)
-            if name in damaged and info == FileInfo.of(content):
-                found[name] = content
-    return found
+    """The files that its format's and TFDS's programs read, as far as they come out as they were written."""
+    shards = {name: split.shards for name, split in manifest.splits.items()}
+    views = [shard_format(manifest.format).describe(Described(manifest.name, manifest.schema, shards))]
+    if manifest.format in TFDS_FORMATS:
+        of = manifest.name, manifest.schema, manifest.splits
+        views += [tfds_files(*of, image, manifest.format) for image in _stored_as(manifest)]
+    return {
+        name: content
+        for view in views
+        for name, content in view.items()
+        if name in damaged and manifest.sidecars[name] == FileInfo.of(content)
+    }
 
 
 def _stored_as(manifest: Manifest) -> Iterator[ImageOptions]:

@@ -1,6 +1,7 @@
 """How images become records: every choice about images that changes bytes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from PIL import ImageColor
@@ -121,6 +122,13 @@ class ImageOptions:
             "max_pixels": self.max_pixels,
             "max_bytes": self.max_bytes,
         }
+
+    @classmethod
+    def from_json(cls, options: Mapping[str, Any]) -> "ImageOptions":
+        """Of what `to_json` gave; what is not there has its default, and what is of other options is passed over."""
+        known: dict[str, Any] = {each.name: options[each.name] for each in fields(cls) if each.name in options}
+        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        return cls(**known)
 
 
 def _check_range(name: str, value: object, most: int, *, optional: bool = False) -> None:

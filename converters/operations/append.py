@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, Literal
 
 from shardfeed.converters.conversion import convert
@@ -128,6 +127,4 @@ def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
         problem = "does not say how its images were stored: others made its records, or several conversions did"
         remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
         raise UsageError(opened.directory, problem, remedy)
-    known: dict[str, Any] = {each.name: options[each.name] for each in fields(ImageOptions) if each.name in options}
-    known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-    return ImageOptions(**known)
+    return ImageOptions.from_json(options)

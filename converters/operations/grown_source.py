@@ -125,14 +125,15 @@ def _ids(key: str, schema: Schema, theirs: Schema, names: Sequence[str]) -> tupl
 def _new(dataset: Dataset, source: Source) -> tuple[np.ndarray, dict[str, int], int]:
     """The samples that are new, int64 [n]; the number of each split's next record; how many were there already."""
     keys: dict[bytes, int] = {}
-    own: dict[int, bytes] = {}
+    own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may each count from 1
     for i in range(len(source)):
         sample = source[i]
         keys[sample.key] = i  # two of one key are refused by the plan
         if sample.number is not None:
-            own[sample.number] = sample.key
+            own[sample.split, sample.number] = sample.key
     there: set[int] = set()
     numbers: dict[str, int] = {}
+    clashes: list[tuple[bytes, int, str]] = []
     for name, split in dataset.items():
         found = [(place, keys[key]) for place, key in enumerate(split.column(FILENAME)) if key in keys]
         hashes = split.column(SHA256) if found and SHA256 in split.schema.features else None
@@ -144,10 +145,13 @@ def _new(dataset: Dataset, source: Source) -> tuple[np.ndarray, dict[str, int], 
             there.add(i)
         taken = [int(value) for value in split.column(SOURCE_ID)]
         numbers[name] = max(taken, default=-1) + 1
-        for value in own.keys() & set(taken) if own else ():
-            if keys[own[value]] not in there:
-                problem = f"the image {escape(own[value])} has the number {value} of an image in split {name}"
-                raise UsageError("source", problem, "give it another id in its annotations")
+        if own:
+            same = own.keys() & {(of, value) for of in (name, None) for value in taken}
+            clashes += [(own[of, value], value, name) for of, value in same]
+    for key, value, name in clashes:  # now that all are known which the dataset has already
+        if keys[key] not in there:
+            problem = f"the image {escape(key)} has the number {value} of an image in split {name}"
+            raise UsageError("source", problem, "give it another id in its annotations")
     return np.array([i for i in range(len(source)) if i not in there], np.int64), numbers, len(there)
 
 

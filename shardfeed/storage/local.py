@@ -270,7 +270,7 @@ def link_or_copy(path: str, final: str) -> bool:
     The name is durable after the next `fsync_directory`. Raises StorageError.
     """
     try:
-        os.link(path, final)
+        os.link(os.path.realpath(path), final)  # link(2) would give a symbolic link a second name
     except FileExistsError:
         return os.path.samefile(path, final)
     except OSError as error:

@@ -2,13 +2,14 @@
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from shardfeed.annotations import XMIN
-from shardfeed.converters.operations.choosing.parse import Comparison, Condition, Joined, Not, Value
+from shardfeed.converters.operations.choosing.parse import Comparison, Condition, Joined, Not
 from shardfeed.errors import UsageError, escape, name_bytes
 from shardfeed.readers.columns import read_values
 from shardfeed.readers.split import Split
@@ -43,20 +44,15 @@ def evaluate(condition: Condition, split: Split) -> np.ndarray:
             found = found & right if condition.word == "and" else found | right
         return found
     if condition.operator in _NEGATED:
-        positive = _NEGATED[condition.operator]
-        return ~_compare(Comparison(condition.name, positive, *_rest(condition)), split)  # type: ignore[arg-type]
+        return ~_compare(replace(condition, operator=_NEGATED[condition.operator]), split)  # type: ignore[arg-type]
     return _compare(condition, split)
-
-
-def _rest(condition: Comparison) -> tuple[tuple[Value, ...], tuple[bool, ...], int]:
-    return condition.values, condition.quoted, condition.at
 
 
 def _compare(condition: Comparison, split: Split) -> np.ndarray:
     schema, name = split.schema, condition.name
     if name == _SPLIT and schema.key(name) is None:
         _check_equality(condition, "a split")
-        return np.full(len(split), split.name in map(str, condition.values))
+        return np.full(len(split), split.name in condition.texts)
     if name == _OBJECTS and schema.key(name) is None and schema.object_keys:
         return _any_number(condition, _counts(split))
     key = feature_of(name, schema, condition.at)
@@ -69,7 +65,7 @@ def _compare(condition: Comparison, split: Split) -> np.ndarray:
         return _match(split, key, lambda values: np.isin(values, classes))
     if feature.dtype == "bytes":
         _check_equality(condition, "text")
-        wanted = {name_bytes(str(value)) for value in condition.values}
+        wanted = set(map(name_bytes, condition.texts))
         return _match(split, key, lambda values: np.fromiter((v in wanted for v in values), bool, len(values)))
     if other := _other_feature(condition, schema):
         if not feature.scalar:
@@ -122,7 +118,7 @@ def _counts(split: Split) -> np.ndarray:
 def _labels(condition: Comparison, names: Sequence[str]) -> Iterable[int]:
     """The numbers of the classes that a comparison names. Raises UsageError for a name that is none."""
     number = {name: i for i, name in enumerate(names)}
-    for value in map(str, condition.values):
+    for value in condition.texts:
         if value not in number:
             near = get_close_matches(value, names, 2)
             remedy = f"did you mean {' or '.join(map(escape, near))}?" if near else f"they are {listing(names, 8)}"

@@ -24,13 +24,15 @@ Value = int | float | str
 class Comparison:
     """`name` compared with values by an operator: one value, or of "in" any number of them.
 
-    `quoted`: whether each value stood in quotes, and so is no name of a feature. `at`: where it begins in the text.
+    `quoted`: whether each value stood in quotes, and so is no name of a feature. `texts`: each as it was written, for
+    features that are no numbers: a class may be called 001. `at`: where it begins in the text.
     """
 
     name: str
     operator: Literal["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
     values: tuple[Value, ...]
     quoted: tuple[bool, ...]
+    texts: tuple[str, ...]
     at: int
 
 
@@ -169,22 +171,23 @@ class _Parser:
                 values.append(self._value())
             if not self._take(")"):
                 raise self.error(", or )")
-            return Comparison(name.text, operator, tuple(v for v, _ in values), tuple(q for _, q in values), name.at)
+            found, quoted, texts = zip(*values, strict=True)
+            return Comparison(name.text, operator, found, quoted, texts, name.at)
         sign = self.next.text
         if not self._take(*_OPERATORS):
             raise self.error("== != < <= > >= in or not in")
-        value, quoted = self._value()
-        return Comparison(name.text, sign, (value,), (quoted,), name.at)  # type: ignore[arg-type]  # one of _OPERATORS
+        value, quoted, text = self._value()
+        return Comparison(name.text, sign, (value,), (quoted,), (text,), name.at)  # type: ignore[arg-type]  # one of _OPERATORS
 
-    def _value(self) -> tuple[Value, bool]:
-        """A value, and whether it stood in quotes."""
+    def _value(self) -> tuple[Value, bool, str]:
+        """A value, whether it stood in quotes, and how it was written."""
         token = self.next
         if token.kind not in ("word", "number", "text") or (token.kind == "word" and token.text in _KEYWORDS):
             raise self.error("a number, a word or text in quotes")
         self._at += 1
         if token.kind != "number":
-            return token.text, token.kind == "text"
+            return token.text, token.kind == "text", token.text
         try:
-            return int(token.text), False
+            return int(token.text), False, token.text
         except ValueError:
-            return float(token.text), False
+            return float(token.text), False, token.text

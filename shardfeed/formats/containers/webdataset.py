@@ -39,6 +39,7 @@ _HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)  # of an empty file with
 _HEADER_SUM = sum(_HEADER[:124] + _HEADER[135:148] + b" " * 8 + _HEADER[156:])  # of all but name, size and checksum
 _to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _SUFFIXES = {b"jpeg": "jpg", b"jpg": "jpg", b"JPEG": "jpg", b"png": "png", b"PNG": "png", b"raw": "raw"}
+_BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png"}
 
 
 class _Tar:
@@ -59,8 +60,8 @@ class _Tar:
         rest = {key: plain(value) for key, value in sorted(values.items()) if key not in (self._image, self._raster)}
         self._offsets.append(self._file.size + _BLOCK)
         if self._image is not None:
-            suffix = _SUFFIXES.get(values.get(FORMAT), "bin")  # type: ignore[arg-type]  # bytes, of whoever wrote it
-            self._put(f"{stem}.{suffix}", values[self._image])  # type: ignore[arg-type]  # one bytes value
+            image: bytes = values[self._image]  # type: ignore[assignment]  # one bytes value
+            self._put(f"{stem}.{_suffix(values.get(FORMAT), image)}", image)
         if self._label is not None:
             self._put(f"{stem}.cls", b"%d" % values[self._label])  # type: ignore[operator]  # a label is an int
         if self._raster is not None:
@@ -119,6 +120,13 @@ class WebDataset(ContainerFormat):
                 }
             )
         return {"_info.json": _json({"splits": splits}), **files}
+
+
+def _suffix(format: Value | None, image: bytes) -> str:
+    """What the name of an image ends in: by its format, else by how it begins, as others do not always say."""
+    if isinstance(format, bytes) and format in _SUFFIXES:
+        return _SUFFIXES[format]
+    return next((suffix for start, suffix in _BEGINNINGS.items() if image.startswith(start)), "bin")
 
 
 def _header(name: bytes, size: int) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert, rebuild
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.manifest import read_manifest
 from shardfeed.readers import Dataset, verify
 
 INDEX = "index/train-00001-of-00004.tfindex"
@@ -141,3 +142,16 @@ def test_no_dataset_and_a_damaged_manifest(copy: Path, tmp_path: Path) -> None:
     (copy / "manifest.json").write_bytes((copy / "manifest.json").read_bytes()[:-9])
     with pytest.raises(IntegrityError, match="salvage"):
         rebuild(copy)
+
+
+@pytest.mark.parametrize("name", ["arrayrecord", "mds", "webdataset"])
+def test_what_other_programs_read_beside_shards(name: str, tmp_path: Path, folder: Callable[..., Path]) -> None:
+    convert(ImageFolder(folder(3)), tmp_path / "out", to=name, workers=1)
+    whole = content(tmp_path / "out")
+    sidecars = set(read_manifest(str(tmp_path / "out")).sidecars)
+    columns = {file for file in whole if file.endswith(".npy")}
+    assert columns
+    for file in sidecars | columns:
+        os.unlink(tmp_path / "out" / file)
+    assert set(rebuild(tmp_path / "out").files) == sidecars | columns
+    assert content(tmp_path / "out") == whole

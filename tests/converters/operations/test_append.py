@@ -251,3 +251,42 @@ def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
     out = shardfeed.open(tmp_path / "out")
     assert payloads(out, "train")[:-1] == payloads(data, "train")
     assert sound(tmp_path / "out")
+
+
+def test_splits_that_each_count_their_images_from_one(tmp_path: Path) -> None:
+    """As two annotation files do; the file that has grown names the old images again, too."""
+    features = {LABEL: Feature("int64")}
+    schema = Schema(features, {LABEL: ("rose",)})
+
+    def source(count: int) -> list[Sample]:
+        return [
+            Sample(b"%s/%d.jpg" % (split.encode(), i), picture(i + 10 * (split == "val")), {LABEL: 0}, split, number=i)
+            for split in ("train", "val")
+            for i in range(1, count + 1)
+        ]
+
+    class Images(list[Sample]):
+        pass
+
+    old, grown, clashing = Images(source(2)), Images(source(3)), Images(source(3)[2:3])
+    clashing[0] = replace(clashing[0], number=1)
+    for each in (old, grown, clashing):
+        each.schema = schema  # type: ignore[attr-defined]
+    convert(old, tmp_path / "old", engine=here())  # type: ignore[arg-type]
+    append(tmp_path / "old", grown, tmp_path / "out", engine=here())  # type: ignore[arg-type]
+    for split in shardfeed.open(tmp_path / "out").values():
+        assert sorted(split.column(SOURCE_ID)) == [b"1", b"2", b"3"]
+    with pytest.raises(UsageError, match="has the number 1 of an image in split train"):
+        append(tmp_path / "old", clashing, tmp_path / "other", engine=here())  # type: ignore[arg-type]
+
+
+def test_shards_that_are_symbolic_links(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    before, new, _ = folders
+    convert(ImageFolder(before), tmp_path / "old", engine=here())
+    (tmp_path / "store").mkdir()
+    for shard in (tmp_path / "old").glob("*.tfrecord"):
+        shard.rename(tmp_path / "store" / shard.name)
+        shard.symlink_to(Path("..") / "store" / shard.name)
+    append(tmp_path / "old", new, tmp_path / "out", engine=here())
+    assert sound(tmp_path / "out")
+    assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())

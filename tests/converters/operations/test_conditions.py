@@ -1,7 +1,9 @@
 """Conditions as text: what they say, what they find, and what is refused; nothing of them is ever run."""
 
 import operator
+import shutil
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,11 +74,21 @@ def test_what_is_found_is_what_it_says(found: tuple[str, Any], small: Dataset, r
     assert evaluate(parse(text), small["train"]).tolist() == [bool(says(record)) for record in records]
 
 
+def test_a_word_of_digits_is_text_where_the_feature_is(images_of_small: Path, tmp_path: Path) -> None:
+    for name, new in (("daisy", "001"), ("rose", "1e5")):
+        shutil.copytree(images_of_small / name, tmp_path / "folder" / new)
+    convert(tmp_path / "folder", tmp_path / "out", engine=here())
+    split = shardfeed.open(tmp_path / "out")["train"]
+    assert evaluate(parse("class == 001"), split).sum() == 8
+    assert evaluate(parse("not text in (001, 1.0)"), split).sum() == 8
+    assert evaluate(parse("class != 1e5"), split).sum() == 8
+
+
 def test_and_binds_before_or_and_not_before_both() -> None:
     found = parse("not a == 1 and b == x or c >= 2.5")
-    a = Comparison("a", "==", (1,), (False,), 4)
-    b = Comparison("b", "==", ("x",), (False,), 15)
-    c = Comparison("c", ">=", (2.5,), (False,), 25)
+    a = Comparison("a", "==", (1,), (False,), ("1",), 4)
+    b = Comparison("b", "==", ("x",), (False,), ("x",), 15)
+    c = Comparison("c", ">=", (2.5,), (False,), ("2.5",), 25)
     assert found == Joined("or", (Joined("and", (Not(a), b)), c))
 
 

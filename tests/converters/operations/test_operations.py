@@ -13,6 +13,7 @@ from datasets import here, payloads, scenes, sound
 import shardfeed
 from shardfeed.converters import (
     ImageFolder,
+    ImageOptions,
     append,
     convert,
     filter_dataset,
@@ -329,3 +330,9 @@ def test_on_the_command_line(
     assert said in printed
     assert printed.endswith("nothing was written (--dry-run)\n")
     assert not (tmp_path / "out").exists()
+
+
+def test_tfds_reads_raw_pixels_of_a_new_dataset_as_those_of_the_old(images_of_small: Path, tmp_path: Path) -> None:
+    convert(images_of_small, tmp_path / "old", image=ImageOptions(encode="raw", size=8), engine=here())
+    reshard(tmp_path / "old", tmp_path / "new", engine=here())
+    assert (tmp_path / "new" / "features.json").read_bytes() == (tmp_path / "old" / "features.json").read_bytes()
