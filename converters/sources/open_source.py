@@ -242,7 +242,7 @@ def open_source(
         check_kind(path)
         return _open(text, options, reader, plain, named)
     except UsageError:
-        if near := almost(text, found):
+        if near := almost(text, found, asking_helps=False):
             raise near from None
         raise
 
@@ -314,12 +314,15 @@ def _read_container(path: str, options: ContainerOptions, fit: Evidence, asked: 
 
 
 def _images_beside(path: str) -> str:
-    """The first image file in a folder itself; "" for a file, and for a folder without."""
-    try:
-        with os.scandir(path) as entries:
-            return next((entry.name for entry in entries if entry.name.lower().endswith(_IMAGES)), "")
-    except OSError:
-        return ""
+    """An image file in a folder or in the folders of its folders, relative; "" for a file, and for a folder without."""
+    for folder, folders, names in os.walk(path):
+        below = os.path.relpath(folder, path)
+        image = next((name for name in names if name.lower().endswith(_IMAGES) and name[0] != "."), "")
+        if image:
+            return os.path.normpath(os.path.join(below, image))
+        deepest = below != "." and os.sep in below  # train/cat/1.jpg
+        folders[:] = [] if deepest else [name for name in folders if name[0] != "."]
+    return ""
 
 
 def _open(
