@@ -237,6 +237,11 @@ def open_source(
     if fit := only_one(text, found):
         if reader is None and os.path.isdir(path) and (images_too := _images_beside(text) or some(_of_classes(plain))):
             only_one(text, [Evidence("folder", f"images ({images_too})"), fit])
+        which: dict[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
+        for name in (name for name, value in which.items() if value):
+            problem = f"{argument(name)} is about files of one image, and this is read as {fit.name}"
+            remedy = f"give the one file that is wanted; or, where images are meant, {argument('reader', 'folder')}"
+            raise UsageError(path, problem, remedy)
         return _read_container(text, container, fit, asked=reader is not None)
     try:
         check_kind(path)

@@ -1,13 +1,27 @@
 """Files of many samples beside images, and those that almost can be read: what a user is told."""
 
+import io
+import os
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from shardfeed.converters import convert, open_source
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
+
+
+@pytest.fixture
+def png() -> bytes:
+    """An image file."""
+    with io.BytesIO() as file:
+        Image.new("RGB", (8, 8)).save(file, "PNG")
+        return file.getvalue()
 
 
 @pytest.fixture
@@ -33,6 +47,34 @@ def test_what_is_hidden_or_far_below_is_not_meant(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"")
     assert len(open_source(folder)) == 8
+
+
+@pytest.mark.parametrize("options", [{"include": "*.npz"}, {"exclude": ["x"]}, {"follow_links": True}])
+@pytest.mark.parametrize("reader", [None, "npz"])
+def test_patterns_of_files_are_not_ignored(folder: Path, options: dict[str, Any], reader: str | None) -> None:
+    """Samples are no files: all would have been taken."""
+    with pytest.raises(UsageError, match=f"{next(iter(options))} is about files of one image.*as npz; give the one"):
+        open_source(folder, reader=reader, **options)
+
+
+def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:
+    """It reads like a WebDataset without labels, and the classes would be lost in silence."""
+    for name, folders in (("classes.tar", ("cat", "dog")), ("one.tar", ("train",)), ("none.tar", ("",))):
+        with tarfile.open(tmp_path / name, "w") as tar:
+            for key in (os.path.join(folder, f"{i}.png") for folder in folders for i in range(3)):
+                member = tarfile.TarInfo(key)
+                member.size = len(png)
+                tar.addfile(member, io.BytesIO(png))
+    notes = notes_of(tmp_path / "classes.tar")
+    assert notes[0].startswith("no labels, and images in several folders (cat, dog): where those are classes, unpack")
+    assert not any("folders" in note for name in ("one", "none") for note in notes_of(tmp_path / f"{name}.tar"))
+
+
+def notes_of(path: Path) -> list[str]:
+    """What the report says of a source."""
+    source = open_source(path)
+    assert isinstance(source, PartSource)
+    return list(source.findings.notes)
 
 
 def test_flags_are_told_where_a_command_was_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
