@@ -326,7 +326,7 @@ def _images_beside(path: str) -> str:
         if image:
             return os.path.normpath(os.path.join(below, image))
         deepest = below != "." and os.sep in below  # train/cat/1.jpg
-        folders[:] = [] if deepest else [name for name in folders if name[0] != "."]
+        folders[:] = [] if deepest else sorted(name for name in folders if name[0] != ".")
     return ""
 
 
