@@ -237,12 +237,17 @@ def open_source(
     if fit := only_one(text, found):
         if reader is None and os.path.isdir(path) and (images_too := _images_beside(text) or some(_of_classes(plain))):
             only_one(text, [Evidence("folder", f"images ({images_too})"), fit])
+        which: dict[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
+        for name in (name for name, value in which.items() if value):
+            problem = f"{argument(name)} is about files of one image, and this is read as {fit.name}"
+            remedy = f"give the one file that is wanted; or, where images are meant, {argument('reader', 'folder')}"
+            raise UsageError(path, problem, remedy)
         return _read_container(text, container, fit, asked=reader is not None)
     try:
         check_kind(path)
         return _open(text, options, reader, plain, named)
     except UsageError:
-        if near := almost(text, found):
+        if near := almost(text, found, asking_helps=False):
             raise near from None
         raise
 
@@ -314,12 +319,15 @@ def _read_container(path: str, options: ContainerOptions, fit: Evidence, asked: 
 
 
 def _images_beside(path: str) -> str:
-    """The first image file in a folder itself; "" for a file, and for a folder without."""
-    try:
-        with os.scandir(path) as entries:
-            return next((entry.name for entry in entries if entry.name.lower().endswith(_IMAGES)), "")
-    except OSError:
-        return ""
+    """An image file in a folder or in the folders of its folders, relative; "" for a file, and for a folder without."""
+    for folder, folders, names in os.walk(path):
+        below = os.path.relpath(folder, path)
+        image = next((name for name in names if name.lower().endswith(_IMAGES) and name[0] != "."), "")
+        if image:
+            return os.path.normpath(os.path.join(below, image))
+        deepest = below != "." and os.sep in below  # train/cat/1.jpg
+        folders[:] = [] if deepest else sorted(name for name in folders if name[0] != ".")
+    return ""
 
 
 def _open(

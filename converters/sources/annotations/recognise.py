@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import UsageError, argument
+from shardfeed.errors import ShardfeedError, UsageError, argument
 
 if TYPE_CHECKING:
     from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
@@ -74,13 +74,22 @@ def only_one(path: str, found: Iterable[Evidence]) -> Evidence | None:
     return fits[0] if fits else None
 
 
-def almost(path: str, found: Iterable[Evidence]) -> UsageError | None:
-    """The error to raise where a reader almost fits, and no other source does."""
+def missing_of(error: ShardfeedError) -> str:
+    """What an error says of a thing that cannot be read, and what to do, for `Evidence.missing`."""
+    _, problem, remedy = error.args  # not .problem: arguments in it are to be told as where they are read
+    return f"{problem}; {remedy}" if remedy else problem
+
+
+def almost(path: str, found: Iterable[Evidence], *, asking_helps: bool = True) -> UsageError | None:
+    """The error to raise where a reader almost fits, and no other source does.
+
+    `asking_helps`: whether a reader that is asked for takes more than one that recognises.
+    """
     near = [evidence for evidence in found if evidence.missing]
     if not near:
         return None
     first = near[0]
-    remedy = f"give {argument('reader', first.name)} where it is meant all the same"
+    remedy = f"give {argument('reader', first.name)} where it is meant all the same" if asking_helps else ""
     return UsageError(path, f"looks like a source for the reader {first.name}: {first.found}; {first.missing}", remedy)
 
 

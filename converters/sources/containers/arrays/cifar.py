@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.arrays.labels import classes_of
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
@@ -32,7 +32,7 @@ _META = {"batches.meta": "cifar-10", "meta": "cifar-100"}  # of the python versi
 def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     """A folder with `data_batch_1.bin` or `test_batch.bin`, or `train.bin` and the names of fine labels."""
     if pickles := _pickles(path):
-        return Evidence("cifar", "the python version of CIFAR", f"{pickles.problem}; {pickles.remedy}")
+        return Evidence("cifar", "the python version of CIFAR", missing_of(pickles))
     files = _files(path)
     if not files:
         return None

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.arrays.labels import Rows, classes_of
 from shardfeed.converters.sources.containers.arrays.names import Pair, described, not_taken, pairs_of, split_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
@@ -150,8 +150,9 @@ def evidence_of(name: str, found: str, read: Callable[[], ArraySource]) -> Evide
     try:
         source = read()
     except ShardfeedError as error:
-        return Evidence(name, found, f"{error.problem}; {error.remedy}" if error.remedy else error.problem)
-    return Evidence(name, "; ".join([found, *source.findings.notes]))
+        return Evidence(name, found, missing_of(error))
+    taken = [note for note in source.findings.notes if " from " in note]  # how they are read, the notes say alone
+    return Evidence(name, "; ".join([found, *taken]))
 
 
 def files_of(path: str, ends: tuple[str, ...]) -> list[str]:

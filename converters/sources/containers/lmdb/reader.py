@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 
 import numpy as np
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.classes import BadLabelError, class_list, number_classes
 from shardfeed.converters.sources.containers.arrays.names import split_of
 from shardfeed.converters.sources.containers.class_numbers import numbered_classes
@@ -43,7 +43,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     try:
         return Evidence("lmdb", f"{what}, dialect {_dialect(path, files)}")
     except ShardfeedError as error:
-        return Evidence("lmdb", what, f"{error.problem}; {error.remedy}")
+        return Evidence("lmdb", what, missing_of(error))
 
 
 def read(path: str, options: ContainerOptions) -> "LmdbSource":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.mds.encodings import FILES, PixelPart, fields_of, is_pixels
 from shardfeed.converters.sources.containers.mds.index import (
     INDEX,
@@ -50,7 +50,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     except OSError:
         return None
     except UsageError as error:
-        return Evidence("mds", f"it has MDS's {INDEX}", f"{error.problem}; {error.remedy}")
+        return Evidence("mds", f"it has MDS's {INDEX}", missing_of(error))
     pairs = zip(columns.names, columns.encodings, strict=True)
     said = ", ".join(f"{escape(name)} ({escape(encoding)})" for name, encoding in pairs)
     return Evidence("mds", f"{number(len(shards), 'MDS shard')} with the columns {said}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import some
 
 # In order of preference.
@@ -89,7 +89,7 @@ def choose_columns(place: str, schema: Any, options: ContainerOptions) -> Parque
     for name in said.values():
         if names.count(name) != 1:
             problem = f"got the column '{escape(name)}', expected one of {', '.join(map(escape, names[:12]))}"
-            raise UsageError(place, problem, "correct columns")
+            raise UsageError(place, problem, f"correct {argument('columns')}")
     mask_name = said.pop("mask", said.pop(RASTER, None))
     mask = None if mask_name is None else _image_column(place, schema, mask_name)
     image = _image(place, schema, features, said.pop("image", None), mask_name)

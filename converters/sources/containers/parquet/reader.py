@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.files import find_files, names_files
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
@@ -26,11 +26,11 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     try:
         chosen = choose_columns(first, _schema(first), options)
     except MissingExtraError as error:
-        return Evidence(NAME, found, f"{error.problem}: {error.remedy}")
+        return Evidence(NAME, found, missing_of(error))
     except UsageError as error:
         if "no column of images" in error.problem:
             return None
-        return Evidence(NAME, f"{found}, the first {escape(os.path.basename(first))}", error.problem)
+        return Evidence(NAME, f"{found}, the first {escape(os.path.basename(first))}", missing_of(error))
     return Evidence(NAME, f"{found}: {chosen.described}")
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.records.found_files import (
     ExampleFile,
@@ -110,7 +110,7 @@ def recognise_examples(path: str, options: ContainerOptions, form: ExampleFormat
         if not names or not form.is_one(path_of(path, names[0])):
             return None
     except UsageError as error:
-        return Evidence(form.name, f"it has files as {form.what}s are named", f"{error.place}: {error.problem}")
+        return Evidence(form.name, f"it has files as {form.what}s are named", f"{error.place}: {missing_of(error)}")
     except (OSError, StorageError):
         return None
     count = number(len(names), f"{form.what} file")
@@ -121,10 +121,8 @@ def recognise_examples(path: str, options: ContainerOptions, form: ExampleFormat
         if form.is_packed(path_of(path, names[0])):
             return Evidence(form.name, f"{count}, compressed")
         layout = _layout(opened(path, first, form, Unpacked()), options, form, path, _RECOGNISED_BY)
-    except UsageError as error:
-        return Evidence(form.name, count, f"{error.problem}; {error.remedy}")
-    except IntegrityError as error:
-        return Evidence(form.name, count, error.problem)
+    except (UsageError, IntegrityError) as error:
+        return Evidence(form.name, count, missing_of(error))
     return Evidence(form.name, f"{count}; {described(layout)}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import some
 
 _LABEL_COLUMN, _TEXT_COLUMNS = "cls", ("txt", "caption")
@@ -143,7 +143,9 @@ def _place(place: str, name: str, columns: Sequence[str], in_json: Mapping[str, 
 def _no_column(place: str, name: str, columns: Sequence[str], in_json: Mapping[str, Mapping[str, Any]]) -> UsageError:
     keys = [f"{column}.{key}" for column, value in in_json.items() for key in value]
     shown = ", ".join(map(escape, [*columns, *keys][:12]))
-    return UsageError(place, f"got the column '{escape(name)}', expected one of {shown}", "correct columns")
+    return UsageError(
+        place, f"got the column '{escape(name)}', expected one of {shown}", f"correct {argument('columns')}"
+    )
 
 
 def _usual(

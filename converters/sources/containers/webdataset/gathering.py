@@ -3,6 +3,7 @@
 import os
 import stat
 from array import array
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -32,7 +33,7 @@ from shardfeed.converters.sources.files.listed_source import ListedColumn, Split
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, escape
-from shardfeed.text import counted, number
+from shardfeed.text import counted, number, some
 
 MOST_VALUE = 16 << 20  # bytes of a text, number or JSON object
 
@@ -168,6 +169,15 @@ class Gathering:
                 values[what] = []
         return values
 
+    def _classes_lost(self, keys: Sequence[bytes]) -> list[str]:
+        """A note where keys without labels lie in several folders, as in a tar of class folders."""
+        some_keys = (keys[i] for i in range(0, len(keys), max(1, len(keys) // 1000)))  # folders come one by one
+        folders = sorted({os.path.dirname(key) for key in some_keys} - {b""})
+        if len(folders) < 2:
+            return []
+        told = f"no labels, and images in several folders ({some(map(escape, folders))}): where those are classes, "
+        return [told + "unpack by `tar -xf FILE -C FOLDER`, and convert the folder"]
+
     def source(self) -> PartSource:
         """All samples. Raises UsageError."""
         self.met.check_unique()
@@ -192,6 +202,8 @@ class Gathering:
                 self.files.place, parts, len(keys), self.options.class_names, lambda i: escape(keys[i])
             )
             notes += notes_of_masks
+        if self.chosen.label is None and self.chosen.caption is None and not self.chosen.masks:
+            notes += self._classes_lost(keys)
         over, unused = self.passed_over, self.chosen.unused
         notes += [counted("members passed over, not called KEY.COLUMN", over.first, over.count)] if over.count else []
         notes += [counted("columns not used", unused, len(unused))] if unused else []

@@ -4,7 +4,7 @@ import os
 from itertools import islice
 from typing import Any
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.files import PackedFiles, find_files, names_files
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
@@ -39,7 +39,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     try:
         chosen = _chosen(first, options)
     except UsageError as error:
-        return Evidence(NAME, f"{found}, the first {escape(os.path.basename(first))}", error.problem)
+        return Evidence(NAME, f"{found}, the first {escape(os.path.basename(first))}", missing_of(error))
     return Evidence(NAME, f"{found} of samples: {chosen.described}")
 
 

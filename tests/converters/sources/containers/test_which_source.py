@@ -1,0 +1,99 @@
+"""Files of many samples beside images, and those that almost can be read: what a user is told."""
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from shardfeed.converters import convert, open_source
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
+from shardfeed.errors import UsageError
+from shardfeed.tools import cli
+
+
+@pytest.fixture
+def png() -> bytes:
+    """An image file."""
+    with io.BytesIO() as file:
+        Image.new("RGB", (8, 8)).save(file, "PNG")
+        return file.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with eight images and their labels in digits.npz."""
+    (tmp_path / "source").mkdir()
+    np.savez(tmp_path / "source" / "digits.npz", images=np.zeros((8, 9, 9), np.uint8), labels=np.arange(8) % 2)
+    return tmp_path / "source"
+
+
+@pytest.mark.parametrize("name", ["1.jpg", "images/1.jpg", "train/cat/1.JPG"])
+def test_images_beside_are_not_left_out_in_silence(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(b"")
+    with pytest.raises(UsageError) as caught:
+        open_source(folder)
+    assert f"2 readers fit it (folder: images ({name}); npz: 1 .npz file" in str(caught.value)
+    assert len(open_source(folder, reader="npz")) == 8
+
+
+def test_what_is_hidden_or_far_below_is_not_meant(folder: Path) -> None:
+    for name in (".cache/1.jpg", ".1.jpg", "docs/build/pictures/1.jpg"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"")
+    assert len(open_source(folder)) == 8
+
+
+@pytest.mark.parametrize("options", [{"include": "*.npz"}, {"exclude": ["x"]}, {"follow_links": True}])
+@pytest.mark.parametrize("reader", [None, "npz"])
+def test_patterns_of_files_are_not_ignored(folder: Path, options: dict[str, Any], reader: str | None) -> None:
+    """Samples are no files: all would have been taken."""
+    with pytest.raises(UsageError, match=f"{next(iter(options))} is about files of one image.*as npz; give the one"):
+        open_source(folder, reader=reader, **options)
+
+
+def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:
+    """It reads like a WebDataset without labels, and the classes would be lost in silence."""
+    for name, folders in (("classes.tar", ("cat", "dog")), ("one.tar", ("train",)), ("none.tar", ("",))):
+        with tarfile.open(tmp_path / name, "w") as tar:
+            for key in (os.path.join(folder, f"{i}.png") for folder in folders for i in range(3)):
+                member = tarfile.TarInfo(key)
+                member.size = len(png)
+                tar.addfile(member, io.BytesIO(png))
+    notes = notes_of(tmp_path / "classes.tar")
+    assert notes[0].startswith("no labels, and images in several folders (cat, dog): where those are classes, unpack")
+    assert not any("folders" in note for name in ("one", "none") for note in notes_of(tmp_path / f"{name}.tar"))
+
+
+def notes_of(path: Path) -> list[str]:
+    """What the report says of a source."""
+    source = open_source(path)
+    assert isinstance(source, PartSource)
+    return list(source.findings.notes)
+
+
+def test_flags_are_told_where_a_command_was_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Asking for the reader would not help: what it lacks is all that is told."""
+    path = tmp_path / "a.npz"
+    np.savez(path, pixels=np.zeros((8, 9, 9), np.uint8), kinds=np.arange(8) % 2)
+    assert cli.main(["convert", str(path), str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.endswith("kinds int64 [8]; say which holds them: --columns image=pixels,label=NAME")
+    assert cli.main(["convert", str(path), str(tmp_path / "out"), "--columns", "image=pixel"]) == 2
+    assert capsys.readouterr().err.strip().endswith("; correct --columns")
+    with pytest.raises(UsageError, match=r"say which holds them: columns=\{'image': 'pixels'\}$"):
+        open_source(path)
+
+
+def test_the_first_line_says_what_was_taken_once(folder: Path, tmp_path: Path) -> None:
+    """How arrays are read is told by the notes, below."""
+    source = open_source(folder)
+    assert (
+        getattr(source, "described", "") == "recognised as npz: 1 .npz file; 8 images from images, labels from labels"
+    )
+    assert "images: height, width" in convert(source, tmp_path / "out", workers=1).notes
