@@ -41,7 +41,7 @@ test: $(TEST)
 
 # What `make test` leaves out.
 test-long: $(TEST)
-	$(BIN)/pytest -q -n 2 --dist loadfile -m long
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "long and not torture"
 
 test-all: test test-long
 

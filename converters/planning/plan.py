@@ -147,7 +147,8 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     _check_unique(source, draws)
     drawn = _draw(split_of, names, draws[:, 0], labels, options)
     if options.fractions is not None and not drawn and options.onto is None:
-        raise UsageError("split", f"the source names the split of every sample ({', '.join(names)})", "leave it out")
+        problem = f"the source names the split of every sample ({', '.join(names)})"
+        raise UsageError("split", problem, "leave it out; `shardfeed split` cuts the dataset anew afterwards")
     orders: dict[str, np.ndarray] = {}
     for name in sorted(names):
         members = np.flatnonzero(split_of == names[name])

@@ -125,7 +125,7 @@ def test_contenders_are_complete_and_pinned(benchmarks: None) -> None:
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?==[\w.]+", requirement), f"{name}: {requirement}"
             if requirement.startswith("torch="):
                 assert requirement == "torch==2.13.0"
-    shared = {"measured.py", "mosaic_imports.py"}
+    shared = {"measured.py", "mosaic_imports.py", "with_mosaic.py"}
     assert {path.name for path in SCRIPTS.glob("*.py")} - shared == used
 
 
