@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.example import decode
+from shardfeed.formats.native import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards, is_local
@@ -33,7 +34,7 @@ Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 class ShardSlice:
     """The records of one shard that belong to a view: `take` of its `records`, after `skip`.
 
-    `path`: the shard file. `first`: place in the whole split of the shard's first record.
+    `path`: the shard file, of the `format`. `first`: place in the whole split of the shard's first record.
     """
 
     path: str
@@ -41,6 +42,7 @@ class ShardSlice:
     skip: int
     take: int
     records: int
+    format: str = NATIVE.name
 
 
 class Split(Sequence[Record]):
@@ -277,7 +279,9 @@ class Split(Sequence[Record]):
             start = max(places.start, first)
             stop = min(places.stop, first + info.records)
             if start < stop:
-                slices.append(ShardSlice(shards.path(number), first, start - first, stop - start, info.records))
+                of_file = shards.read_from(number)[1].format
+                part = ShardSlice(shards.path(number), first, start - first, stop - start, info.records, of_file)
+                slices.append(part)
         return slices
 
     def __repr__(self) -> str:

@@ -73,8 +73,7 @@ def serialized_records(
     }
     shards = tf.data.Dataset.from_tensor_slices(table)
     look = look_at_manifests(split) if damaged is None else None
-    formats = {split.shards.read_from(shard)[1].format for shard in split.shard_numbers()}
-    by_tensorflow = damaged is None and formats == {NATIVE.name}
+    by_tensorflow = damaged is None and {piece.format for piece in slices} == {NATIVE.name}
     read = _shard_records if by_tensorflow else _shard_records_by_index(split.whole, damaged, fill)
     if seed is None:
         return _between(look, shards.flat_map(read), look)
