@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.formats.format import Walked
-from shardfeed.manifest import FileInfo, SplitInfo, read_manifest
+from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file, is_shard
 from shardfeed.readers.shards import open_shard, read_view
+from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local_reading import LOCAL, not_a_file
 from shardfeed.storage.storage import Storage, sizes_by_name
 
