@@ -18,7 +18,12 @@ class TestContainers(ShardFormatContract):
     walks_alone = False
     all_records = False
 
-    @pytest.fixture(params=sorted(FORMATS.keys() - {NATIVE.name}))
+    @pytest.fixture(
+        params=[
+            name if name == "webdataset" else pytest.param(name, marks=pytest.mark.long)  # one view reads them all
+            for name in sorted(FORMATS.keys() - {NATIVE.name})
+        ]
+    )
     def shard_format(self, request: pytest.FixtureRequest) -> ShardFormat:
         return FORMATS[request.param]
 

@@ -55,9 +55,10 @@ def python_path(*first: Path) -> str:
     "mode",
     [
         "convert",
-        "checkpoints",
-        "edited",
-        *(pytest.param(mode, marks=pytest.mark.long) for mode in ("replace", "objects", *SHARDS)),
+        *(
+            pytest.param(mode, marks=pytest.mark.long)
+            for mode in ("checkpoints", "edited", "replace", "objects", *SHARDS)
+        ),
     ],
 )
 def test_killed_at_every_operation(

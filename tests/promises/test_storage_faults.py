@@ -304,7 +304,7 @@ print(json.dumps([first, receipts, out, second, found]))
 
 
 @pytest.mark.promise(15)
-@pytest.mark.parametrize("limit", ["40%", "95%", "inodes"])
+@pytest.mark.parametrize("limit", ["40%", *(pytest.param(each, marks=pytest.mark.long) for each in ("95%", "inodes"))])
 def test_a_disk_that_fills_up(flowers_folder: Path, tmp_path: Path, limit: str) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "disk").mkdir()
