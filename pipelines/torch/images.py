@@ -4,30 +4,23 @@ Called as `transform(record, seed)`, with a record as `split[i]` gives it and a 
 [3, height, width] of pixels that lie as [height, width, 3], which `collate` makes a batch in the channels-last memory
 format of, without moving a channel.
 
-A JPEG is decoded by libjpeg-turbo (simplejpeg, which lets other threads run): of OpenCV, Pillow and it the fastest, and
-its accurate DCT gives Pillow's pixels bit for bit. It cannot cut a window, so the rows below the window are taken from
-the image's header, which saves a tenth. Where the target fits into the window 2, 4 or 8 times, the decoder scales by
-that. The rest is PyTorch's bilinear resize with antialiasing, as torchvision does it.
+`decoding.pixels` decodes the window, made smaller by 2, 4 or 8 where the target fits into it so many times. The rest is
+PyTorch's bilinear resize with antialiasing, as torchvision does it.
 """
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import simplejpeg
 import torch
-from PIL import Image
 
 from shardfeed.errors import UsageError
-from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.arguments import Size, image_size
+from shardfeed.pipelines.decoding.pixels import ChooseView, view_pixels
 from shardfeed.pipelines.geometry import View, cropped, letterboxed
 from shardfeed.pipelines.torch.labels import Label
-from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.windows import (
     AREA,
     ASPECT_RATIO,
@@ -38,14 +31,8 @@ from shardfeed.pipelines.windows import (
     check_ranges,
     sample_seeds,
 )
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 ImageTransform = Callable[[Mapping[str, Any], int], torch.Tensor]
-ChooseView = Callable[[int, int], View]  # from an image's height and width
-
-_RATIOS = (8, 4, 2)
-_SEQUENTIAL = (0xC0, 0xC1)
-_END = b"\xff\xd9"
 
 
 def random_resized_crop(
@@ -198,8 +185,8 @@ class ImageAndLabel:
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
     """The whole image: uint8 [3, height, width], gray made RGB. Raises IntegrityError where it does not decode."""
-    whole, _ = _pixels(record, lambda *size: cropped(size, Window(0, 0, *size), size))
-    return torch.from_numpy(whole).permute(2, 0, 1)
+    whole, _ = view_pixels(record, lambda *size: cropped(size, Window(0, 0, *size), size))
+    return torch.from_numpy(whole.copy()).permute(2, 0, 1)
 
 
 def decode_view(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) -> tuple[torch.Tensor, View]:
@@ -207,10 +194,11 @@ def decode_view(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) ->
 
     `fill`: the value of what shows nothing of the image. Raises IntegrityError where it does not decode.
     """
-    pixels, view = _pixels(record, choose)
+    pixels, view = view_pixels(record, choose)
     content = view.content
-    # A batch of one first, then turned: the other way round its strides do not look like channels-last ones.
-    window = torch.from_numpy(pixels)[None].permute(0, 3, 1, 2)
+    # On its own: PyTorch resizes with vector instructions only what lies in one piece. And a batch of one first, then
+    # turned: the other way round its strides do not look like channels-last ones.
+    window = torch.from_numpy(pixels.copy())[None].permute(0, 3, 1, 2)
     if window.shape[2:] != content[2:]:
         window = torch.nn.functional.interpolate(window, content[2:], mode="bilinear", antialias=True)
     image = window[0].flip(2) if view.mirrored else window[0]
@@ -220,90 +208,3 @@ def decode_view(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) ->
         ground[:, rows, columns] = image
         image = ground
     return image, view
-
-
-def _pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarray, View]:
-    """The window, uint8 [h, w, 3], scaled where the content fits into it 2, 4 or 8 times and that saves time; the view.
-
-    Of a JPEG that is scaled, the view's window is in whole pixels of the smaller image: up to 7 pixels from the chosen.
-    """
-    encoded = record[ENCODED]
-    try:
-        if record.get(FORMAT) == b"raw":
-            pixels = np.frombuffer(encoded, np.uint8).reshape(record[HEIGHT], record[WIDTH], 3)
-            return _cut_view(pixels, choose)
-        if encoded[:3] == b"\xff\xd8\xff":
-            shape = _jpeg_shape(encoded)
-            if shape is not None:
-                return _jpeg_window(encoded, choose(*shape))
-        image = Image.open(io.BytesIO(encoded))
-        pixels = np.asarray(image)
-        if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
-            pixels = np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
-        elif image.mode != "RGB":
-            pixels = np.asarray(image.convert("RGB"))
-    except PILLOW_ERRORS as error:
-        raise undecodable(encoded, error) from None
-    return _cut_view(pixels, choose)
-
-
-def _jpeg_shape(encoded: bytes) -> tuple[int, int] | None:
-    """(height, width) of a JPEG that simplejpeg decodes; None for CMYK and for sampling factors it has no name for."""
-    try:
-        height, width, color, _ = simplejpeg.decode_jpeg_header(encoded)
-    except (ValueError, KeyError):
-        return None
-    return None if color == "CMYK" else (int(height), int(width))
-
-
-def _jpeg_window(encoded: bytes, view: View) -> tuple[np.ndarray, View]:
-    """As `_pixels`."""
-    window, content, shape = view.window, view.content, view.size
-    ratio = next((r for r in _RATIOS if window.height >= r * content.height and window.width >= r * content.width), 1)
-    whole = encoded.endswith(_END)  # a file without its end is cut: then let the decoder complain
-    rows = shape[0]
-    if whole:  # the decoder smooths colour with the row below, of half as many
-        encoded, rows = _shortened(encoded, rows, window.top + window.height + 2 * ratio)
-    pixels = simplejpeg.decode_jpeg(
-        encoded, min_height=-(-rows // ratio), min_width=-(-shape[1] // ratio), min_factor=ratio, strict=not whole
-    )
-    if ratio == 1:
-        return _cut(pixels, window), view
-    # In pixels of the scaled image, whose sides are rounded up: rounding down stays inside.
-    scaled = Window(*(side // ratio for side in window))
-    return _cut(pixels, scaled), view._replace(window=Window(*(side * ratio for side in scaled)))
-
-
-def _shortened(encoded: bytes, height: int, rows: int) -> tuple[bytes, int]:
-    """The JPEG with a header that says it has `rows` rows, or some more, instead of `height`, its own; and how many.
-
-    The decoder stops there, and passes over the rest. Only one that is sent from top to bottom, in one scan; another
-    comes back as it is.
-    """
-    frame, units = 0, 1
-    with suppress(MarkerError, IndexError):  # a damaged header: the decoder says so
-        for marker, start, _ in header_segments(encoded):
-            body = start + 4
-            if marker in FRAMES:
-                if marker not in _SEQUENTIAL:
-                    break
-                frame, components = body + 1, encoded[body + 5]
-                units = max((encoded[body + 7 + 3 * n] & 15 for n in range(components)), default=1)
-            elif marker == SOS:
-                kept = -(-rows // (8 * units)) * 8 * units
-                if not frame or encoded[body] != encoded[frame + 4] or kept >= height:
-                    break
-                return b"".join((encoded[:frame], kept.to_bytes(2, "big"), encoded[frame + 2 :])), kept
-    return encoded, height
-
-
-def _cut_view(pixels: np.ndarray, choose: ChooseView) -> tuple[np.ndarray, View]:
-    """As `_pixels`, of those of the whole image."""
-    height, width = pixels.shape[:2]
-    view = choose(height, width)
-    return _cut(pixels, view.window), view
-
-
-def _cut(pixels: np.ndarray, window: Window) -> np.ndarray:
-    """The window, on its own: PyTorch resizes it with vector instructions only where it lies in one piece."""
-    return pixels[window.top : window.top + window.height, window.left : window.left + window.width].copy()

@@ -27,6 +27,7 @@ from shardfeed.annotations import (
 )
 from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import at_least
+from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import (
     MIN_VISIBLE,
     View,
@@ -47,7 +48,6 @@ from shardfeed.pipelines.objects import (
 )
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.targets import Target
-from shardfeed.pipelines.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 
 Crowd = Literal["keep", "drop"]

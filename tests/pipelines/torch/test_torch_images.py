@@ -11,9 +11,9 @@ from object_images import encoded
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.pipelines.decoding.pixels import _shortened
 from shardfeed.pipelines.geometry import cropped
 from shardfeed.pipelines.torch.images import (
-    _shortened,
     decode_image,
     decode_view,
     letterbox,
