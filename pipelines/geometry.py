@@ -6,7 +6,7 @@ that what they give is equal to the last bit; pixels of rasters and masks are pi
 All of a sample follows one `View`, which its image's transform drew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,9 @@ class View(NamedTuple):
     target: tuple[int, int]
     content: Window
     mirrored: bool = False
+
+
+ChooseView = Callable[[int, int], View]  # from an image's height and width
 
 
 class SeenBoxes(NamedTuple):

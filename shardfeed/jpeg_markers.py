@@ -28,7 +28,7 @@ class MarkerError(ValueError):
         self.cut = cut
 
 
-def header_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+def header_segments(data: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
     """(marker, start, end) of each segment up to the first scan's, which is the last; bytes `start + 4` to `end` are
     what it holds.
 

@@ -6,7 +6,7 @@ which saves a tenth. Where the target fits into the window 2, 4 or 8 times, the 
 """
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,11 +16,12 @@ from PIL import Image
 
 from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import View
+from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
-ChooseView = Callable[[int, int], View]  # from an image's height and width
+# What `view_pixels` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
+IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, "image/restarts")
 
 _RATIOS = (8, 4, 2)
 _SEQUENTIAL = (0xC0, 0xC1)
@@ -32,8 +33,8 @@ def view_pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarr
 
     A JPEG is scaled where the content fits into the window 2, 4 or 8 times; then the view's window is in whole pixels
     of the smaller image: up to 7 pixels from the chosen. The array may be a part of a larger one.
-    `record`: `image/encoded`; `image/format`, and of raw pixels `image/height` and `image/width`. Raises IntegrityError
-    where it does not decode.
+    `record`: `image/encoded`, bytes or a view of some; `image/format`, and of raw pixels `image/height` and
+    `image/width`. Raises IntegrityError where it does not decode.
     """
     encoded = record[ENCODED]
     try:
@@ -55,7 +56,7 @@ def view_pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarr
     return _cut_view(pixels, choose)
 
 
-def _jpeg_shape(encoded: bytes) -> tuple[int, int] | None:
+def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
     """(height, width) of a JPEG that simplejpeg decodes; None for CMYK and for sampling factors it has no name for."""
     try:
         height, width, color, _ = simplejpeg.decode_jpeg_header(encoded)
@@ -64,11 +65,11 @@ def _jpeg_shape(encoded: bytes) -> tuple[int, int] | None:
     return None if color == "CMYK" else (int(height), int(width))
 
 
-def _jpeg_window(encoded: bytes, view: View) -> tuple[np.ndarray, View]:
+def _jpeg_window(encoded: bytes | memoryview, view: View) -> tuple[np.ndarray, View]:
     """As `view_pixels`."""
     window, content, shape = view.window, view.content, view.size
     ratio = next((r for r in _RATIOS if window.height >= r * content.height and window.width >= r * content.width), 1)
-    whole = encoded.endswith(_END)  # a file without its end is cut: then let the decoder complain
+    whole = encoded[-2:] == _END  # a file without its end is cut: then let the decoder complain
     rows = shape[0]
     if whole:  # the decoder smooths colour with the row below, of half as many
         encoded, rows = _shortened(encoded, rows, window.top + window.height + 2 * ratio)
@@ -82,7 +83,7 @@ def _jpeg_window(encoded: bytes, view: View) -> tuple[np.ndarray, View]:
     return _cut(pixels, scaled), view._replace(window=Window(*(side * ratio for side in scaled)))
 
 
-def _shortened(encoded: bytes, height: int, rows: int) -> tuple[bytes, int]:
+def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[bytes | memoryview, int]:
     """The JPEG with a header that says it has `rows` rows, or some more, instead of `height`, its own; and how many.
 
     The decoder stops there, and passes over the rest. Only one that is sent from top to bottom, in one scan; another

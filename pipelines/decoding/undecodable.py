@@ -8,8 +8,8 @@ PILLOW_ERRORS = (ValueError, OSError, SyntaxError, Image.DecompressionBombError)
 _REMEDY = "`shardfeed verify DIR --deep` names all such records"
 
 
-def undecodable(encoded: bytes, error: Exception) -> IntegrityError:
+def undecodable(encoded: bytes | memoryview, error: Exception) -> IntegrityError:
     """The error to raise for `encoded`, where one of PILLOW_ERRORS came up; it does not know the record."""
-    known = f"no image that is known begins with {encoded[:8]!r}"
+    known = f"no image that is known begins with {bytes(encoded[:8])!r}"
     why = known if isinstance(error, UnidentifiedImageError) else error
     return IntegrityError("image", f"it does not decode: {why}", _REMEDY)

@@ -8,7 +8,6 @@ format of, without moving a channel.
 PyTorch's bilinear resize with antialiasing, as torchvision does it.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,9 @@ import torch
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, image_size
-from shardfeed.pipelines.decoding.pixels import ChooseView, view_pixels
-from shardfeed.pipelines.geometry import View, cropped, letterboxed
+from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
+from shardfeed.pipelines.decoding.pixels import view_pixels
+from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.windows import (
     AREA,
@@ -27,7 +27,6 @@ from shardfeed.pipelines.windows import (
     RandomWindow,
     SampleSeed,
     Window,
-    center_window,
     check_ranges,
     sample_seeds,
 )
@@ -63,7 +62,7 @@ def random_resized_crop(
         loader = torch_loader(data["train"], batch_size=256, transform=crop, seed=7)
     """
     check_ranges(area, aspect_ratio)
-    return _RandomResizedCrop(image_size(size), RandomWindow(area, aspect_ratio), flip)
+    return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip))
 
 
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> "GeometricTransform":
@@ -79,7 +78,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> "Geometri
     """
     if not 0 < crop_fraction <= 1:
         raise UsageError("crop_fraction", f"got {crop_fraction!r}, expected more than 0, at most 1")
-    return _ResizeCenterCrop(image_size(size), crop_fraction)
+    return GeometricTransform(CenterCrop(image_size(size), crop_fraction))
 
 
 def letterbox(size: Size, *, fill: int = 0) -> "GeometricTransform":
@@ -101,75 +100,46 @@ def letterbox(size: Size, *, fill: int = 0) -> "GeometricTransform":
     """
     if not 0 <= fill <= 255:
         raise UsageError("fill", f"got {fill!r}, expected 0 to 255")
-    return _Letterbox(image_size(size), fill)
+    return GeometricTransform(Letterbox(image_size(size), fill))
 
 
-# Classes, because a function made in a function does not pickle, as workers that are spawned need it.
+# A class, because a function made in a function does not pickle, as workers that are spawned need it.
 
 
-class GeometricTransform(ABC):
-    """An image transform that can tell what it did: which window of the image is seen, and where.
+@dataclass(frozen=True)
+class GeometricTransform:
+    """An image transform that can tell what it did: which window of the image is seen, and where. `crop` draws it."""
 
-    `target`: (height, width) of what it gives. `mirrors`, `letterboxes`: whether a view may be mirrored, or have ground
-    around it, of the value `fill`.
-    """
+    crop: Crop
 
-    target: tuple[int, int]
-    mirrors: bool = False
-    letterboxes: bool = False
-    fill: int = 0
+    @property
+    def target(self) -> tuple[int, int]:
+        """(height, width) of what it gives."""
+        return self.crop.target
 
-    @abstractmethod
+    @property
+    def mirrors(self) -> bool:
+        """Whether a view may be mirrored."""
+        return self.crop.mirrors
+
+    @property
+    def letterboxes(self) -> bool:
+        """Whether a view may have ground around it."""
+        return self.crop.letterboxes
+
     def draw(self, seed: int) -> ChooseView:
         """From a sample's seed to its view."""
+        if not self.crop.draws:
+            return self.crop.choice(np.empty(0, np.float32))
+        own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
+        return self.crop.choice(own.uniform)
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
         return self.see(record, seed)[0]
 
     def see(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, View]:
         """The image, and which view of the stored one it is."""
-        return decode_view(record, self.draw(seed), self.fill)
-
-
-@dataclass(frozen=True)
-class _RandomResizedCrop(GeometricTransform):
-    target: tuple[int, int]
-    window: RandomWindow
-    flip: bool
-
-    @property
-    def mirrors(self) -> bool:  # type: ignore[override]  # it is never set
-        return self.flip
-
-    def draw(self, seed: int) -> ChooseView:
-        own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
-        mirrored = self.flip and self.window.flipped(own.uniform)
-        return lambda height, width: cropped(
-            (height, width), self.window.draw(own.uniform, height, width), self.target, mirrored
-        )
-
-
-@dataclass(frozen=True)
-class _ResizeCenterCrop(GeometricTransform):
-    target: tuple[int, int]
-    crop_fraction: float
-
-    def draw(self, seed: int) -> ChooseView:
-        del seed
-        return lambda height, width: cropped(
-            (height, width), center_window(height, width, self.target, self.crop_fraction), self.target
-        )
-
-
-@dataclass(frozen=True)
-class _Letterbox(GeometricTransform):
-    target: tuple[int, int]
-    fill: int
-    letterboxes = True
-
-    def draw(self, seed: int) -> ChooseView:
-        del seed
-        return lambda height, width: letterboxed((height, width), self.target)
+        return decode_view(record, self.draw(seed), self.crop.fill)
 
 
 @dataclass(frozen=True)
