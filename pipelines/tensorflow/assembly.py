@@ -16,11 +16,12 @@ from shardfeed.errors import UsageError
 from shardfeed.machine.malloc import limit_arenas
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
+from shardfeed.pipelines.tensorflow.apart import images_apart
 from shardfeed.pipelines.tensorflow.options import data_options
 from shardfeed.pipelines.tensorflow.unvouched import looking, vouched_for
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
-from shardfeed.readers.tensorflow.indexed import indexed_records, iteration_number
+from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number
 from shardfeed.readers.tensorflow.parse import parse_spec
 from shardfeed.readers.tensorflow.stream import serialized_records
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
@@ -88,6 +89,7 @@ def assemble_batches(
     share = share or Share()
     counted = damaged is None or fill  # else nobody knows how many samples there are
     whole = counted and order.epoch_samples % order.batch_size == 0
+    size = order.batch_size // share.replicas
 
     # What is parsed; the format is not worth reading where all images have the same.
     schema = samples.schema
@@ -106,6 +108,10 @@ def assemble_batches(
     has_image = image in spec and schema.kind(image) == "image" and schema.features[image].scalar
     look = looking(samples) if has_image and not vouched_for(samples.formats) else None
 
+    apart = None
+    if isinstance(order, IndexedOrder) and image == ENCODED and has_image and look is None:
+        apart = images_apart(samples, transform, parallelism)
+
     def sample(seed: tf.Tensor, record: Any) -> Any:
         if isinstance(record, tuple):  # from a stream; put together here, because a map of its own would cost more
             seed, record = tf.stack([seed, record[0]]), record[1]
@@ -117,18 +123,41 @@ def assemble_batches(
         made = transform(features, seed)
         return made if batch_transform is None else (made, seed)
 
+    def beside(seeds: tf.Tensor, records: tf.Tensor, images: tf.Tensor, views: tf.Tensor | None = None) -> Any:
+        """As `sample`: of a batch whose images are made, or, with its view, of one such sample."""
+        assert apart is not None
+        rest = {key: feature for key, feature in spec.items() if key not in apart.keys}
+        parse = tf.io.parse_example if views is None else tf.io.parse_single_example
+        features = parse(records, rest) if rest else {}
+        features |= {alias: features[key] for alias, key in aliases.items() if key in features}
+        made = apart.finish(features, seeds, images, views)
+        return made if batch_transform is None else (made, seeds)
+
+    def batched(records: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+        return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
+
     limit_arenas(parallelism)
 
     # And now in the order in which things happen.
     if isinstance(order, IndexedOrder):
-        records = _drawn(samples, order, start_step, share, damaged, fill, evaluates, parallelism)
+        chunks, read = _drawn(samples, order, start_step, share, damaged, fill, evaluates)
+        # Windows of blocks are large, and one is read while another is used.
+        at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
+        records = indexed_records(chunks, read, parallelism=at_once)
+        if apart is None:
+            batches = batched(records, sample)
+        else:
+            if counted and order.chunk == order.batch_size and share.replicas == share.parts:
+                made = apart.of_chunks(chunks, read, size if whole else None)
+            else:
+                records = records.batch(size, drop_remainder=whole)
+                made = apart.of_records(records, size if whole else None)
+            batches = batched(made.unbatch(), beside) if apart.follows else made.map(beside)
     else:
         assert isinstance(order, StreamOrder)
         assert isinstance(samples, Split)
         assert order.parts == share.parts
-        records = _streamed(samples, order, start_step, share, damaged, fill, parallelism)
-    batches = records.map(sample, num_parallel_calls=_IN_FLIGHT * parallelism)
-    batches = _batch(batches, order.batch_size // share.replicas, whole, pad)
+        batches = batched(_streamed(samples, order, start_step, share, damaged, fill, parallelism), sample)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the place: no steps are counted.
         batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
@@ -136,7 +165,7 @@ def assemble_batches(
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:
         batches = batches.apply(tf.data.experimental.assert_cardinality(cardinality))
-    return batches.prefetch(_PREFETCHED).with_options(data_options(parallelism))
+    return batches.prefetch(_PREFETCHED).with_options(data_options(parallelism + (apart.waiting if apart else 0)))
 
 
 def _drawn(
@@ -147,9 +176,8 @@ def _drawn(
     damaged: Skip | None,
     fill: bool,
     evaluates: bool,
-    parallelism: int,
-) -> tf.data.Dataset:
-    """(seed of the sample, record), drawn by number and read by position; it starts anywhere at no cost."""
+) -> tuple[tf.data.Dataset, ReadChunk]:
+    """Chunks, and what reads one: records drawn by number and read by position. It starts anywhere at no cost."""
     first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
     first = first_number * order.batch_size
     chunks_per_epoch = -(-order.epoch_samples // order.chunk)
@@ -179,9 +207,7 @@ def _drawn(
         chunks = tf.data.Dataset.range(1).flat_map(epoch_chunks)
     else:
         chunks = iteration_number().flat_map(epoch_chunks)
-    # Windows of blocks are large, and one is read while another is used.
-    at_once = 1 if isinstance(order, BlockOrder) else max(2, min(parallelism, _MOST_CHUNKS))
-    return indexed_records(chunks, read, parallelism=at_once)
+    return chunks, read
 
 
 def _streamed(

@@ -8,15 +8,17 @@ a place in the image follows what its transform did with it: `see` tells.
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, image_size
+from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import View
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, check_ranges
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow, check_ranges
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
 # From a seed to the choice of a window, and to whether the image is mirrored, bool []; None: it never is.
@@ -29,40 +31,41 @@ class GeometricTransform:
     """An image transform that can tell what it did: which window of the image is seen, and where.
 
     Args:
-        target: (height, width) of what it gives.
-        draw: the choice of the window, from a sample's seed.
-        mirrors: whether `draw` ever mirrors.
+        crop: what it cuts, as arithmetic.
+        draw: the same as operations of a graph: the choice of the window, from a sample's seed.
         antialias: as of `decode_resized`.
-        ground: the value of pixels around an image that does not fill the target. None: all do.
     """
 
-    def __init__(
-        self,
-        target: tuple[int, int],
-        draw: Draw,
-        *,
-        mirrors: bool = False,
-        antialias: bool = False,
-        ground: int | None = None,
-    ) -> None:
-        self.target, self.mirrors, self.letterboxes = target, mirrors, ground is not None
-        self._draw, self._antialias, self._ground = draw, antialias, ground
+    def __init__(self, crop: Crop, draw: Draw, *, antialias: bool = False) -> None:
+        self.crop, self.antialias = crop, antialias
+        self.target, self.mirrors, self.letterboxes = crop.target, crop.mirrors, crop.letterboxes
+        self._draw = draw
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
         """The image: uint8 [height, width, 3]."""
         return self.see(features, seed)[0]
 
+    @property
+    def image(self) -> "GeometricTransform":
+        """Itself: what an `ImageApart` has."""
+        return self
+
+    def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+        """Of a batch whose images are made: those."""
+        del features, seeds
+        return images
+
     def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, View]:
         """The image, and what it shows of which image."""
         choose, mirrored = self._draw(seed)
-        decoded = decode_window(features, choose, antialias=self._antialias)
-        image = resized(decoded.pixels, decoded.target, antialias=self._antialias)
+        decoded = decode_window(features, choose, antialias=self.antialias)
+        image = resized(decoded.pixels, decoded.target, antialias=self.antialias)
         content = tf.constant([0, 0, *self.target])
-        if self._ground is not None:
+        if self.letterboxes:
             spare = self.target - decoded.target
             before = spare // 2
             margins = tf.concat([tf.stack([before, spare - before], 1), [[0, 0]]], 0)
-            image = tf.pad(image, margins, constant_values=tf.cast(self._ground, tf.uint8))
+            image = tf.pad(image, margins, constant_values=tf.cast(self.crop.fill, tf.uint8))
             content = tf.concat([before, decoded.target], 0)
         if mirrored is not None:
             image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
@@ -112,7 +115,7 @@ def random_resized_crop(
         window, coin = windows(seed)
         return lambda shape: (window(shape), tf.constant(target)), coin < 0.5 if flip else None
 
-    return GeometricTransform(target, draw, mirrors=flip, antialias=antialias)
+    return GeometricTransform(RandomCrop(target, RandomWindow(area, aspect_ratio), flip), draw, antialias=antialias)
 
 
 def random_windows(
@@ -187,7 +190,8 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
         window = tf.maximum(1, tf.cast(tf.round(tf.cast(target, tf.float64) * scale), tf.int32))
         return tf.concat([(shape - window) // 2, window], 0), target
 
-    return GeometricTransform((height, width), lambda seed: (choose, None), antialias=antialias)
+    crop = CenterCrop((height, width), crop_fraction)
+    return GeometricTransform(crop, lambda seed: (choose, None), antialias=antialias)
 
 
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GeometricTransform:
@@ -218,4 +222,5 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> Geometri
         target = tf.maximum(1, tf.cast(tf.round(tf.cast(shape, tf.float64) * scale), tf.int32))
         return tf.concat([[0, 0], shape], 0), target
 
-    return GeometricTransform((height, width), lambda seed: (choose, None), antialias=antialias, ground=fill)
+    crop = Letterbox((height, width), fill)
+    return GeometricTransform(crop, lambda seed: (choose, None), antialias=antialias)

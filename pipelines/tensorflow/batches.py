@@ -49,6 +49,9 @@ def train_batches(
     counts steps, and begins with epoch 0. The "stream" order is TensorFlow's own: its epochs that end are numbered by
     a generator seeded with `seed`, so two such datasets agree with each other, not with an endless one.
 
+    Where OpenCV is installed, the images of all other orders are made by threads of Python's, which takes less than
+    TensorFlow's operations: the same windows, and pixels within one level (of 255).
+
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples of a batch.
@@ -114,6 +117,9 @@ def make_batches(
     them. Iterations are counted from 0, as they begin, by each dataset object. Under a `tf.distribute` strategy `fit`
     begins one more, to build the model, so that it trains on epochs 1, 2... Epochs of "stream" that end are numbered
     by a generator seeded with `seed`. "stored" with `drop_remainder=False` evaluates: each iteration is epoch 0 again.
+
+    Of our own transforms, given as they are (`random_resized_crop`, `detection(...)`), images are made as those of
+    `train_batches`; a function of yours that calls them is a part of the graph, with all that it calls.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.

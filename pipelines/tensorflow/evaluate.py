@@ -17,6 +17,7 @@ from shardfeed.pipelines.arguments import (
 )
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
+from shardfeed.pipelines.tensorflow.apart import ImageApart
 from shardfeed.pipelines.tensorflow.assembly import SchemaTransform, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.pipelines.tensorflow.batches import make_batches, threads
@@ -126,6 +127,34 @@ def _all_share(size: int, replicas: int) -> bool:
 
 
 @dataclass(frozen=True)
+class _Masked:
+    """What `sample` makes, and whether that is in its first pass, whose seeds begin with that number.
+
+    `spread`: what it makes is a tuple, of which the mask is to be a part.
+    """
+
+    sample: Any
+    first_pass: int
+    spread: bool
+
+    @property
+    def image(self) -> Any:
+        """The image transform of `sample`; None where it has none that is known."""
+        return self.sample.image if isinstance(self.sample, ImageApart) else None
+
+    def __call__(self, features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
+        return self._with_mask(self.sample(features, seed), seed[0])
+
+    def beside(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[Any, ...]:
+        """Of a batch."""
+        return self._with_mask(self.sample.beside(features, seeds, images), seeds[:, 0])
+
+    def _with_mask(self, made: Any, passes: tf.Tensor) -> tuple[Any, ...]:
+        mask = tf.equal(passes, self.first_pass)
+        return (*made, mask) if self.spread else (made, mask)
+
+
+@dataclass(frozen=True)
 class EvalFeed:
     """What a loop needs to evaluate: one iteration over `batches` is one pass over the split, in `steps` steps."""
 
@@ -197,16 +226,11 @@ def distribute_eval(
     first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
     at_once = threads(parallelism)
 
-    def masked(features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
-        mask = tf.equal(seed[0], first_pass)
-        made = sample(features, seed)
-        return (*made, mask) if transform is None else (made, mask)
-
     def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return assemble_batches(
             split,
             order,
-            masked,
+            _Masked(sample, first_pass, spread=transform is None),
             start_step=None,
             share=pipeline_share(context, replicas),
             pad=pad,

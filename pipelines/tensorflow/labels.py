@@ -1,6 +1,8 @@
 """What batches have beside the image: the number that is its label, its set of classes as a vector, or a caption."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,14 +16,34 @@ from shardfeed.schema import Schema
 _PHILOX = 1  # TensorFlow's number of that generator, the same on every device
 
 
-def labelled(
-    transform: ImageTransform, label: str, schema: Schema
-) -> Callable[[dict[str, tf.Tensor], tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+def labelled(transform: ImageTransform, label: str, schema: Schema) -> "Labelled":
     """A transform to (image, label): `transform`'s image, and the feature `label`, multi-hot where it is of tags."""
-    classes = tag_count(schema, label)
-    if classes is None:
-        return lambda features, seed: (transform(features, seed), features[label])
-    return lambda features, seed: (transform(features, seed), multi_hot(features[label], classes))
+    return Labelled(transform, label, tag_count(schema, label))
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What `labelled` gives. `classes`: of tags; None: a label is one number."""
+
+    image: ImageTransform
+    label: str
+    classes: int | None
+
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Of one sample."""
+        found = features[self.label]
+        return self.image(features, seed), found if self.classes is None else multi_hot(found, self.classes)
+
+    def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Of a batch, whose images are made; tags are a `tf.RaggedTensor`."""
+        del seeds
+        found = features[self.label]
+        if self.classes is None:
+            return images, found
+        places = tf.stack([tf.cast(found.value_rowids(), tf.int64), found.values], 1)
+        hot = tf.zeros([tf.shape(images)[0], self.classes])
+        hot = tf.tensor_scatter_nd_update(hot, places, tf.ones_like(found.values, tf.float32))
+        return images, tf.ensure_shape(hot, [images.shape[0], self.classes])
 
 
 def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:

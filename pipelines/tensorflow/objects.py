@@ -3,7 +3,7 @@
 They look at the schema first: `bind` says which features they need, and complains where the dataset has none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -151,21 +151,24 @@ class Detection:
         if self.image_id:
             keys += needed(schema, [SOURCE_ID], "numbers of images", "leave image_id out")
 
-        @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
-        def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
-            return self._sample(features, seed, names, flip)
+        def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> dict[str, Any]:
+            return self._sample(features, image, view, names, flip)
 
-        return keys, transform
+        return keys, _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
         """Raises UsageError: without a schema nobody knows what there is."""
         raise _unbound("detection")
 
     def _sample(
-        self, features: Mapping[str, tf.Tensor], seed: tf.Tensor, names: int, flip: tuple[int, ...] | None
+        self,
+        features: Mapping[str, tf.Tensor],
+        image: tf.Tensor,
+        view: View,
+        names: int,
+        flip: tuple[int, ...] | None,
     ) -> dict[str, Any]:
         """The dict. `names`: how many key points an object has."""
-        image, view = self.image.see(features, seed)
         columns = [features[key] for key in BOX]
         crowd = _crowd(features, tf.shape(columns[0])[0])
         seen = see_boxes(columns, view, self.min_visible)
@@ -253,20 +256,36 @@ class Segmentation:
         classes, ground = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, ground) > 255 else tf.uint8
 
-        @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
-        def transform(features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            image, view = self.image.see(features, seed)
+        def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: View) -> tuple[tf.Tensor, ...]:
             raster = see_raster(_values(features[RASTER], view, dtype), view, ground)
             if not self.sample_weight:
                 return image, raster[:, :, None]
             classed = raster != tf.cast(ground, dtype)
             return image, tf.where(classed, raster, 0)[:, :, None], tf.cast(classed, tf.float32)
 
-        return [ENCODED, RASTER, *there(schema, FORMAT)], transform
+        return [ENCODED, RASTER, *there(schema, FORMAT)], _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Raises UsageError: without a schema nobody knows what there is."""
         raise _unbound("segmentation")
+
+
+@dataclass(frozen=True)
+class _Following:
+    """A transform of which `sample` does the rest, once the image and its view are there."""
+
+    image: GeometricTransform
+    sample: Callable[[Mapping[str, tf.Tensor], tf.Tensor, View], Any]
+
+    @tf.autograph.experimental.do_not_convert  # nothing of it asks a tensor, and it takes a while
+    def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> Any:
+        return self.sample(features, *self.image.see(features, seed))
+
+    @tf.autograph.experimental.do_not_convert
+    def follow(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor, image: tf.Tensor, view: View) -> Any:
+        """Of an image that is made."""
+        del seed
+        return self.sample(features, image, view)
 
 
 def _unbound(name: str) -> UsageError:

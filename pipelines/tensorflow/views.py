@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from shardfeed.pipelines.crops import Crop
 from shardfeed.pipelines.geometry import LEAST_SIDE
 
 
@@ -23,6 +24,15 @@ class View(NamedTuple):
     content: tf.Tensor
     target: tuple[int, int]
     mirrored: tf.Tensor | None
+
+
+VIEW_NUMBERS = 11  # of a view in one row: size, window, content, and whether it is mirrored
+
+
+def row_view(row: tf.Tensor, crop: Crop) -> View:
+    """The view by `crop` that a row of numbers stands for, int32 [11]."""
+    size, window, content, mirrored = tf.split(row, [2, 4, 4, 1])
+    return View(size, window, content, crop.target, mirrored[0] > 0 if crop.mirrors else None)
 
 
 class SeenBoxes(NamedTuple):

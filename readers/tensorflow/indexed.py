@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -93,25 +94,44 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
     that `read` raises ends the iteration; its message is in TensorFlow's.
     """
 
-    def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[bool, np.ndarray, np.ndarray]:
+    def read_arrays(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seeds, records = read(int(epoch), int(chunk))
+        return seeds, np.array(records, object)
+
+    specs = (tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], tf.string))
+    return python_map(chunks, read_arrays, specs, parallelism=parallelism).unbatch()
+
+
+def python_map(
+    dataset: tf.data.Dataset,
+    function: Callable[..., tuple[np.ndarray, ...]],
+    specs: tuple[tf.TensorSpec, ...],
+    *,
+    parallelism: int,
+) -> tf.data.Dataset:
+    """`function` of the arrays of each element, which gives arrays of these specs; `parallelism` calls at once.
+
+    An error that it raises ends the iteration; its message is in TensorFlow's. Once the interpreter begins to end, the
+    data ends.
+    """
+    nothing = [np.zeros([side or 0 for side in spec.shape], spec.dtype.as_numpy_dtype) for spec in specs]
+
+    def call(*arrays: np.ndarray) -> tuple[Any, ...]:
         with call_from_tensorflow() as ending:
-            if ending:
-                return False, np.zeros((0, 2), np.int64), np.zeros(0, object)
-            seeds, records = read(int(epoch), int(chunk))
-            return True, seeds, np.array(records, object)
+            return (False, *nothing) if ending else (True, *function(*arrays))
 
     @tf.autograph.experimental.do_not_convert  # nothing in it to convert, and it would warn of what it cannot read
-    def read_tensors(epoch: tf.Tensor, chunk: tf.Tensor) -> dict[str, tf.Tensor]:
-        more, seeds, records = tf.numpy_function(read_arrays, [epoch, chunk], [tf.bool, tf.int64, tf.string])
-        return {
-            "more": tf.ensure_shape(more, []),
-            "seed": tf.ensure_shape(seeds, [None, 2]),
-            "record": tf.ensure_shape(records, [None]),
-        }
+    def mapped(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        more, *found = tf.numpy_function(call, tensors, [tf.bool, *(spec.dtype for spec in specs)])
+        for tensor, spec in zip((more, *found), (tf.TensorSpec([], tf.bool), *specs), strict=True):
+            tensor.set_shape(spec.shape)
+        return more, *found
 
-    read_chunks = chunks.map(read_tensors, num_parallel_calls=parallelism, deterministic=True)
-    read_chunks = read_chunks.take_while(lambda chunk: chunk["more"])
-    return read_chunks.map(lambda chunk: (chunk["seed"], chunk["record"])).unbatch()
+    def goes_on(more: Any, *_: Any) -> Any:
+        return more
+
+    found = dataset.map(mapped, num_parallel_calls=parallelism, deterministic=True)
+    return found.take_while(goes_on).map(lambda _, *tensors: tensors)
 
 
 def iteration_number() -> tf.data.Dataset:

@@ -245,6 +245,56 @@ def decode(payload: bytes, keys: Container[str] | None = None) -> dict[str, tupl
     return features
 
 
+def cut_out(payload: bytes, key: str) -> tuple[bytes | memoryview | None, bytes]:
+    """The one bytes value of feature `key`, where it lies, and an Example of all others, which are not looked at.
+
+    For who needs the image, and hands on the rest. None where the record has not one such value. A record that is
+    written as nobody does is handed on whole. Raises IntegrityError as `decode` does.
+    """
+    named = _field(b"\x0a", key.encode())
+    value: memoryview | None = None
+    others: list[bytes] = []
+    for number, wire, at, stop in _fields(payload, 0, len(payload)):
+        if (number, wire) != (1, _LENGTH):
+            continue
+        kept = at
+        while at < stop:
+            size, start = (payload[at + 1], at + 2) if at + 2 < stop else (0, at)
+            if size >= 0x80:
+                size, start = _read_varint(payload, at + 1, stop)
+            end = start + size
+            if payload[at] != 0x0A or size < 4 or end > stop or payload[start] != 0x0A or payload[start + 1] >= 0x80:
+                return _only_value(payload, key), payload
+            if payload.startswith(named, start):
+                begin = start + len(named)
+                for tag in (0x12, 0x0A, 0x0A):  # Feature, BytesList, and the value, each all of the one before
+                    begin = _filling(payload, tag, begin, end)
+                if not begin or value is not None:
+                    return _only_value(payload, key), payload
+                value = memoryview(payload)[begin:end]
+                others.append(payload[kept:at])
+                kept = end
+            at = end
+        others.append(payload[kept:stop])
+    if value is None:
+        return _only_value(payload, key), payload
+    return value, _field(b"\x0a", b"".join(others))
+
+
+def _filling(data: bytes, tag: int, at: int, end: int) -> int:
+    """Where the content begins of the field that lies at `at`, where it is `tag` and ends at `end`; else 0."""
+    if not 0 < at < end or data[at] != tag:
+        return 0
+    size, start = _read_varint(data, at + 1, end)
+    return start if start + size == end else 0
+
+
+def _only_value(payload: bytes, key: str) -> bytes | None:
+    """The one bytes value of a feature, or None where there is not one."""
+    dtype, values = decode(payload, {key}).get(key, ("bytes", []))
+    return bytes(values[0]) if dtype == "bytes" and len(values) == 1 else None
+
+
 def values_of(payload: bytes, features: Mapping[str, Feature]) -> dict[str, Value]:
     """The values of these features of a record, as an encoder takes them. Raises IntegrityError where it has others."""
     found = decode(payload, features)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import IntegrityError
-from shardfeed.formats.example import ExampleEncoder, decode, encode, encode_parts
+from shardfeed.formats.example import ExampleEncoder, cut_out, decode, encode, encode_parts
 from shardfeed.formats.tfrecord.framing import unframe
 from shardfeed.schema import Feature
 
@@ -154,3 +154,61 @@ def test_numpy_integers_are_integers(value: int) -> None:
     """A source that takes its labels from an array gives np.int64, which overflows where int does not."""
     feature = {"label": Feature("int64")}
     assert encode_parts(feature, {"label": np.int64(value)}) == encode_parts(feature, {"label": value})  # type: ignore[dict-item]  # that is the point
+
+
+def only(payload: bytes, key: str) -> bytes | None:
+    """What `cut_out` is to find."""
+    dtype, values = decode(payload, {key}).get(key, ("bytes", []))
+    return values[0] if dtype == "bytes" and len(values) == 1 else None
+
+
+def test_a_value_is_cut_out_where_it_lies() -> None:
+    features = {
+        "a": Feature("int64"),
+        "image": Feature("bytes"),
+        "z": Feature("bytes", (None,)),
+        "imag": Feature("bytes"),
+    }
+    for size in (0, 1, 100, 127, 128, 5000, 70_000):
+        values = {"a": 3, "image": bytes(size), "z": [b"image", b"x"], "imag": b"e"}
+        payload = encode(features, values)
+        value, others = cut_out(payload, "image")
+        assert isinstance(value, memoryview)
+        assert (value.obj is payload, bytes(value)) == (True, bytes(size))
+        del values["image"]
+        assert others == encode({key: features[key] for key in values}, values), "what is left is as it was written"
+
+
+def test_what_is_written_as_nobody_does_is_handed_on_whole() -> None:
+    entry = encode({"image": Feature("bytes")}, {"image": b"abc"})
+    two = encode({"image": Feature("bytes", (None,))}, {"image": [b"abc", b"d"]})
+    number = encode({"image": Feature("int64")}, {"image": 3})
+    value_first = b"\x0a\x12\x0a\x10\x12\x07\x0a\x05\x0a\x03abc\x0a\x05image"
+    for payload, expected in ((entry * 2, b"abc"), (value_first, b"abc"), (two, None), (number, None), (b"", None)):
+        assert only(payload, "image") == expected
+        assert cut_out(payload, "image") == (expected, payload)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_of_damaged_payloads_the_same_is_cut_out_as_is_decoded(data: st.DataObject) -> None:
+    payload = bytearray(data.draw(st.sampled_from([payload for payload, _ in golden() if payload])))
+    key = data.draw(st.sampled_from(sorted(decode(bytes(payload)))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    whole = bytes(payload[: data.draw(st.integers(max(0, len(payload) - 2), len(payload)))])
+    try:
+        expected = only(whole, key)
+    except IntegrityError:
+        return  # what nobody asks for is not looked at
+    value, others = cut_out(whole, key)
+    assert value == expected
+    try:
+        found = decode(whole)
+    except IntegrityError:
+        return
+    left = decode(others)
+    if value is not None and others != whole:
+        assert key not in left
+        del found[key]
+    assert repr(left) == repr(found)

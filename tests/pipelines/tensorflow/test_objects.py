@@ -44,6 +44,7 @@ from shardfeed.pipelines import (
     source_boxes,
 )
 from shardfeed.pipelines.objects import BoxFormat
+from shardfeed.pipelines.tensorflow.apart import images_apart
 from shardfeed.pipelines.tensorflow.objects import formatted
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset
@@ -186,6 +187,29 @@ def test_what_is_drawn_stays_under_its_box(train: Split, name: str) -> None:
         assert (sample["area"][len(masks) :] == -1).all()
         assert (sample["bounding_boxes"]["labels"][len(masks) :] == -1).all()
     assert seen > 10
+
+
+@pytest.mark.parametrize("name", [name for name in CROPS if not CROPS[name].antialias])
+@pytest.mark.parametrize("task", ["segmentation", "detection"])
+@pytest.mark.long
+def test_where_images_are_made_outside_of_the_graph_the_rest_follows(train: Split, task: str, name: str) -> None:
+    """Boxes, key points, masks and rasters to the last bit, images within a level."""
+    pytest.importorskip("cv2")
+    if task == "segmentation":
+        whole = segmentation(CROPS[name])
+    else:
+        whole = detection(CROPS[name], max_objects=2, masks=True, keypoints=True, area=True, crowd="flag")
+    keys, transform = whole.bind(train.schema)
+    assert images_apart(train, transform, 1) is not None
+    options: dict[str, Any] = {"batch_size": 5, "seed": 3, "order": "global", "keys": keys}
+    graph = make_batches(train, lambda *sample: transform(*sample), **options)
+    apart = make_batches(train, whole, **options)
+    assert apart.element_spec == graph.element_spec
+    for found, expected in zip(apart.as_numpy_iterator(), graph.as_numpy_iterator(), strict=True):
+        tf.nest.assert_same_structure(found, expected)
+        for part, same in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+            level = 1 if part.shape[1:] == (*CROPS[name].target, 3) else 0
+            np.testing.assert_allclose(part.astype(float), same.astype(float), rtol=0, atol=level)
 
 
 @pytest.mark.parametrize(

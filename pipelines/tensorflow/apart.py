@@ -1,0 +1,127 @@
+"""Images made outside of the graph: whole batches, by Python's threads, for orders that are read through Python.
+
+It takes less than TensorFlow's operations: OpenCV resizes bytes, in half of the time of a cast, a resize and a
+rounding; and what was read is decoded where it lies. What a transform does beside the image stays in the graph.
+"""
+
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.errors import RecordError
+from shardfeed.pipelines.crops import Crop
+from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
+from shardfeed.pipelines.samples import Samples, named, where_found
+from shardfeed.pipelines.tensorflow.augment import GeometricTransform
+from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
+from shardfeed.readers.tensorflow.indexed import ReadChunk, python_map
+
+_MOST_WAITING = 4  # batches read and made at once, each of which is held
+
+# Microseconds of an image, about: of Python, which runs in one thread at a time, and of TensorFlow's operations.
+_LOCKED = 30.0
+_GRAPH, _GRAPH_PIXEL, _GRAPH_BYTE, _GRAPH_RAW_BYTE = 100.0, 0.003, 0.01, 0.001
+
+
+@runtime_checkable
+class ImageApart(Protocol):
+    """A transform whose image is that of `image`, and which needs no pixels for the rest of a sample.
+
+    `beside` does with a batch what the transform does with a sample: from features as `tf.io.parse_example` gives them,
+    but for the image, seeds, int64 [b, 2], and images, uint8 [b, height, width, 3], to the batch.
+    """
+
+    image: Any
+
+    def beside(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> Any: ...
+
+
+@runtime_checkable
+class ViewFollower(Protocol):
+    """A transform whose image is that of `image`, and the rest of a sample follows the view that it shows.
+
+    `follow` does the rest with a sample: from its features, but for the image, its seed, image and view.
+    """
+
+    image: Any
+
+    def follow(self, features: dict[str, Any], seed: tf.Tensor, image: tf.Tensor, view: View) -> Any: ...
+
+
+def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartImages | None":
+    """What makes the images of `transform` outside of the graph, where that can be done and is no slower; else None."""
+    image = transform.image if isinstance(transform, ImageApart | ViewFollower) else None
+    if not isinstance(image, GeometricTransform) or image.antialias or not _has_opencv():
+        return None
+    # The graph has no lock: with many threads it overtakes where an image takes little time.
+    of_byte = _GRAPH_RAW_BYTE if set(samples.formats) == {"raw"} else _GRAPH_BYTE
+    height, width = image.target
+    graph = _GRAPH + height * width * _GRAPH_PIXEL + of_byte * samples.read_bytes / len(samples)
+    return ApartImages(samples, transform, image.crop, parallelism) if parallelism * _LOCKED <= graph else None
+
+
+def _has_opencv() -> bool:
+    try:
+        import_module("cv2")
+    except ImportError:  # it is not installed, or a library that it needs is not
+        return False
+    return True
+
+
+class ApartImages:
+    """Makes (seeds int64 [b, 2], serialized records without their images [b], images uint8 [b, height, width, 3]).
+
+    For a transform that follows views (`follows`) also those, int32 [b, 11], see `row_view`. `keys`: the features that
+    those records lack. `waiting`: threads of TensorFlow's that wait for ours meanwhile.
+    """
+
+    def __init__(self, samples: Samples, transform: ImageApart | ViewFollower, crop: Crop, parallelism: int) -> None:
+        self._transform, self.follows = transform, isinstance(transform, ViewFollower)
+        self._samples, self._crop = samples, crop
+        # A batch each: one is read, or has its last images made, while the threads have another.
+        self.waiting = max(2, min(parallelism // 2, _MOST_WAITING))
+        self._decoder = BatchDecoder(crop, samples.schema, samples.formats, parallelism)
+        self.keys = frozenset(self._decoder.keys)
+
+    def finish(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor, views: tf.Tensor | None) -> Any:
+        """What the transform makes of a batch; of a sample and its image, with `views`."""
+        if isinstance(self._transform, ViewFollower) and views is not None:
+            return self._transform.follow(features, seeds, images, row_view(views, self._crop))
+        assert isinstance(self._transform, ImageApart)
+        return self._transform.beside(features, seeds, images)
+
+    def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:
+        """Of each of `chunks` a batch: what `read` gives is decoded where it lies. `size`: b, None where it varies."""
+
+        def made(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, ...]:
+            return self._made(*read(int(epoch), int(chunk)))
+
+        return python_map(chunks, made, self._specs(size), parallelism=self.waiting)
+
+    def of_records(self, records: tf.data.Dataset, size: int | None) -> tf.data.Dataset:
+        """Of batches of seeds and records."""
+
+        def made(seeds: np.ndarray, payloads: np.ndarray) -> tuple[np.ndarray, ...]:
+            return self._made(seeds, payloads.tolist())
+
+        return python_map(records, made, self._specs(size), parallelism=self.waiting)
+
+    def _specs(self, size: int | None) -> tuple[tf.TensorSpec, ...]:
+        specs = [([size, 2], tf.int64), ([size], tf.string), ([size, *self._crop.target, 3], tf.uint8)]
+        if self.follows:
+            specs.append(([size, VIEW_NUMBERS], tf.int32))
+        return tuple(tf.TensorSpec(*spec) for spec in specs)
+
+    def _made(self, seeds: np.ndarray, payloads: list[bytes]) -> tuple[np.ndarray, ...]:
+        try:
+            batch = self._decoder(payloads, seeds)
+        except UndecodableError as error:
+            place = where_found(self._samples, error.payload) + named(error.payload)
+            raise RecordError(place, error.why.problem, error.why.remedy) from None
+        made = seeds, np.array(batch.others, object), batch.images
+        if not self.follows:
+            return made
+        rows = [(*view.size, *view.window, *view.content, view.mirrored) for view in batch.views]
+        return *made, np.array(rows, np.int32).reshape(-1, VIEW_NUMBERS)
