@@ -190,7 +190,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="where they run (default local); ray, with --address, needs shardfeed[ray]",
+        help="where they run (default local); ray needs shardfeed[ray]",
     )
     run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
