@@ -15,6 +15,7 @@ Rgb = tuple[int, int, int]  # each 0 to 255
 
 WHITE: Rgb = (255, 255, 255)
 
+_LARGE = 384  # pixels, of a side from which on cutting a JPEG into pieces helps
 _LONGEST = 65_535  # pixels, of a side of a JPEG
 
 
@@ -35,8 +36,8 @@ class ImageOptions:
             extra `baseline`, looked for when a conversion is planned; not for "raw".
         seekable: JPEGs get restart markers, and records say where their rows begin (`image/restarts`), so that windows
             of them are decoded without the rest. True: all, those that are kept, too, without loss, which needs the
-            extra `seekable`, looked for when a conversion is planned. None: where `resize_shorter`, `size` or `quality`
-            has images encoded again, those that are, for at most 2 % of their bytes. False: none. Not True for "raw".
+            extra `seekable`, looked for when a conversion is planned. None: those that are encoded again, to a side of
+            384 pixels or more, for at most 2 % of their bytes. False: none. Not True for "raw".
         png_to_jpeg: what would be stored as PNG is stored as JPEG, of `quality` or 92, for readers that take nothing
             else; not for "raw".
         background: what shows where an image is transparent: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of
@@ -100,8 +101,9 @@ class ImageOptions:
     @property
     def restarts(self) -> bool:
         """Whether records say where the pieces of their JPEGs begin."""
-        encoded = self.resize_shorter is not None or self.size is not None or self.quality is not None
-        return self.encode == "keep" and (encoded if self.seekable is None else self.seekable)
+        sides = [side for side in (self.resize_shorter, *(self.shape or ())) if side is not None]
+        large = max(sides) >= _LARGE if sides else self.quality is not None
+        return self.encode == "keep" and (large if self.seekable is None else self.seekable)
 
     @property
     def background_rgb(self) -> Rgb:

@@ -29,7 +29,6 @@ from shardfeed.schema import RESTARTS
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
 _JPEG_SIDE = 65_535  # pixels
-_NARROW, _WIDE = 32, 64  # pixels, of a piece at least: where seekable JPEGs are asked for, and by default
 _MOST = 0.02  # of its bytes, that restart markers may cost an image where nobody asked for them
 _COLOR_CHANGES = {"CMYK": (Change.CMYK,), "YCCK": (Change.CMYK,), "RGB": (Change.RGB_JPEG,)}
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
@@ -245,11 +244,11 @@ def _stored_jpeg(
     # Chroma as in the source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
     quality = options.quality or DEFAULT_QUALITY
     side = 16 if half_chroma and pixels.mode != "L" else 8
-    wide = _NARROW if options.seekable else _WIDE
-    interval = interval_for(pixels.height, pixels.width, (side, side), wide) if options.restarts else 0
+    sparing = not options.seekable
+    interval = interval_for(pixels.height, pixels.width, (side, side), sparing=sparing) if options.restarts else 0
     encoded = px.encode_jpeg(pixels, quality, half_chroma=half_chroma, interval=interval)
     restarts = row_lengths(encoded) if interval else b""
-    if restarts and not options.seekable and restarts_cost(encoded, restarts) > _MOST * len(encoded):
+    if restarts and sparing and restarts_cost(encoded, restarts) > _MOST * len(encoded):
         plain = px.encode_jpeg(pixels, quality, half_chroma=half_chroma)
         if len(encoded) + len(restarts) > (1 + _MOST) * len(plain):
             encoded, restarts = plain, b""

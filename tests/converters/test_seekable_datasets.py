@@ -120,9 +120,9 @@ def test_lies_are_an_error_of_their_record(cut: Dataset, tmp_path: Path, capsys:
     assert "image/restarts" in capsys.readouterr().out
 
 
-def test_shrunk_photos_are_cut_without_being_asked(folder: Path, tmp_path: Path) -> None:
-    convert(folder, tmp_path / "out", workers=1, image=ImageOptions(resize_shorter=128))
+def test_photos_encoded_again_are_cut_without_being_asked(folder: Path, tmp_path: Path) -> None:
+    convert(folder, tmp_path / "out", workers=1, image=ImageOptions(size=(256, 448)))
     dataset = shardfeed.open(tmp_path / "out")
     assert sum(map(bool, pieces(dataset).values())) >= KINDS["cut"]
     record: Any = next(record for record in dataset["train"] if record["image/restarts"])
-    assert np.asarray(Image.open(io.BytesIO(record["image/encoded"]))).shape == (128, 205, 3)
+    assert np.asarray(Image.open(io.BytesIO(record["image/encoded"]))).shape == (256, 448, 3)

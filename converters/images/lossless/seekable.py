@@ -21,6 +21,7 @@ from shardfeed.jpeg.restarts import row_lengths
 _PIECE = 64  # pixels, of the width of a piece that is aimed at; less reads less beside a window, and takes more bytes
 _PIECES_ACROSS = 32  # wider ones for very wide images, of which a window is large
 _TABLES = 64  # remembered: most files have the usual ones
+_ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster (median of 5 rounds, 1,500 photos)
 _FEW = 8  # pieces of an image, of which a window leaves out too little
 
 # Codes for the first coefficients that every decoder knows (T.81, K.3.1), where those of a file lack one.
@@ -30,17 +31,20 @@ _USUAL = (
 )
 
 
-def interval_for(height: int, width: int, mcu: tuple[int, int], least: int = 32) -> int:
+def interval_for(height: int, width: int, mcu: tuple[int, int], *, sparing: bool = False) -> int:
     """MCUs of a piece: a divisor of those in a row, so that pieces are about 64 pixels wide, or a 32nd of the image.
 
-    `mcu`: (height, width) of one, pixels. `least`: pixels, of the width of a piece, unless it is a row.
+    `mcu`: (height, width) of one, pixels. `sparing`: only where it helps much for few bytes: narrow pieces are not
+    made, and none of an image in which six are not side by side.
     0 where the image is too small to be worth it.
     """
     columns, rows = -(-width // mcu[1]), -(-height // mcu[0])
     wanted = max(_PIECE, width / _PIECES_ACROSS) / mcu[1]
+    least = _PIECE if sparing else _PIECE // 2
     fit = [n for n in range(1, columns + 1) if columns % n == 0 and (n * mcu[1] >= least or n == columns)]
     interval = min(fit, key=lambda n: abs(np.log(n / wanted)))
-    return interval if columns // interval * rows >= _FEW else 0
+    across = columns // interval
+    return interval if across * rows >= _FEW and (across >= _ACROSS or not sparing) else 0
 
 
 def to_seekable(data: bytes, header: JpegHeader) -> bytes:

@@ -107,6 +107,9 @@ def test_interval(height: int, width: int, mcu: int, expected: int) -> None:
 def test_pieces_of_a_row_that_cannot_be_divided() -> None:
     assert interval_for(400, 16 * 31, (16, 16)) == 31
     assert interval_for(64, 64, (16, 16)) == 0  # too small to be worth it
+    assert interval_for(256, 256, (16, 16)) == 4
+    assert interval_for(256, 256, (16, 16), sparing=True) == 0
+    assert interval_for(375, 500, (16, 16), sparing=True) == 4
 
 
 def test_bytes() -> None:
@@ -174,7 +177,7 @@ def test_a_record_says_where_the_rows_begin() -> None:
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 def test_what_is_encoded_again_is_cut_by_default(mode: str) -> None:
     data = jpeg(drawn(375, 500, 12).convert(mode), quality=95)
-    cut, plain = (store_image(data, ImageOptions(size=256, seekable=asked)) for asked in (None, False))
+    cut, plain = (store_image(data, ImageOptions(size=(300, 448), seekable=asked)) for asked in (None, False))
     assert cut.restarts == row_lengths(cut.encoded) != b""
     assert plain.restarts == row_lengths(plain.encoded) == b""
     assert (pixels(cut.encoded) == pixels(plain.encoded)).all()
@@ -183,10 +186,10 @@ def test_what_is_encoded_again_is_cut_by_default(mode: str) -> None:
 
 def test_what_would_cost_more_than_two_percent_is_not() -> None:
     data = jpeg(drawn(375, 500, 13))
-    small = ImageOptions(resize_shorter=256, quality=5)
+    small = ImageOptions(quality=5)
     stored = store_image(data, small)
     assert (stored.restarts, grid_of(stored.encoded)) == (b"", None)
-    assert store_image(data, ImageOptions(resize_shorter=256, quality=5, seekable=True)).restarts
+    assert store_image(data, ImageOptions(quality=5, seekable=True)).restarts
 
 
 def test_raw_pixels_have_no_pieces() -> None:
