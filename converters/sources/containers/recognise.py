@@ -6,7 +6,8 @@ from typing import Protocol, cast
 
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.source import Source
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 
 # What `--from` takes, and the module beside this one that has the reader; each is imported when it is needed.
 READERS: tuple[tuple[str, str], ...] = (
@@ -29,7 +30,7 @@ class Reader(Protocol):
 
     def recognise(self, path: str, options: ContainerOptions) -> Evidence | None: ...
 
-    def read(self, path: str, options: ContainerOptions) -> Source: ...
+    def read(self, path: str, options: ContainerOptions) -> BlockSource | PartSource: ...
 
 
 def reader(name: str) -> Reader | None:

@@ -27,11 +27,15 @@ class Block(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BlockSource:
-    """A Source (see source.py): the images of `blocks`, in order. `columns`: labels of all samples."""
+    """A Source (see source.py): the images of `blocks`, in order. `columns`: labels of all samples.
+
+    `described`: in words, what was taken for what.
+    """
 
     blocks: Sequence[Block]
     columns: Sequence[ListedColumn] = ()
     findings: Findings = field(default_factory=Findings)
+    described: str = ""
 
     @property
     def schema(self) -> Schema:
