@@ -22,6 +22,7 @@ from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.options import Task
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.signs import told_to
 from shardfeed.converters.sources.source import Source, findings_of
@@ -249,7 +250,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         options = PlanOptions(split, shards, args.shard_size, args.seed, hashed, image, args.split_by, args.to)
         plan = make_plan(source, options)
         signs.close()
-        objects = source.objects if isinstance(source, AnnotatedSource) else None
+        objects = source.objects if isinstance(source, AnnotatedSource | PartSource) else None
         print_plan(plan, RejectLimits.of(args.max_bad, args.max_bad_objects), objects, args, told)
         return 0
     before = warnings.showwarning

@@ -52,7 +52,7 @@ def open_annotated(path: str, options: AnnotationOptions, name: str | None, plai
             raise UsageError("reader", problem, "leave one of the two out")
         if not os.path.exists(path):
             raise UsageError(path, "no such file or folder", "check the path")
-        return described(module.read(path, options), f"read as {name}, as asked")
+        return _told(module.read(path, options), f"read as {name}, as asked")
     is_file = os.path.isfile(path)
     # Names of classes may be those of folders that are called like another layout's.
     looked = is_file or (options.class_names is None and may_be_annotated(path)) or may_have_masks(path)
@@ -74,7 +74,11 @@ def open_annotated(path: str, options: AnnotationOptions, name: str | None, plai
 
 
 def _read(path: str, options: AnnotationOptions, fit: Evidence) -> AnnotatedSource:
-    return described(reader(fit.name).read(path, options), f"recognised as {fit.name}: {fit.found}")
+    return _told(reader(fit.name).read(path, options), f"recognised as {fit.name}: {fit.found}")
+
+
+def _told(source: AnnotatedSource, by: str) -> AnnotatedSource:
+    return described(source, f"{by}; {source.described}" if source.described else by)
 
 
 def _without_annotations(path: str, options: AnnotationOptions, plain: Plain) -> ListedSource:

@@ -58,8 +58,9 @@ def read(path: str, options: ContainerOptions, fit: Evidence, plain: Plain, *, a
         raise UsageError(path, problem, remedy)
     module = containers.reader(fit.name)
     assert module is not None, "it gave the evidence, or was named"
-    by = f"read as {fit.name}, as asked" if asked else f"recognised as {fit.name}: {fit.found}"
-    return described(module.read(path, options), by)
+    source = module.read(path, options)
+    by = f"read as {fit.name}, as asked" if asked else f"recognised as {fit.name}"
+    return described(source, f"{by}: {source.described}")
 
 
 def _images_beside(path: str) -> str:

@@ -10,8 +10,7 @@ from shardfeed.converters.sources.containers.packed.part_source import PartSourc
 _Recognised = TypeVar("_Recognised", bound=AnnotatedSource | BlockSource | PartSource)
 
 
-def described(source: _Recognised, by: str) -> _Recognised:
-    """The same source, whose description, which is the first of its notes, begins with `by`."""
-    words = f"{by}; {source.described}" if source.described else by
+def described(source: _Recognised, words: str) -> _Recognised:
+    """The same source with another description, which is the first of its notes."""
     findings = replace(source.findings, notes=[words, *source.findings.notes])
     return replace(source, described=words, findings=findings)

@@ -84,7 +84,7 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> BlockSource:
         raise UsageError(path, f"{argument('columns')} is for named arrays, and CIFAR's have none", "leave it out")
     hundred = files.keys() <= _HUNDRED.keys()
     bytes_before = 2 if hundred else 1
-    blocks, fine, coarse, notes = [], [], [], []
+    blocks, fine, coarse, taken, notes = [], [], [], [], []
     for name, split in files.items():
         place = os.path.join(path, name)
         state = FileState.listed(place)
@@ -100,18 +100,18 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> BlockSource:
         coarse += labels[:-1]
         prefix = "" if hundred or split == "test" else f"{name.removesuffix('.bin')}/"
         blocks.append(ArrayBlock(RawImages(images, _LAYOUT), split, f"{split}/{prefix}".encode()))
-        notes.append(f"{number(count, 'image')} from {name}, split {split}")
+        taken.append(f"{number(count, 'image')} from {name}, split {split}")
     lacking = [name for name in (_HUNDRED if hundred else _TEN) if name not in files]
     if lacking:
         notes.append(f"not there, and so not read: {listing(lacking)}")
     if not labelled:
-        return BlockSource(blocks, (), Findings(notes=notes))
+        return BlockSource(blocks, (), Findings(notes=notes), "; ".join(taken))
     column, said = classes_of(path, fine, options, names_in(path, _NAMES_FINE if hundred else _NAMES_TEN))
     columns = [column]
     if hundred:
         plain = ContainerOptions()  # class lists and the like are said of the class, which is the fine label
         columns.append(classes_of(path, coarse, plain, names_in(path, _NAMES_COARSE), "image/coarse")[0])
-    return BlockSource(blocks, columns, Findings(notes=[*notes, *said]))
+    return BlockSource(blocks, columns, Findings(notes=[*notes, *said]), "; ".join(taken))
 
 
 def names_in(path: str, name: str) -> tuple[str, ...] | None:

@@ -55,7 +55,7 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSourc
     path = os.path.abspath(path)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     pairs, twice = _pairs(path, folder)
-    blocks, labels, notes = [], [], list(twice)
+    blocks, labels, taken, notes = [], [], [], list(twice)
     for image, label, word in pairs:
         array = _array(os.path.join(folder, image))
         layout, _ = layout_of(array.file.state.path, array.named, array.shape, array.dtype)
@@ -64,7 +64,7 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSourc
         blocks.append(
             ArrayBlock(RawImages(array, layout), split, f"{split}/".encode() if split and len(pairs) > 1 else b"")
         )
-        notes.append(f"{number(array.shape[0], 'image')} from {escape(image)}{f', split {split}' if split else ''}")
+        taken.append(f"{number(array.shape[0], 'image')} from {escape(image)}{f', split {split}' if split else ''}")
         notes += [note] if note else []
         if not array.shape[0]:
             raise UsageError(array.file.state.path, "has no image", "leave it out")
@@ -84,7 +84,7 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSourc
     if labels and labelled:
         column, said = classes_of(path, labels, options)
         columns, notes = [column], notes + said
-    return BlockSource(blocks, columns, Findings(notes=notes))
+    return BlockSource(blocks, columns, Findings(notes=notes), "; ".join(taken))
 
 
 def _split(word: str) -> str | None:

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.files.listed_source import ListedColumn
 from shardfeed.converters.sources.source import Content, Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import ShardfeedError, UsageError, escape
-from shardfeed.text import number
+from shardfeed.text import listing, number
 
 LOOKED_AT = 8  # files of a folder that tell what is in it
 
@@ -70,6 +70,7 @@ def source_of(
     """
     blocks: list[ArrayBlock] = []
     labels: list[Rows] = []
+    taken: list[str] = []
     told: list[str] = []
     passed_over: dict[str, None] = {}
     for name, arrays in files.items():
@@ -88,7 +89,8 @@ def source_of(
             prefix = f"{stem}/" if len(files) > 1 else ""
             prefix += f"{pair.split}/" if pair.split else ""
             blocks.append(ArrayBlock(images, split, os.fsencode(prefix)))
-            told += [_taken(pair, len(images), split, stem if len(files) > 1 else ""), *said]
+            taken.append(_taken(pair, len(images), split, stem if len(files) > 1 else ""))
+            told += said
     if labels and len(labels) < len(blocks):
         raise UsageError(path, f"{len(labels)} of {len(blocks)} arrays of images have labels", "convert them apart")
     columns: list[ListedColumn] = []
@@ -96,7 +98,8 @@ def source_of(
         column, said = classes_of(path, labels, options)
         columns.append(column)
         told += said
-    return BlockSource(blocks, columns, Findings(notes=list(dict.fromkeys([*told, *passed_over, *notes]))))
+    findings = Findings(notes=list(dict.fromkeys([*told, *passed_over, *notes])))
+    return BlockSource(blocks, columns, findings, listing(taken, LOOKED_AT, "; "))
 
 
 def _check_lengths(place: str, arrays: Mapping[str, Rows], pair: Pair) -> None:
@@ -121,8 +124,7 @@ def evidence_of(name: str, found: str, read: Callable[[], BlockSource]) -> Evide
         source = read()
     except ShardfeedError as error:
         return Evidence(name, found, missing_of(error))
-    taken = [note for note in source.findings.notes if " from " in note]  # how they are read, the notes say alone
-    return Evidence(name, "; ".join([found, *taken]))
+    return Evidence(name, f"{found}; {source.described}")
 
 
 def files_of(path: str, ends: tuple[str, ...]) -> list[str]:

@@ -49,7 +49,7 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> BlockSource:
         raise UsageError(path, "has neither train_X.bin and train_y.bin nor those of test", "check the path")
     if options.columns:
         raise UsageError(path, f"{argument('columns')} is for named arrays, and STL-10's have none", "leave it out")
-    blocks, labels, notes = [], [], []
+    blocks, labels, taken, notes = [], [], [], []
     for split in splits:
         images = _array(path, f"{split}_X.bin", _LAYOUT.shape)
         labels.append(_array(path, f"{split}_y.bin", ()))
@@ -58,14 +58,14 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> BlockSource:
             problem = f"has {counts[1]} labels, and {split}_X.bin {counts[0]} images"
             raise UsageError(os.path.join(path, f"{split}_y.bin"), problem, "copy both again")
         blocks.append(ArrayBlock(RawImages(images, _LAYOUT), split, f"{split}/".encode()))
-        notes.append(f"{number(counts[0], 'image')} from {split}_X.bin, split {split}")
+        taken.append(f"{number(counts[0], 'image')} from {split}_X.bin, split {split}")
     if os.path.exists(os.path.join(path, "unlabeled_X.bin")):
         notes.append("unlabeled_X.bin has no labels, and is left out")
     if not labelled:
-        return BlockSource(blocks, (), Findings(notes=notes))
+        return BlockSource(blocks, (), Findings(notes=notes), "; ".join(taken))
     numbered = replace(options, label_offset=options.label_offset or _FIRST)
     column, said = classes_of(path, labels, numbered, names_in(path, "class_names.txt"))
-    return BlockSource(blocks, [column], Findings(notes=[*notes, *said]))
+    return BlockSource(blocks, [column], Findings(notes=[*notes, *said]), "; ".join(taken))
 
 
 def _array(path: str, name: str, shape: tuple[int, ...]) -> RawArray:

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.files.listed_source import ClassColumn, Listed
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
-from shardfeed.text import number, some
+from shardfeed.text import listing, number, some
 
 _TEXT = "image/text"
 _ENTRIES = 1000  # of a folder; one with more has no databases
@@ -68,13 +68,15 @@ def read(path: str, options: ContainerOptions) -> BlockSource:
     if not any(map(len, blocks)):
         raise UsageError(path, "has no image", "check what the database holds")
     columns, notes = _columns(path, list(files), found, options)
-    rejected, taken = [], []
+    rejected, taken, said = [], [], []
     for name, block, one in zip(files, blocks, found, strict=True):
         into = f", split {block.split}" if block.split else ""
-        taken += [f"{dialect}: {number(len(block), 'image')} from {escape(name)}{into}", *one.notes]
+        taken.append(f"{number(len(block), 'image')} from {escape(name)}{into}")
+        said += one.notes
         rejected += [replace(skipped, key=block.prefix + skipped.key) for skipped in one.rejected]
     rejected.sort(key=lambda skipped: skipped.key)
-    return BlockSource(blocks, columns, Findings(rejected, [*taken, *notes]))
+    described = f"{dialect}: {listing(taken, separator='; ')}"
+    return BlockSource(blocks, columns, Findings(rejected, [*said, *notes]), described)
 
 
 @dataclass(frozen=True, eq=False)

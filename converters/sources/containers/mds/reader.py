@@ -96,7 +96,7 @@ def read(path: str, options: ContainerOptions) -> PartSource:
         raise storage_error(path, "read", error) from error
     arrays = taken.file_of, np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.int64)
     whole = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
-    return taken.finish(MdsImages(tuple(shards), *arrays, encoding, folder), folder.note, whole)
+    return taken.finish(MdsImages(tuple(shards), *arrays, encoding, folder), folder.note, whole, "MDS shard")
 
 
 @dataclass(frozen=True)

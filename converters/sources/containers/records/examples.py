@@ -159,7 +159,7 @@ def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> 
     arrays = [taken.record_of, *(np.frombuffer(values, np.int64) for values in where)]
     images = ExampleImages(form, tuple(files), taken.file_of, arrays, (layout.image, layout.pixels), unpacked)
     folder = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
-    return taken.finish(images, unpacked.note, folder)
+    return taken.finish(images, unpacked.note, folder, f"{form.what} file")
 
 
 def _take(taken: Assembly, file: int, met: Met, layout: Layout) -> int:

@@ -30,7 +30,7 @@ from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.formats.format import Fields
-from shardfeed.text import listing
+from shardfeed.text import listing, number
 
 _EXTENSIONS = {
     "": b"", "jpeg": b".jpg", "png": b".png", "gif": b".gif", "bmp": b".bmp", "tiff": b".tif", "webp": b".webp",
@@ -131,8 +131,11 @@ class Assembly:
         key = name_bytes(f"{self._files[file].name}, record {record}")
         self._rejected.append(Skipped(key, code.value, reason))
 
-    def finish(self, contents: Contents, notes: Sequence[str], folder: bytes | None) -> PartSource:
-        """The source. Raises UsageError where no record is a sample, or nothing tells what a class is."""
+    def finish(self, contents: Contents, notes: Sequence[str], folder: bytes | None, what: str) -> PartSource:
+        """The source; `what`: one of the files, in words.
+
+        Raises UsageError where no record is a sample, or nothing tells what a class is.
+        """
         gather = self.gather
         if not len(self):
             why = f": {name_text(self._rejected[0].key)}: {self._rejected[0].reason}" if self._rejected else ""
@@ -147,8 +150,8 @@ class Assembly:
                 said = [f"{escape(gather.layout.key)} is not one relative name for each image: files and records are"]
             keys = replace(keys, names=None)
         columns, class_notes = self._columns()
-        number = np.frombuffer(gather.numbers, np.int64)
-        usable = number.min() >= 0 and number.max() <= _EXACT and len(np.unique(number)) == len(number)
+        numbers = np.frombuffer(gather.numbers, np.int64)
+        usable = numbers.min() >= 0 and numbers.max() <= _EXACT and len(np.unique(numbers)) == len(numbers)
         rejected = sorted(self._rejected, key=lambda skipped: skipped.key)
         account = Account() if gather.objects is not None else None
         return PartSource(
@@ -157,8 +160,9 @@ class Assembly:
             columns,
             self._splits(self.file_of),
             gather.objects,
-            numbers=number if usable else None,
-            findings=Findings(rejected, [described(gather.layout), *notes, *said, *class_notes], folder, account),
+            numbers=numbers if usable else None,
+            findings=Findings(rejected, [*notes, *said, *class_notes], folder, account),
+            described=f"{number(len(files), what)}; {described(gather.layout)}",
         )
 
     def _refuse_keys(self, keys: RecordKeys) -> None:

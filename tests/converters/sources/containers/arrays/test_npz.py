@@ -15,6 +15,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays import raw_arrays
 from shardfeed.converters.sources.containers.arrays.npz import read, recognise
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -25,7 +26,7 @@ from in_process import OwnEngine
 PLAIN = ContainerOptions()
 
 
-def read_file(path: Path, options: ContainerOptions = PLAIN) -> Source:
+def read_file(path: Path, options: ContainerOptions = PLAIN) -> BlockSource:
     found = recognise(str(path), options)
     assert found is not None
     assert found.name == "npz"
@@ -68,8 +69,7 @@ def test_usual_names(tmp_path: Path, pixels, labels, check_samples, save, names:
     check_samples(source, pixels, labels)
     assert [source[i].split for i in (0, 7, 8, 11)] == ["train", "train", "test", "test"]
     assert (source[0].key, source[11].key) == (b"train/000000.png", b"test/000003.png")
-    said = " ".join(findings_of(source).notes)
-    assert all(name in said for name in names)
+    assert all(name in source.described for name in names)
 
 
 def test_validation_comes_between(tmp_path: Path, pixels, labels) -> None:

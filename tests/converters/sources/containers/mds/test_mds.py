@@ -99,7 +99,7 @@ def test_compressed_shards() -> None:
     for n, sample in enumerate(source):
         assert sample.key == b"%s/%06d.png" % (b"shard.0000%d.mds" % (n // 3), n % 3)
         np.testing.assert_array_equal(tf.io.decode_png(read_image(sample)).numpy(), np.asarray(picture(n)))
-    assert "2 compressed files were unpacked" in source.findings.notes[1]
+    assert "2 compressed files were unpacked" in source.findings.notes[0]
 
 
 def test_other_compressions(home: Path) -> None:

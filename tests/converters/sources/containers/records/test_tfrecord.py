@@ -111,7 +111,7 @@ def test_names_of_its_own(tmp_path: Path) -> None:
     assert [sample.split for sample in source] == ["train", "validation"] * 2
     assert source[2].features == {LABEL: 0, TEXT: b"0", CAPTION: [b"a", b"b"], "weight": 0.5}
     assert read_image(source[3]) == picture(3)
-    assert source.findings.notes[0].endswith("; not taken: other, tags")
+    assert source.described.endswith("; not taken: other, tags")
     with pytest.raises(UsageError, match=r"no record, of the 4 looked at, has nope, .*there is other, part, pic, says"):
         read(tmp_path, columns={"image": "nope"})
     with pytest.raises(UsageError, match="image/width is made of the image"):
@@ -211,7 +211,7 @@ def test_objects(tmp_path: Path) -> None:
     assert found is not None
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
-    assert source.findings.notes[0].endswith("; not taken: image/object/mask")
+    assert source.described.endswith("; not taken: image/object/mask")
     convert(source, tmp_path / "out", engine=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
@@ -340,7 +340,7 @@ def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -
     assert not list((tmp_path / "tmp").iterdir())
     source = read(tmp_path / "in.tfrecord")
     assert [read_image(sample) for sample in source] == [picture(n) for n in range(4)]
-    assert "1 compressed file was unpacked" in source.findings.notes[1]
+    assert "1 compressed file was unpacked" in source.findings.notes[0]
     assert source[0].image.mtime_ns == (tmp_path / "in.tfrecord").stat().st_mtime_ns  # type: ignore[union-attr]
     convert(source, tmp_path / "out", engine=OwnEngine(1))
     assert len(shardfeed.open(tmp_path / "out")["train"]) == 4
