@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shardfeed.converters.sources.annotations import recognise as annotations
 from shardfeed.converters.sources.annotations.recognise import Evidence, only_one
@@ -59,6 +60,7 @@ def read(path: str, options: ContainerOptions, fit: Evidence, plain: Plain, *, a
     module = containers.reader(fit.name)
     assert module is not None, "it gave the evidence, or was named"
     source = module.read(path, options)
+    source = replace(source, findings=replace(source.findings, in_files=True))
     by = f"read as {fit.name}, as asked" if asked else f"recognised as {fit.name}"
     return described(source, f"{by}: {source.described}")
 

@@ -132,3 +132,16 @@ def test_a_dry_run_counts_the_objects_in_records(
         "by_class": {"a": 1, "b": 1},
         "images_without": 0,
     }
+
+
+def test_what_is_suggested_for_bad_records_works(
+    tmp_path: Path, png: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are no files: --exclude would be refused."""
+    write(tmp_path / "in" / "train-00000-of-00001", [{"image/encoded": png}, {"image/encoded": b""}])
+    command = ["convert", str(tmp_path / "in"), str(tmp_path / "out"), "--workers", "1"]
+    assert cli.main(command) == 3
+    said = capsys.readouterr().err
+    assert "nothing was written; repair or remove them, or run again with --max-bad 1" in said
+    assert "--exclude" not in said
+    assert cli.main([*command, "--max-bad", "1"]) == 0
