@@ -8,6 +8,7 @@ from shardfeed.converters.sources.annotations import recognise as annotations
 from shardfeed.converters.sources.annotations.recognise import Evidence, only_one
 from shardfeed.converters.sources.containers import recognise as containers
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.files.glance import Glance
 from shardfeed.converters.sources.opening.described import described
 from shardfeed.converters.sources.opening.plain import Plain
 from shardfeed.converters.sources.source import Source
@@ -19,12 +20,13 @@ from shardfeed.text import some
 _IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")  # beside shards of others they would be left out
 
 
-def recognise(path: str, options: ContainerOptions, name: str | None, others: Sequence[str]) -> Sequence[Evidence]:
-    """What readers of files of many samples say of `path`, or the one that was asked for.
+def recognise(glance: Glance, options: ContainerOptions, name: str | None, others: Sequence[str]) -> Sequence[Evidence]:
+    """What readers of files of many samples say of a path, or the one that was asked for.
 
     `name`: of the reader, where it was said. `others`: arguments that were given and are about other sources. Raises
     UsageError for arguments that do not go together, and for a dataset.
     """
+    path = glance.path
     if name is None and os.path.isfile(os.path.join(path, MANIFEST)) and has_manifest(path):
         remedy = "`shardfeed reshard DIR OUT` makes other shards of it, `append`, `merge`, `filter` and others more"
         raise UsageError(path, "is a dataset already", remedy)
@@ -37,7 +39,7 @@ def recognise(path: str, options: ContainerOptions, name: str | None, others: Se
             problem = f"{name} reads files of many samples, and {argument(others[0])} is not about them"
             raise UsageError("reader", problem, "leave one of the two out")
         return [Evidence(str(name), "as asked")]
-    found = containers.recognise(path, options) if name is None and not others else ()
+    found = containers.recognise(glance, options) if name is None and not others else ()
     own = {"columns": options.columns, "label_offset": options.label_offset, "label_map": options.label_map}
     for said, value in own.items():
         if value and not found:

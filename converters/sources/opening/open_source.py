@@ -8,7 +8,9 @@ from shardfeed.converters.elsewhere import check_kind, check_local
 from shardfeed.converters.sources.annotations.options import Task
 from shardfeed.converters.sources.annotations.recognise import almost, only_one
 from shardfeed.converters.sources.classes import ClassList
+from shardfeed.converters.sources.containers import recognise
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.files.glance import Glance
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.opening import containers
@@ -142,7 +144,9 @@ def open_source(
         "label_separator": label_separator,
         "missing": missing,
     }
-    plain = Plain(path, labels, pattern, class_names, unlabelled, images, of_table, wanted)
+    place = os.fsdecode(path)
+    glance = Glance(place, recognise.ENDS)
+    plain = Plain(path, labels, pattern, class_names, unlabelled, images, of_table, wanted, glance)
     of_container = ContainerOptions(
         columns=columns or {},
         class_names=None if isinstance(class_names, Mapping) else class_names,
@@ -151,8 +155,7 @@ def open_source(
     )
     others = {"images": images, "tasks": tasks or None, "boxes_on": boxes_on, "colours": colours, "void": void}
     said = [*plain.said, *(name for name, value in others.items() if value is not None)]
-    place = os.fsdecode(path)
-    found = containers.recognise(place, of_container, reader, said)
+    found = containers.recognise(glance, of_container, reader, said)
     if fit := only_one(place, found):
         return containers.read(place, of_container, fit, plain, asked=reader is not None)
     try:

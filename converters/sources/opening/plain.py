@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.sources.classes import ClassList
+from shardfeed.converters.sources.files.glance import Glance
 from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
@@ -22,7 +23,8 @@ class Plain:
     """A path, and what was said of it, as `open_source` takes both.
 
     `table`: the arguments about the columns and the form of a label file; None for those that were not given. `wanted`:
-    include, exclude and follow_links. Raises UsageError for arguments about labels where there are to be none.
+    include, exclude and follow_links. `glance`: at the names in it, where it is a folder. Raises UsageError for
+    arguments about labels where there are to be none.
     """
 
     path: str | os.PathLike[str]
@@ -33,6 +35,7 @@ class Plain:
     images: str | os.PathLike[str] | None
     table: Mapping[str, Any]
     wanted: Mapping[str, Any]
+    glance: Glance
 
     def __post_init__(self) -> None:
         of_labels = {"pattern": self.pattern, "class_names": self.class_names}
@@ -61,7 +64,7 @@ class Plain:
         if isinstance(self.class_names, Mapping):
             problem = "got a mapping, which is about the columns of a label file"
             raise UsageError("class_names", problem, "give the names")
-        if self.pattern is not None or _is_flat(self.path):
+        if self.pattern is not None or self.glance.is_flat:
             return FileNames(self.path, pattern=self.pattern, class_names=self.class_names, **self.wanted)
         return ImageFolder(self.path, class_names=self.class_names, **self.wanted)
 
@@ -85,13 +88,3 @@ class Plain:
         names = source.schema.class_names.get(LABEL, ()) if isinstance(source, ImageFolder) else ()
         # The PNGs of panoptic files lie in a folder beside those, in annotations: no class is called so.
         return names if len(names) > 1 and "annotations" not in names else ()
-
-
-def _is_flat(root: str | os.PathLike[str]) -> bool:
-    """Whether a folder has visible files and no visible folder: then only file names can carry labels."""
-    try:
-        with os.scandir(root) as entries:
-            visible = [entry for entry in entries if not entry.name.startswith(".")]
-            return bool(visible) and not any(entry.is_dir() for entry in visible)
-    except OSError:
-        return False  # the source says what is wrong
