@@ -16,6 +16,7 @@ from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.opening import containers
 from shardfeed.converters.sources.opening.annotated import annotation_options, open_annotated
 from shardfeed.converters.sources.opening.plain import Plain
+from shardfeed.converters.sources.opening.unopened import check_there
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.schema import Feature
@@ -158,6 +159,8 @@ def open_source(
     found = containers.recognise(glance, of_container, reader, said)
     if fit := only_one(place, found):
         return containers.read(place, of_container, fit, plain, asked=reader is not None)
+    if reader is None and not said and not found:
+        check_there(place)
     try:
         check_kind(path)
         return open_annotated(place, of_annotations, reader, plain)
