@@ -68,6 +68,8 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSourc
         notes += [note] if note else []
         if not array.shape[0]:
             raise UsageError(array.file.state.path, "has no image", "leave it out")
+        if labelled:
+            array.check_whole()
         if label:
             labels.append(_array(os.path.join(folder, label)))
             if labels[-1].shape[:1] != array.shape[:1]:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.arrays.labels import Rows, classes_of
 from shardfeed.converters.sources.containers.arrays.names import Pair, described, not_taken, pairs_of, split_of
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawImages
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.files.listed_source import ListedColumn
@@ -65,8 +66,9 @@ def source_of(
 ) -> BlockSource:
     """The source of the arrays in `files`: file name -> name of the array -> the array.
 
-    `imaged`: makes images of an array, with notes. `labelled`: whether labels are read, too; without, it is only good
-    to see what is there. `notes`: more, for the report. Raises UsageError where it does not tell images and labels.
+    `imaged`: makes images of an array, with notes. `labelled`: whether labels are read, too, and what is compressed is
+    unpacked to see that it is whole; without, it is only good to see what is there. `notes`: more, for the report.
+    Raises UsageError where it does not tell images and labels.
     """
     blocks: list[ArrayBlock] = []
     labels: list[Rows] = []
@@ -83,6 +85,8 @@ def source_of(
             if not len(images):
                 raise UsageError(place, f"{escape(pair.image)} has no image", "leave it out")
             _check_lengths(place, arrays, pair)
+            if labelled and isinstance(images, RawImages):
+                images.array.check_whole()
             if pair.label:
                 labels.append(arrays[pair.label])
             split = pair.split or split_of(stem) or (split_named(options.split) if options.split else None)

@@ -315,16 +315,20 @@ def test_a_file_that_changed(tmp_path: Path, pixels, labels) -> None:
 
 
 def test_a_damaged_member(tmp_path: Path, pixels, labels, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpacked once, and not again for each image of it."""
+    """One error of the file; where it was damaged later, it is unpacked once, and not again for each image of it."""
     path = tmp_path / "a.npz"
     np.savez_compressed(path, images=np.tile(pixels, (1, 5, 5, 1)), labels=labels)
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo("images.npy")
         at = info.header_offset + info.compress_size - 50
+    source, state = read(str(path), PLAIN), path.stat()
     data = bytearray(path.read_bytes())
     data[at] ^= 0xFF
     path.write_bytes(data)
-    source = read(str(path), PLAIN)
+    os.utime(path, ns=(0, state.st_mtime_ns))
+    assert recognise(str(path), PLAIN) is not None  # a look unpacks nothing
+    with pytest.raises(UsageError, match=r"a\.npz: images cannot be unpacked: "):
+        read(str(path), PLAIN)
     tries = []
     unpack = raw_arrays._unpack
     monkeypatch.setattr(raw_arrays, "_unpack", lambda packed: tries.append(packed) or unpack(packed))
