@@ -45,8 +45,9 @@ def reader(name: str) -> Reader | None:
     return cast("Reader", import_module(f"shardfeed.converters.sources.containers.{modules[name]}"))
 
 
-def recognise(glance: Glance, options: ContainerOptions) -> Sequence[Evidence]:
-    """What every reader says that takes a path for its own, or almost. `glance`: at its names, for `ENDS`."""
+def recognise(path: str, options: ContainerOptions, glance: Glance | None = None) -> Sequence[Evidence]:
+    """What every reader says that takes `path` for its own, or almost. `glance`: at its names, for `ENDS`."""
+    glance = glance or Glance(path, ENDS)
     modules = (reader(name) for name, _, ends in _READERS if glance.may_have(ends))
-    found = (module.recognise(glance.path, options) for module in modules if module is not None)
+    found = (module.recognise(path, options) for module in modules if module is not None)
     return [evidence for evidence in found if evidence is not None]

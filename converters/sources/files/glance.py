@@ -17,7 +17,7 @@ class Glance:
         self.path, self._ends = path, (*ends, _FOLDER)
 
     def may_have(self, ends: Sequence[str]) -> bool:
-        """Whether a name ends so, for ends that are looked for; true where nothing was looked for, or is no folder."""
+        """Whether a name ends in one of these, which must be among those looked for; true for none, and for a file."""
         return not ends or not os.path.isdir(self.path) or not self._seen.isdisjoint(ends)
 
     @property

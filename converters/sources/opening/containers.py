@@ -39,7 +39,7 @@ def recognise(glance: Glance, options: ContainerOptions, name: str | None, other
             problem = f"{name} reads files of many samples, and {argument(others[0])} is not about them"
             raise UsageError("reader", problem, "leave one of the two out")
         return [Evidence(str(name), "as asked")]
-    found = containers.recognise(glance, options) if name is None and not others else ()
+    found = containers.recognise(path, options, glance) if name is None and not others else ()
     own = {"columns": options.columns, "label_offset": options.label_offset, "label_map": options.label_map}
     for said, value in own.items():
         if value and not found:
