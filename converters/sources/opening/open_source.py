@@ -106,7 +106,7 @@ def open_source(
         columns: of a file of many samples, what holds a thing: "image", "label", "key", "text", "split", or the key of
             another feature, and its name there; default the usual names.
         label_offset: of a file of many samples, the number of its first class, which becomes 0.
-        label_map: of a file of many samples, the label map (`.pbtxt`) that names its classes.
+        label_map: of a file of many samples, the label map (`.pbtxt`, or lines like `1:cat`) that names its classes.
 
     Raises:
         UsageError: arguments that do not go together, a path that is not there, files that tell no classes, or that

@@ -145,6 +145,17 @@ def test_numbers_without_names(
         assert labels(read(tmp_path, **options)) == expected
 
 
+def test_a_list_is_no_label_map(tmp_path: Path) -> None:
+    """It says no numbers: whether its first class is 0 or 1 nobody knows."""
+    write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 2)])
+    (tmp_path / "names.txt").write_text("ant\nbee\n")
+    with pytest.raises(LabelFileError, match=r"is a list of names, .*; give it as class_names, .* label_offset=1"):
+        read(tmp_path / "in", label_map=str(tmp_path / "names.txt"))
+    assert labels(read(tmp_path / "in", class_names=str(tmp_path / "names.txt"), label_offset=1)) == [0, 1]
+    with pytest.raises(LabelFileError, match="cannot read"):
+        read(tmp_path / "in", label_map=str(tmp_path / "nothing.txt"))
+
+
 def test_a_label_map(tmp_path: Path) -> None:
     """Given, or beside the files; numbers are ranks, and names that contradict are refused."""
     write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 7, 3)])
@@ -157,6 +168,8 @@ def test_a_label_map(tmp_path: Path) -> None:
     (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'ant' }")
     with pytest.raises(UsageError, match=r"numbers 3, 7, which .*map.pbtxt does not name"):
         read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
+    (tmp_path / "map.txt").write_text("1:ant\n3:bee\n7:cat\n")
+    assert labels(read(tmp_path / "in", label_map=str(tmp_path / "map.txt"))) == [0, 2, 1]
     (tmp_path / "in" / "x_label_map.pbtxt").write_text(ITEMS)
     assert labels(read(tmp_path / "in")) == [0, 2, 1]
     (tmp_path / "in" / "x_label_map.pbtxt").write_text("item { id: 1 name: 'ant' ")
