@@ -95,11 +95,17 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument(
         "--columns", metavar="A=B,C=D", help="of a file of many samples: what is called how, image=jpg,label=cls"
     )
+    source.add_argument(
+        "--label-offset",
+        metavar="N",
+        type=int,
+        default=0,
+        help="number of its first class; --label-map FILE: the .pbtxt that names all",
+    )
     # For few: messages and notes say when they are needed.
     source.add_argument("--delimiter", help=argparse.SUPPRESS)
     source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
-    source.add_argument("--label-offset", type=int, default=0, help=argparse.SUPPRESS)
-    source.add_argument("--label-map", help=argparse.SUPPRESS)
+    source.add_argument("--label-map", help=argparse.SUPPRESS)  # --label-offset has it
     source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
     source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
     source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
