@@ -14,7 +14,7 @@ _KINDS = {
     r"\.tfr\w*(\.gz)?": "TFRecords",
     r"\.array_?record": "an ArrayRecord file",
 }
-_HEAD = 12
+_HEAD, _PARQUET = 12, b"PAR1"
 
 
 def check_there(path: str) -> None:
@@ -32,6 +32,8 @@ def check_there(path: str) -> None:
                 head = file.read(_HEAD)
         except OSError:
             return
+        if head.startswith(_PARQUET):
+            return  # one without images may be a list of files
         got = f"it begins with {head!r}" if head else "it is empty"
         raise UsageError(path, f"is called like {kind}, and is none: {got}", "copy it again, or rename it")
 

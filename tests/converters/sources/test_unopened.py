@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shardfeed.converters import open_source
@@ -33,6 +35,12 @@ def test_an_empty_file_is_named_by_its_reader(tmp_path: Path, name: str) -> None
     (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"no whole .np[yz] file|begins with b'', expected 00|file size is 0 bytes"):
         open_source(tmp_path / name)
+
+
+def test_a_list_of_files_is_no_lie(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"path": ["a.jpg"], "label": ["cat"]}), tmp_path / "a.pq")
+    with pytest.raises(UsageError, match=r"got the extension '\.pq', expected"):
+        open_source(tmp_path / "a.pq")
 
 
 def test_tars_that_are_not_there(tmp_path: Path) -> None:
