@@ -13,7 +13,7 @@ from shardfeed.converters.operations.making import check_outside
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.manifest import has_manifest

@@ -22,7 +22,8 @@ from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.options import Task
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.signs import told_to
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
@@ -94,11 +95,17 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument(
         "--columns", metavar="A=B,C=D", help="of a file of many samples: what is called how, image=jpg,label=cls"
     )
+    source.add_argument(
+        "--label-offset",
+        metavar="N",
+        type=int,
+        default=0,
+        help="number of its first class; --label-map FILE: the .pbtxt that names all",
+    )
     # For few: messages and notes say when they are needed.
     source.add_argument("--delimiter", help=argparse.SUPPRESS)
     source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
-    source.add_argument("--label-offset", type=int, default=0, help=argparse.SUPPRESS)
-    source.add_argument("--label-map", help=argparse.SUPPRESS)
+    source.add_argument("--label-map", help=argparse.SUPPRESS)  # --label-offset has it
     source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
     source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
     source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
@@ -257,7 +264,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         options = PlanOptions(split, shards, args.shard_size, args.seed, hashed, image, args.split_by, args.to)
         plan = make_plan(source, options)
         signs.close()
-        objects = source.objects if isinstance(source, AnnotatedSource) else None
+        objects = source.objects if isinstance(source, AnnotatedSource | PartSource) else None
         print_plan(plan, RejectLimits.of(args.max_bad, args.max_bad_objects), objects, args, told)
         return 0
     before = warnings.showwarning
