@@ -14,11 +14,12 @@ from datasets import here, payloads, scenes, sound
 import shardfeed
 from shardfeed.column import column_dtype, encode_column, extend_column
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, append, convert, open_source, reshard
-from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
+from shardfeed.errors import ShardfeedError, StorageError, TooManyRejectedError, UsageError
 from shardfeed.formats.native import FORMATS
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
 from shardfeed.storage import local
 
+from in_process import OwnEngine
 from others import picture
 from repository import GOLDEN
 from trees import tree
@@ -217,6 +218,47 @@ def test_a_dry_run_touches_nothing(old: Path, folders: tuple[Path, Path, Path], 
     assert not report.committed
     assert sum(info.records for info in report.manifest.splits.values()) == 12
     assert sorted(os.listdir(tmp_path)) == ["old"]
+
+
+def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Whatever is known before an image is read; and it changes nothing of what it looks at."""
+
+    def refusal(out: Path = tmp_path / "out", **options: Any) -> str:
+        said = []
+        for dry_run in (True, False):
+            before = tree(tmp_path)
+            with pytest.raises(ShardfeedError) as caught:
+                append(old, folders[1], out, dry_run=dry_run, engine=here(), **options)
+            said.append(f"{type(caught.value).__name__} {caught.value}")
+            assert tree(tmp_path) == before
+        assert said[0] == said[1]
+        return said[0]
+
+    assert "its parent directory does not exist" in refusal(out=tmp_path / "none" / "out")
+    assert "workers: got 2 beside an engine" in refusal(workers=2)
+    staging = tmp_path / ".out.staging"
+    with pytest.raises(KeyboardInterrupt):
+        append(old, folders[1], tmp_path / "out", seed=3, engine=_Interrupted(1))
+    assert staging.exists()
+    assert "an unfinished conversion with other options" in refusal()
+    assert not append(old, folders[1], tmp_path / "out", dry_run=True, restart=True).committed
+    (staging / "mine").write_text("x")
+    assert "holds mine, which no conversion put there" in refusal(restart=True)
+    shutil.rmtree(staging)
+    (tmp_path / "out").mkdir()
+    assert "OutputExistsError" in refusal()
+    assert "holds no manifest.json of ours" in refusal(replace=True)
+    (tmp_path / "out").rmdir()
+    convert(ImageFolder(folders[1]), tmp_path / "out", engine=here())
+    assert "exists already" in refusal()
+    assert not append(old, folders[1], tmp_path / "out", dry_run=True, replace=True).committed
+
+
+class _Interrupted(OwnEngine):
+    """Is stopped before its first shard."""
+
+    def run(self, tasks: Any, poll: Any = None) -> Any:
+        raise KeyboardInterrupt
 
 
 def test_columns_are_extended_in_pieces_of_any_size() -> None:

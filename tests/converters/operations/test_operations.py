@@ -275,6 +275,15 @@ def test_a_dry_run_says_what_there_would_be(small: Dataset, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_options_that_there_are_not_are_refused(small: Dataset, tmp_path: Path) -> None:
+    for wrong in ({"sha256": False}, {"split": {"a": 1.0}}, {"shard": 3}):  # `convert` has the first two
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(wrong))}'"):
+            reshard(small, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"to: got 'mds', and the old shards, .* are of the format tfrecord"):
+        append(small, tmp_path, tmp_path / "out", to="mds")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", EACH_FORMAT)
 def test_a_damaged_record_is_named_and_nothing_is_committed(
     name: str, of_format: Callable[[str], Dataset], tmp_path: Path
