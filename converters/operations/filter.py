@@ -65,7 +65,6 @@ def filter_dataset(
     if not left:
         raise UsageError("filter", f"none of {number(len(opened), 'record')} is left", "loosen the condition")
     notes = [f"{left:,} of {number(len(opened), 'record')} kept"]
-    notes += [f"split {name} has no record left, and is gone" for name in stay if not stay[name].any()]
     parts = [Part(records, np.flatnonzero(stay[name]), name) for name, records in opened.splits.items()]
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=notes)
     return make_dataset(source, [opened], out, making)

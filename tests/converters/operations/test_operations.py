@@ -1,6 +1,7 @@
 """New datasets from datasets: which records, in which splits and shards, and that each is the one that it was."""
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,30 @@ def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="no condition is given"):
         filter_dataset(small, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_split_that_is_gone_is_named(small: Dataset, images_of_small: Path, tmp_path: Path) -> None:
+    """Whatever the operation, and also one of which every image was rejected before."""
+    (tmp_path / "images" / "train").mkdir(parents=True)
+    shutil.copytree(images_of_small / "rose", tmp_path / "images" / "train" / "rose")
+    (tmp_path / "images" / "test" / "rose").mkdir(parents=True)
+    (tmp_path / "images" / "test" / "rose" / "bad.jpg").write_bytes(b"no image")
+    convert(tmp_path / "images", tmp_path / "old", max_bad=1, engine=here())
+    old = shardfeed.open(tmp_path / "old")
+    assert {name: len(split) for name, split in old.items()} == {"test": 0, "train": 8}
+    of_validation = list(small["validation"].column(FILENAME))
+    reports = {
+        "test": [
+            reshard(old, tmp_path / "reshard", dry_run=True),
+            relabel(old, tmp_path / "relabel", {"rose": "flower"}, dry_run=True),
+            merge([old, small], tmp_path / "merge", prefix=True, dry_run=True),
+            split_dataset(old, tmp_path / "split", {"a": 0.5, "b": 0.5}, of="train", dry_run=True),
+        ],
+        "validation": [remove(small, tmp_path / "remove", of_validation, dry_run=True)],
+    }
+    for name, of_split in reports.items():
+        for report in of_split:
+            assert f"split {name} has no record left, and is gone" in report.notes
 
 
 def test_images_with_enough_objects(tmp_path: Path) -> None:
