@@ -5,7 +5,7 @@ from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.operations.choosing.evaluate import evaluate
+from shardfeed.converters.operations.choosing.evaluate import check_splits, evaluate
 from shardfeed.converters.operations.choosing.keys import Keys, places_of, read_keys
 from shardfeed.converters.operations.choosing.parse import parse
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
@@ -56,6 +56,7 @@ def filter_dataset(
     if min_objects is not None:
         conditions.append(parse(f"objects >= {min_objects}"))
     for condition in conditions:
+        check_splits(condition, opened.splits, opened.schema)
         for name, records in opened.splits.items():
             stay[name] &= evaluate(condition, records.split)
     if keys is not None:

@@ -160,6 +160,9 @@ def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> Non
         filter_dataset(small, tmp_path / "none", where="height > 10000")
     with pytest.raises(UsageError, match=r"1 key of 2 is not in .*: no\.jpg; keys are file names as"):
         filter_dataset(small, tmp_path / "none", keys=["no.jpg", "rose/0001.jpg"])
+    for text in ("split == trian", "height > 3 and not split in (train, trian)"):
+        with pytest.raises(UsageError, match=r"'trian' is no split; they are train, validation"):
+            filter_dataset(small, tmp_path / "none", where=text)
     with pytest.raises(UsageError, match="no condition is given"):
         filter_dataset(small, tmp_path / "none")
     assert not (tmp_path / "none").exists()
