@@ -289,7 +289,13 @@ def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
     data = shardfeed.open(found)
     names = data.class_names
     image(tmp_path / "more", f"{names[0]}/new.jpg", 4)
-    append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, engine=here())
+    report = append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, engine=here())
+    told = [note for note in report.notes if note.startswith("without 7 columns (image/class/text, image/filename, ")]
+    assert len(told) == 1
+    assert told[0].endswith("`shardfeed reshard` of the new dataset makes them")
+    reshard(tmp_path / "out", tmp_path / "again", engine=here())
+    assert len(shardfeed.open(tmp_path / "again").manifest.splits["train"].columns) == 8
+    assert sound(tmp_path / "again")
     out = shardfeed.open(tmp_path / "out")
     assert payloads(out, "train")[:-1] == payloads(data, "train")
     assert sound(tmp_path / "out")
