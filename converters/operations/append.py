@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.operations.grown_source import GrownSource
-from shardfeed.converters.operations.making import MakingOptions, check_outside
+from shardfeed.converters.operations.making import MakingOptions, check_outside, convert_anew
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source
@@ -83,8 +83,11 @@ def check_no_dataset(source: str | os.PathLike[str]) -> None:
 
 def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
     """How the dataset's images were stored. Raises UsageError where nothing tells."""
-    if "check" not in options or options.get("adopted"):
-        problem = "does not say how its images were stored: others made its records, or several conversions did"
+    problem = "does not say how its images were stored: "
+    if options.get("adopted"):
+        remedy = f"{convert_anew(opened.manifest.format)}, to which you append"
+        raise UsageError(opened.directory, f"{problem}others made its records", remedy)
+    if "check" not in options:
         remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
-        raise UsageError(opened.directory, problem, remedy)
+        raise UsageError(opened.directory, f"{problem}several conversions made it", remedy)
     return ImageOptions.from_json(options)

@@ -75,3 +75,8 @@ def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> No
         if os.path.commonpath([root, place]) == root:
             problem = f"lies in the dataset {escape(directory)}, which is only read"
             raise UsageError(os.fspath(out), problem, "choose a place outside of it")
+
+
+def convert_anew(format: str) -> str:
+    """The remedy, as the beginning of a sentence, where records of others lack what those of a conversion have."""
+    return f"`shardfeed convert DIR NEW --from {format}` makes a dataset with our features of them"

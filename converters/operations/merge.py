@@ -17,7 +17,7 @@ from shardfeed.converters.operations.dataset_source import (
     RecordOfDataset,
     SplitRecords,
 )
-from shardfeed.converters.operations.making import MakingOptions, make_dataset
+from shardfeed.converters.operations.making import MakingOptions, convert_anew, make_dataset
 from shardfeed.converters.operations.numbers import numbered
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument, escape
@@ -84,6 +84,9 @@ def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
     for other in opened[1:]:
         if problem := schema_difference(first.schema, other.schema, other_place=other.directory):
             remedy = "convert one of them again with the labels and options of the other"
+            if foreign := [one for one in (first, other) if one.manifest.options.get("adopted")]:
+                whose = " and ".join(escape(one.directory) for one in foreign)
+                remedy = f"others made the records of {whose}: {convert_anew(foreign[0].manifest.format)} to merge"
             raise UsageError(first.directory, problem, remedy)
     return {
         key: joined(

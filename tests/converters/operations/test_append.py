@@ -13,14 +13,25 @@ from datasets import here, payloads, scenes, sound
 
 import shardfeed
 from shardfeed.column import column_dtype, encode_column, extend_column
-from shardfeed.converters import ImageFolder, ImageOptions, Sample, append, convert, open_source, reshard
+from shardfeed.converters import (
+    ImageFolder,
+    ImageOptions,
+    Sample,
+    adopt,
+    append,
+    convert,
+    merge,
+    open_source,
+    reshard,
+    survey,
+)
 from shardfeed.errors import ShardfeedError, StorageError, TooManyRejectedError, UsageError
 from shardfeed.formats.native import FORMATS
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
 from shardfeed.storage import local
 
 from in_process import OwnEngine
-from others import picture
+from others import picture, write
 from repository import GOLDEN
 from trees import tree
 
@@ -299,6 +310,32 @@ def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
     out = shardfeed.open(tmp_path / "out")
     assert payloads(out, "train")[:-1] == payloads(data, "train")
     assert sound(tmp_path / "out")
+
+
+@pytest.mark.parametrize("keys", [("image_raw", "kind"), ("image/encoded", "image/class/label")])
+def test_records_of_others_grow_once_they_are_converted(keys: tuple[str, str], tmp_path: Path) -> None:
+    """Adopted ones do not say how images were stored, and have other features; what is said helps with both."""
+    image_key, label_key = keys
+    write(tmp_path / "in" / "train.tfrecord", [{image_key: picture(i), label_key: i % 2} for i in range(4)])
+    found = survey(tmp_path / "in", image_key=image_key, label_key=label_key, class_names=("daisy", "rose"))
+    adopt(found, tmp_path / "old")
+    image(tmp_path / "more", "daisy/1.jpg", 11)
+    image(tmp_path / "more", "rose/2.jpg", 12)
+    convert(tmp_path / "more", tmp_path / "new", engine=here())
+    command = "`shardfeed convert DIR NEW --from tfrecord`"
+    with pytest.raises(UsageError, match=f"others made its records; {command} .* to which you append"):
+        append(tmp_path / "old", tmp_path / "more", tmp_path / "out")
+    with pytest.raises(UsageError, match=f"others made the records of {tmp_path / 'old'}: {command} .* to merge"):
+        merge([tmp_path / "new", tmp_path / "old"], tmp_path / "out")
+    source = open_source(tmp_path / "old", reader="tfrecord")
+    convert(source, tmp_path / "converted", engine=here())
+    append(tmp_path / "converted", tmp_path / "more", tmp_path / "out", engine=here())
+    merge([tmp_path / "converted", tmp_path / "new"], tmp_path / "both", engine=here())
+    for name in ("out", "both"):
+        split = shardfeed.open(tmp_path / name)["train"]
+        assert split.class_names == ("daisy", "rose")
+        labels = {record["image/encoded"]: record[LABEL] for record in split}
+        assert labels == {picture(i): i % 2 for i in (0, 1, 2, 3)} | {picture(11): 0, picture(12): 1}
 
 
 def test_splits_that_each_count_their_images_from_one(tmp_path: Path) -> None:
