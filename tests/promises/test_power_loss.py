@@ -183,10 +183,10 @@ def test_power_loss_then_resume(
     torture_result("power cut after an operation, then resumed", trials=trials, failures=0, seed=seed)
 
 
-def check_cuts(make: Callable[[Path], object], place: Path, seed: int, *, count: int | None = None) -> None:
+def check_cuts(make: Callable[[Path], object], place: Path, seed: int, *, count: int | None = None) -> set[str]:
     """`make`, which makes the dataset whose path it gets, leaves it absent or whole, and gives the same when run again.
 
-    `count`: so many cuts at random; None for all that there are.
+    `count`: so many cuts at random; None for all that there are. The kinds of operations that were recorded.
     """
     rng, at, again = random.Random(seed), place / "recorded", place / "again"
     at.mkdir()
@@ -207,6 +207,7 @@ def check_cuts(make: Callable[[Path], object], place: Path, seed: int, *, count:
             assert found == whole
         assert tree(again) == {"out/": b"", **{f"out/{file}": data for file, data in whole.items()}}, f"{done}, {loss}"
         shutil.rmtree(again)
+    return {operation.name for operation in operations}
 
 
 @pytest.mark.promise(3)
@@ -216,21 +217,22 @@ def test_power_loss_of_each_format(to: str, images: Path, place: Path, seed: int
     check_cuts(partial(convert_here, images, to=to), place, seed, count=25 if to == "mds" else None)
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What operations take from."""
-    place = tmp_path_factory.mktemp("inputs")
-    operation_kill_trials.make_inputs(place, NATIVE.name)
-    return place
+CUTS = [
+    *((name, NATIVE.name, 4) for name in operation_kill_trials.OPERATIONS),
+    *(pytest.param(name, NATIVE.name, None, marks=pytest.mark.long) for name in operation_kill_trials.OPERATIONS),
+    *(pytest.param("append", to, None, marks=pytest.mark.long) for to in FORMATS if to != NATIVE.name),
+]
 
 
 @pytest.mark.promise(3)
-@pytest.mark.parametrize("name", operation_kill_trials.OPERATIONS)
-@pytest.mark.parametrize("count", [4, pytest.param(None, marks=pytest.mark.long)])
-def test_power_loss_of_each_operation(count: int | None, name: str, inputs: Path, place: Path, seed: int) -> None:
-    """The same, and what is only read stays as it is."""
+@pytest.mark.parametrize(("name", "to", "count"), CUTS)
+def test_power_loss_of_each_operation(name: str, to: str, count: int | None, place: Path, seed: int) -> None:
+    """The same, and what is only read stays as it is; append links shards, whatever their format."""
+    (inputs := place / "inputs").mkdir()
+    operation_kill_trials.make_inputs(inputs, to)
     before = tree(inputs)
-    check_cuts(operation_kill_trials.operation(name, inputs), place, seed, count=count)
+    kinds = check_cuts(operation_kill_trials.operation(name, inputs), place, seed, count=count)
+    assert ("link" in kinds) == (name == "append")
     assert tree(inputs) == before
 
 
