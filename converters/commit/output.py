@@ -6,14 +6,7 @@ from contextlib import contextmanager
 
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.errors import (
-    IntegrityError,
-    OutputExistsError,
-    StorageError,
-    UsageError,
-    argument,
-    escape,
-)
+from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError, argument, escape
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.building import built, give_name, locked
@@ -127,21 +120,6 @@ def check_apart(out: str, folder: bytes | None) -> None:
     root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
     if os.path.commonpath([root, place]) == root:
         raise UsageError(out, f"lies inside the source {escape(folder)}", "choose a place outside of it")
-
-
-def check_free(out: str, staging: Staging, plan: Plan, *, replace: bool, restart: bool) -> None:
-    """Raises what a run of `plan` would, of its output and of what an earlier run left, and changes nothing.
-
-    It does not look whether another run is at it: that one may be done when this one begins.
-    """
-    check_output(out, replace=replace)
-    if not restart and staging.committed(out) and staging.is_of(plan):
-        return  # there is only something to clear up
-    check_untaken(out, replace=replace)
-    if restart:
-        staging.check_ours()
-    else:
-        staging.left_by(plan)
 
 
 def check_untaken(out: str, *, replace: bool) -> None:
