@@ -8,11 +8,7 @@ from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.report import Report
 
 
-def reshard(
-    dataset: DatasetLike,
-    out: str | os.PathLike[str],
-    **making: Unpack[MakingOptions],
-) -> Report:
+def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[MakingOptions]) -> Report:
     """Make the dataset `out` of the same records, in the same splits and order, in other shards.
 
     Args:
