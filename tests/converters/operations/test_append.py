@@ -251,7 +251,7 @@ def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Pa
     with pytest.raises(KeyboardInterrupt):
         append(old, folders[1], tmp_path / "out", seed=3, engine=_Interrupted(1))
     assert staging.exists()
-    assert "an unfinished conversion with other options" in refusal()
+    assert "an unfinished conversion with other options: seed was 3, now 0;" in refusal()
     assert not append(old, folders[1], tmp_path / "out", dry_run=True, restart=True).committed
     (staging / "mine").write_text("x")
     assert "holds mine, which no conversion put there" in refusal(restart=True)
