@@ -15,7 +15,7 @@ from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Findings, Sample, Source, findings_of
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.readers.dataset import Dataset
-from shardfeed.schema import FILENAME, SHA256, SOURCE_ID, Schema, image_features
+from shardfeed.schema import FILENAME, RESTARTS, SHA256, SOURCE_ID, Schema, image_features
 from shardfeed.text import number, some
 
 _CLASSES_IN_SHARDS = ("parquet",)  # formats whose files have the class names in them
@@ -35,7 +35,8 @@ class GrownSource:
     def __init__(self, dataset: Dataset, source: Source, *, new_classes: bool, sha256: bool) -> None:
         self._source = source
         manifest, schema = dataset.manifest, dataset.manifest.schema.stated()
-        theirs = replace(source.schema, features=image_features(sha256=sha256) | dict(source.schema.features)).stated()
+        images = image_features(sha256=sha256, restarts=RESTARTS in schema.features)
+        theirs = replace(source.schema, features=images | dict(source.schema.features)).stated()
         if problem := schema_difference(schema, theirs, other_place="the source"):
             remedy = "give the source the labels that the dataset was made with, or convert all again"
             raise UsageError(dataset.directory, problem, remedy)

@@ -167,6 +167,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="progressive JPEGs to baseline, without loss; needs shardfeed[baseline]",
     )
     bytes_.add_argument(
+        "--seekable",
+        action="store_const",
+        const=True,
+        help="JPEGs of which crops decode alone, faster; needs shardfeed[seekable]",
+    )
+    bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
+    bytes_.add_argument(
         "--png-to-jpeg", action="store_true", help="store as JPEG what would be PNG, for readers of JPEG alone"
     )
     bytes_.add_argument(
@@ -185,7 +192,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="local",
         help="where they run (default local); ray needs shardfeed[ray]",
     )
-    run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
+    run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
     run.add_argument(
         "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
@@ -238,6 +245,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         size=args.size,
         quality=args.quality,
         baseline=args.baseline,
+        seekable=args.seekable,
         png_to_jpeg=args.png_to_jpeg,
         background=args.background,
         max_pixels=args.max_pixels,
