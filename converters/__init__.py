@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.operations.append import append as append
     from shardfeed.converters.operations.filter import filter_dataset as filter_dataset
+    from shardfeed.converters.operations.making import MakingOptions as MakingOptions
     from shardfeed.converters.operations.merge import merge as merge
     from shardfeed.converters.operations.relabel import relabel as relabel
     from shardfeed.converters.operations.remove import remove as remove
@@ -57,6 +58,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.operations.append": ("append",),
         "shardfeed.converters.operations.filter": ("filter_dataset",),
+        "shardfeed.converters.operations.making": ("MakingOptions",),
         "shardfeed.converters.operations.merge": ("merge",),
         "shardfeed.converters.operations.relabel": ("relabel",),
         "shardfeed.converters.operations.remove": ("remove",),

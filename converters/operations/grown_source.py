@@ -1,12 +1,13 @@
 """The samples that are appended to a dataset: of a source, with the dataset's classes, and without what it has."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from shardfeed.column import column_keys
 from shardfeed.converters.operations.classes import near_names, schema_difference
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.rejects import RejectedError
@@ -63,6 +64,7 @@ class GrownSource:
         for key, of_key in names.items():
             if more := of_key[len(schema.class_names[key]) :]:
                 notes.append(f"{number(len(more), 'class', 'classes')} added to {escape(key)}: {some(more)}")
+        notes += _without_columns(self.onto)
         self.findings: Findings = replace(findings_of(source), notes=tuple(notes))
 
     def __len__(self) -> int:
@@ -81,6 +83,22 @@ class GrownSource:
             columns = {key: _renumbered(value, other.get(key)) for key, value in objects.columns.items()}
             objects = replace(objects, columns=columns)
         return replace(sample, features=features, objects=objects)
+
+
+def _without_columns(onto: Onto) -> Iterator[str]:
+    """A sentence about columns that the new dataset cannot have, as the old one has none to which they are appended."""
+    lacking = {
+        key
+        for name, info in onto.manifest.splits.items()
+        for key in (column_keys(name, onto.schema) if info.records else ())
+        if key not in info.columns
+    }
+    if lacking:
+        columns = f"{number(len(lacking), 'column')} ({some(sorted(lacking))})"
+        yield (
+            f"without {columns}, which {escape(onto.manifest.name)} does not have: where one is asked for, all"
+            " records are read; `shardfeed reshard` of the new dataset makes them"
+        )
 
 
 def _renumbered(value: Any, numbers: Sequence[int] | None) -> Any:
