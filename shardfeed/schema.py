@@ -253,16 +253,8 @@ class Schema:
 
 def image_features(*, sha256: bool, restarts: bool = False) -> dict[str, Feature]:
     """The features that every converted image has, whatever its labels; with `restarts` also those of seekable ones."""
-    features = {
-        ENCODED: Feature("bytes"),
-        FORMAT: Feature("bytes"),
-        HEIGHT: Feature("int64"),
-        WIDTH: Feature("int64"),
-        FILENAME: Feature("bytes"),
-        SOURCE_ID: Feature("bytes"),
-    }
-    features |= {SHA256: Feature("bytes")} if sha256 else {}
-    return features | ({RESTARTS: Feature("bytes")} if restarts else {})
+    texts = [ENCODED, FORMAT, FILENAME, SOURCE_ID, *[SHA256] * sha256, *[RESTARTS] * restarts]
+    return {**dict.fromkeys(texts, Feature("bytes")), HEIGHT: Feature("int64"), WIDTH: Feature("int64")}
 
 
 # All that a conversion may say of an image, whatever its source says.

@@ -39,10 +39,8 @@ from shardfeed.schema import (
 )
 from shardfeed.storage.local import remove_file
 
-Progress = Callable[
-    [int, int], None
-]  # (place in the shard about to be read, bytes of sources read since the last call)
-
+# (place in the shard about to be read, bytes of sources read since the last call)
+Progress = Callable[[int, int], None]
 
 CHECKPOINT_SECONDS = 2.0  # what a kill costs; most shards take less, and never make a checkpoint
 
@@ -138,12 +136,8 @@ def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
 
 def _image_values(image: StoredImage, data: bytes, schema: Schema) -> dict[str, Value]:
     """What a record of `schema` says of an image made of the file `data`."""
-    values: dict[str, Value] = {
-        ENCODED: image.encoded,
-        FORMAT: image.format,
-        HEIGHT: image.height,
-        WIDTH: image.width,
-    }
+    values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format}
+    values |= {HEIGHT: image.height, WIDTH: image.width}
     if RESTARTS in schema.features:
         values[RESTARTS] = image.restarts
     if SHA256 in schema.features:
