@@ -9,7 +9,7 @@ from shardfeed.converters.planning.plan import Plan
 from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError, argument, escape
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
-from shardfeed.storage.building import built, give_name, locked
+from shardfeed.storage.building import give_name, locked
 from shardfeed.storage.local import TEMPORARY, fsync_directory
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import sizes_by_name
@@ -81,27 +81,6 @@ def _clear(staging: Staging) -> list[str]:
     except StorageError as error:
         return [f"the dataset is complete, but its leftovers could not be removed: {error}"]
     return []
-
-
-@contextmanager
-def new_dataset(out: str) -> Iterator[str]:
-    """A directory to build a dataset in, which becomes `out` (absolute) by one rename when the block ends.
-
-    When it ends by an exception, nothing stays. What a run that was killed left is removed by the next one. Raises
-    UsageError, OutputExistsError, StorageError where `out` cannot be created, BusyError where another run makes it.
-    """
-    check_new_output(out)
-    with locked(out):
-        check_new_output(out)  # another run may have made it since
-        with built(out) as directory:
-            yield directory
-
-
-def check_new_output(out: str) -> None:
-    """Raises UsageError, OutputExistsError or StorageError where the directory `out` (absolute) cannot be created."""
-    if os.path.lexists(out):
-        raise OutputExistsError(out, "exists already", "choose another name")
-    check_parent(out)
 
 
 def check_parent(out: str) -> None:
