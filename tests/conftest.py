@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test fails because a machine is slow.
-settings.register_profile("shardfeed", suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("shardfeed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shardfeed")
 
 CLASSES = ("daisy", "rose", "tulip")
