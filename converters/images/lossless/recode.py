@@ -53,14 +53,15 @@ def recode(  # type: ignore[no-untyped-def]  # compiled for the arrays that `see
             component, table = blocks[block, 0], blocks[block, 1]
             place = 0
             while place < 64:
-                while count >= 32:  # so that there is room for the two longest codes
-                    count -= 8
-                    byte = pending >> count & 255
-                    out[uint32(written)] = byte
-                    written += 1
-                    if byte == 255:
-                        out[uint32(written)] = 0
+                if count >= 32:  # so that there is room for the two longest codes
+                    for _ in range(4):
+                        count -= 8
+                        byte = pending >> count & 255
+                        out[uint32(written)] = byte
                         written += 1
+                        if byte == 255:
+                            out[uint32(written)] = 0
+                            written += 1
                 if have < 32:
                     if at > size + 8:
                         return DAMAGED

@@ -24,6 +24,8 @@ _TABLES = 64  # remembered: most files have the usual ones
 _ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster (median of 5 rounds, 1,500 photos)
 _FEW = 8  # pieces of an image, of which a window leaves out too little
 
+_Table = tuple[bytes, bytes]  # counts of codes by length, and symbols in the order of their codes (T.81, B.2.4.2)
+
 # Codes for the first coefficients that every decoder knows (T.81, K.3.1), where those of a file lack one.
 _USUAL = (
     (bytes.fromhex("00010501010101010100000000000000"), bytes(range(12))),
@@ -90,16 +92,16 @@ class _File(NamedTuple):
 
     `kept`: its segments but for those that are written anew, joined. `scan_header`: the last of them. `tables`: (counts
     by length, symbols) by the number that the scan's header has for it, with 16 added for those of other coefficients.
-    `mcu`: (height, width), pixels; `mcus`: how many. `blocks`: int64 [n, 3], component and numbers of two tables for
-    each block of an MCU. `interval`: of the restart markers that are there, 0 for none. `scan`: offset of image data.
+    `mcu`: (height, width), pixels; `mcus`: how many. `blocks`: component and numbers of two tables for each block of
+    an MCU. `interval`: of the restart markers that are there, 0 for none. `scan`: offset of image data.
     """
 
     kept: bytes
     scan_header: bytes
-    tables: dict[int, tuple[bytes, bytes]]
+    tables: dict[int, _Table]
     mcu: tuple[int, int]
     mcus: int
-    blocks: np.ndarray
+    blocks: list[tuple[int, int, int]]
     interval: int
     scan: int
 
@@ -136,10 +138,10 @@ def _read(data: bytes, header: JpegHeader) -> _File:
     except (IndexError, KeyError) as error:
         raise NotTranscodableError("its header is not whole") from error
     mcus = -(-header.width // (8 * wide)) * -(-header.height // (8 * tall))
-    return _File(b"".join(kept), scan, tables, (8 * tall, 8 * wide), mcus, np.array(blocks, np.int64), interval, behind)
+    return _File(b"".join(kept), scan, tables, (8 * tall, 8 * wide), mcus, blocks, interval, behind)
 
 
-def _tables(body: bytes) -> dict[int, tuple[bytes, bytes]]:
+def _tables(body: bytes) -> dict[int, _Table]:
     """The tables of a DHT segment."""
     found, at = {}, 0
     while at < len(body):
@@ -164,24 +166,19 @@ def _coded(data: bytes, file: _File, interval: int) -> bytes:
     raise NotTranscodableError("its image data is damaged")
 
 
-def _scan(data: bytes, file: _File, interval: int, tables: dict[int, tuple[bytes, bytes]]) -> bytes | None:
+def _scan(data: bytes, file: _File, interval: int, tables: dict[int, _Table]) -> bytes | None:
     """The image data, coded with `tables`; None where they have no code for something."""
     recode = coder()
-    numbers = {number: place for place, number in enumerate(sorted(tables))}
-    blocks = file.blocks.copy()
-    blocks[:, 1:] = np.vectorize(numbers.__getitem__)(blocks[:, 1:])
-    reading = [_decoding(*file.tables[number]) for number in sorted(tables)]
-    writing = [_encoding(*tables[number]) for number in sorted(tables)]
-    short, longest, offset, symbols = (np.stack(each) for each in zip(*reading, strict=True))
-    codes, sizes = (np.stack(each) for each in zip(*writing, strict=True))
+    numbers = sorted(tables)
+    blocks = np.array([(component, numbers.index(a), numbers.index(b)) for component, a, b in file.blocks])
+    coding = _coding(tuple(file.tables[number] for number in numbers), tuple(tables[number] for number in numbers))
     pieces = -(-file.mcus // interval)
     # A code grows by less than two bytes where its table is another; and each byte may be followed by a zero.
     out = np.empty(2 * (len(data) - file.scan) + 6 * len(blocks) * file.mcus + 32 * pieces + 64, np.uint8)
     state, predicted = np.zeros(4, np.int64), np.zeros(4, np.int64)
     for first, mcus, stretch in _stretches(data, file):
         padded = np.frombuffer(stretch + bytes(recode.PADDING), np.uint8)
-        how = (interval, blocks, short, longest, offset, symbols, codes, sizes, out, state, predicted)
-        said = recode.recode(padded, len(stretch), first, mcus, *how)
+        said = recode.recode(padded, len(stretch), first, mcus, interval, blocks, *coding, out, state, predicted)
         if said == recode.NO_CODE:
             return None
         if said != recode.WELL:
@@ -212,6 +209,12 @@ def _stretches(data: bytes, file: _File) -> list[tuple[int, int, bytes]]:
 
 
 @lru_cache(_TABLES)
+def _coding(reading: tuple[_Table, ...], writing: tuple[_Table, ...]) -> list[np.ndarray]:
+    """`short`, `longest`, `offset`, `symbol`, `code` and `code_size` of `recode`, to read and to write with tables."""
+    made = [(*_decoding(*read), *_encoding(*write)) for read, write in zip(reading, writing, strict=True)]
+    return [np.stack(each) for each in zip(*made, strict=True)]
+
+
 def _decoding(counts: bytes, symbols: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """`short`, `longest`, `offset` and `symbol` of `recode`, of one table (T.81, annex C)."""
     look: int = coder().LOOK
@@ -227,7 +230,6 @@ def _decoding(counts: bytes, symbols: bytes) -> tuple[np.ndarray, np.ndarray, np
     return short, longest, offset, symbol
 
 
-@lru_cache(_TABLES)
 def _encoding(counts: bytes, symbols: bytes) -> tuple[np.ndarray, np.ndarray]:
     """`code` and `code_size` of `recode`, of one table."""
     codes, sizes = np.zeros(12, np.int64), np.zeros(12, np.int64)
