@@ -56,6 +56,19 @@ CONTENDERS = (
         "reencoded",
         large=True,
     ),
+    Contender("ours, seekable", "shardfeed, `--seekable`, global", "shardfeed_batches.py", "seekable", large=True),
+    Contender(
+        "ours, seekable 256",
+        "shardfeed, `--resize-shorter 256 --quality 90 --seekable`, global",
+        "shardfeed_batches.py",
+        "seekable-256",
+    ),
+    Contender(
+        "ours, re-encoded, global",
+        "shardfeed, `--resize-shorter 256 --quality 90`, global",
+        "shardfeed_batches.py",
+        "reencoded-global",
+    ),
     Contender("ours, raw", "shardfeed, `--encode raw --size 256`, global", "shardfeed_batches.py", "raw"),
     Contender("ours, cached", "shardfeed, originals, cached decoded, global", "shardfeed_batches.py", "cached"),
     Contender(
@@ -70,6 +83,12 @@ CONTENDERS = (
     Contender("tf.data tutorial", "tf.data as in tutorials, our shards", "tensorflow_data.py", "tutorial", large=True),
     Contender(
         "tf.data tuned", "tf.data by an expert, our shards, smaller windows", "tensorflow_data.py", "tuned", large=True
+    ),
+    Contender(
+        "tf.data tuned, seekable",
+        "the expert, our seekable shards, smaller windows",
+        "tensorflow_data.py",
+        "tuned-seekable",
     ),
     Contender(
         "TFDS", "TFDS, `SkipDecoding`, then as the expert, our shards, smaller windows", "tensorflow_data.py", "tfds"
@@ -87,6 +106,7 @@ CONTENDERS = (
         "Grain OpenCV", "Grain threads, OpenCV, ArrayRecord", "grain_array_record.py", "opencv", GRAIN, large=True
     ),
     Contender("DALI", "DALI on the CPU, our shards", "dali_cpu.py", "", DALI, large=True),
+    Contender("DALI, seekable", "DALI on the CPU, our seekable shards", "dali_cpu.py", "seekable", DALI),
     Contender("SPDL OpenCV", "SPDL pipeline threads, OpenCV, folder", "spdl_threads.py", "opencv", SPDL),
     Contender("SPDL FFmpeg", "SPDL's own decoder (the system's FFmpeg), folder", "spdl_threads.py", "ffmpeg", SPDL),
     Contender("Ray Data OpenCV", "Ray Data, OpenCV, folder", "ray_folder.py", "opencv", RAY),

@@ -22,8 +22,9 @@ from torch_folder import Folder  # isort: skip
 from torch.utils.data import DataLoader
 
 import shardfeed
-from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.pipelines.torch import torch_loader
+from shardfeed.readers.split import Split
 
 OURS = "torch_loader"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -44,10 +45,11 @@ def cpu_seconds() -> float:
 
 
 def contenders(args: argparse.Namespace) -> dict[str, Callable[[], Iterable[Any]]]:
-    data = args.dataset
-    if not data.exists():
-        convert(ImageFolder(args.photos), data, split={"train": 1.0})
-    split = next(iter(shardfeed.open(data).values()))
+    def split(seekable: bool) -> Split:
+        data = args.dataset.with_name(args.dataset.name + ("-seekable" if seekable else ""))
+        if not data.exists():
+            convert(ImageFolder(args.photos), data, split={"train": 1.0}, image=ImageOptions(seekable=seekable))
+        return next(iter(shardfeed.open(data).values()))
 
     def folder(decoder: str) -> DataLoader[Any]:
         return DataLoader(
@@ -59,10 +61,13 @@ def contenders(args: argparse.Namespace) -> dict[str, Callable[[], Iterable[Any]
             drop_last=True,
         )
 
-    def ours() -> Iterable[Any]:
-        return torch_loader(split, batch_size=args.batch, image_size=args.size, workers=args.workers)
+    def ours(seekable: bool) -> Iterable[Any]:
+        return torch_loader(split(seekable), batch_size=args.batch, image_size=args.size, workers=args.workers)
 
-    makers: dict[str, Callable[[], Iterable[Any]]] = {OURS: ours}
+    makers: dict[str, Callable[[], Iterable[Any]]] = {
+        OURS: lambda: ours(False),
+        f"{OURS}, `--seekable`": lambda: ours(True),
+    }
     return makers | {f"DataLoader, {name}": lambda name=name: folder(name.lower()) for name in ("Pillow", "OpenCV")}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.operations.append import append as append
     from shardfeed.converters.operations.filter import filter_dataset as filter_dataset
+    from shardfeed.converters.operations.making import MakingOptions as MakingOptions
     from shardfeed.converters.operations.merge import merge as merge
     from shardfeed.converters.operations.relabel import relabel as relabel
     from shardfeed.converters.operations.remove import remove as remove
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
     from shardfeed.converters.sources.folders.unlabelled import Unlabelled as Unlabelled
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
-    from shardfeed.converters.sources.open_source import open_source as open_source
+    from shardfeed.converters.sources.opening.open_source import open_source as open_source
     from shardfeed.converters.sources.source import Findings as Findings
     from shardfeed.converters.sources.source import Sample as Sample
     from shardfeed.converters.sources.source import Skipped as Skipped
@@ -57,6 +58,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.operations.append": ("append",),
         "shardfeed.converters.operations.filter": ("filter_dataset",),
+        "shardfeed.converters.operations.making": ("MakingOptions",),
         "shardfeed.converters.operations.merge": ("merge",),
         "shardfeed.converters.operations.relabel": ("relabel",),
         "shardfeed.converters.operations.remove": ("remove",),
@@ -67,7 +69,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),
         "shardfeed.converters.sources.folders.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
-        "shardfeed.converters.sources.open_source": ("open_source",),
+        "shardfeed.converters.sources.opening.open_source": ("open_source",),
         "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
         "shardfeed.converters.sources.folders.unlabelled": ("Unlabelled",),
     },

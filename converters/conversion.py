@@ -9,6 +9,7 @@ from typing import Literal
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.kept_shards import keep_shards
 from shardfeed.converters.commit.output import Output, check_apart
+from shardfeed.converters.commit.rehearsal import rehearse
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.elsewhere import check_local
@@ -22,7 +23,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Begun, Noticed, Report
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
@@ -46,6 +47,7 @@ def convert(
     replace: bool = False,
     restart: bool = False,
     verify: bool = False,
+    dry_run: bool = False,
     workers: int | None = None,
     start_method: str = "spawn",
     engine: Literal["local", "ray"] | Engine = "local",
@@ -78,6 +80,7 @@ def convert(
         replace: swap `out` for the new dataset when it exists.
         restart: remove what an earlier, stopped run left, and begin anew.
         verify: read every byte again before the commit.
+        dry_run: write nothing: the report says what the dataset would be. What the run would refuse is refused.
         workers: processes; default one for each CPU that this process is granted, with Ray one for each of the cluster.
         start_method: of those processes, "spawn" or "forkserver".
         engine: "local" for this machine, "ray" for the nodes of a Ray cluster, which must all see the images and the
@@ -112,6 +115,8 @@ def convert(
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)
     writers = choose_engine(engine, address, workers, start_method, staging.tries)
+    if dry_run:
+        return rehearse(out, source, options, limits, staging, replace=replace, restart=restart)
     # An engine ends before the lock is let go of, the inner one, and also where the output is refused, the outer one.
     with ended(writers), Output.open(out, staging, replace=replace, restart=restart) as output, ended(writers):
         if not output.committed:

@@ -1,4 +1,4 @@
-"""What is no folder and no label file, by its name: addresses, archives, tables with images inside; and what to do."""
+"""What is no folder and no label file, by its name: addresses, archives, files of many samples; and what to do."""
 
 import os
 import re
@@ -13,12 +13,8 @@ _KINDS = (
     (r"\.zip", "an archive", f"{_UNPACK}unzip FILE -d FOLDER"),
     (r"\.(tar|tgz|tbz2?|txz|tar\.\w+)", "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),
     (r"\.(7z|rar)", "an archive", f"{_UNPACK}7z x FILE -oFOLDER"),
-    (
-        r"\.(arrow|feather|lmdb|mdb|h5|hdf5|npz|npy|pkl|pt)",
-        "a file of samples in a form of its own",
-        _SOURCE,
-    ),
-    (r"\.tfr\w*(\.gz)?", "TFRecords", "`shardfeed index FOLDER OUT` takes a folder of them"),
+    (r"\.(arrow|feather|pkl|pt)", "a file of samples in a form of its own", _SOURCE),
+    (r"\.(lmdb|mdb|h5|hdf5|npz|npy|tfr\w*(\.gz)?)", "a file of many samples", "give it alone: it has its labels in it"),
     (r"\.(xlsx?|ods)", "a spreadsheet", "save it as CSV"),
 )
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.naming import column_file
-from shardfeed.schema import Schema
+from shardfeed.schema import RESTARTS, Schema
 
 HEADER_BYTES = 128  # room for any number of records, so that the values start at one place, aligned to 64 bytes
 _PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, HEADER_BYTES - 10)
@@ -46,9 +46,9 @@ def column_keys(split: str, schema: Schema) -> list[str]:
 
 
 def _is_picture(schema: Schema, key: str) -> bool:
-    """Whether a feature holds an encoded image, raster or mask, which would be stored twice."""
+    """Whether a feature holds an encoded image, raster or mask, or a part of one, which would be stored twice."""
     kind = schema.kind(key)
-    return kind in ("image", "raster") or (kind == "place" and schema.features[key].dtype == "bytes")
+    return key == RESTARTS or kind in ("image", "raster") or (kind == "place" and schema.features[key].dtype == "bytes")
 
 
 def column_dtype(schema: Schema, key: str) -> np.dtype:

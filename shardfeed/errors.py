@@ -16,7 +16,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-_EXTRA_OF = {  # a module that the core does without -> its project, and the extra that installs it
+_EXTRA_OF = {
+    "numba": (
+        "numba",
+        "seekable",
+    ),  # a module that the core does without -> its project, and the extra that installs it
     "tensorflow": ("TensorFlow", "tensorflow"),
     "keras": ("Keras", "tensorflow"),
     "torch": ("PyTorch", "torch"),

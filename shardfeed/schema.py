@@ -20,6 +20,7 @@ ENCODED = "image/encoded"  # bytes: the JPEG or PNG file, or raw pixels: uint8 R
 FORMAT = "image/format"  # b"jpeg", b"png" or b"raw"
 HEIGHT = "image/height"  # int64, pixels, of the stored image
 WIDTH = "image/width"  # int64, pixels
+RESTARTS = "image/restarts"  # bytes: of a seekable JPEG, lengths of its rows of MCUs (jpeg.restarts); b"" of others
 FILENAME = "image/filename"  # bytes: path relative to the source's root, the sample's unique key
 SOURCE_ID = "image/source_id"  # bytes: a number as decimal digits, unique in the split (google/automl#22)
 SHA256 = "image/key/sha256"  # bytes: lower-case hex of the source file's sha256; absent with --no-hash
@@ -250,17 +251,14 @@ class Schema:
         return cls(features, names, ids, keypoints, None if raster is None else Raster.from_json(raster))
 
 
-def image_features(*, sha256: bool) -> dict[str, Feature]:
-    """The features that every converted image has, whatever its labels."""
-    features = {
-        ENCODED: Feature("bytes"),
-        FORMAT: Feature("bytes"),
-        HEIGHT: Feature("int64"),
-        WIDTH: Feature("int64"),
-        FILENAME: Feature("bytes"),
-        SOURCE_ID: Feature("bytes"),
-    }
-    return features | ({SHA256: Feature("bytes")} if sha256 else {})
+def image_features(*, sha256: bool, restarts: bool = False) -> dict[str, Feature]:
+    """The features that every converted image has, whatever its labels; with `restarts` also those of seekable ones."""
+    texts = [ENCODED, FORMAT, FILENAME, SOURCE_ID, *[SHA256] * sha256, *[RESTARTS] * restarts]
+    return {**dict.fromkeys(texts, Feature("bytes")), HEIGHT: Feature("int64"), WIDTH: Feature("int64")}
+
+
+# All that a conversion may say of an image, whatever its source says.
+IMAGE_KEYS = frozenset(image_features(sha256=True, restarts=True))
 
 
 def is_plain(text: str) -> bool:

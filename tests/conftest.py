@@ -17,6 +17,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import shardfeed
@@ -26,6 +27,10 @@ from shardfeed.readers import Dataset
 # Started in the background by a shell, this process and all its children would ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test fails because a machine is slow.
+settings.register_profile("shardfeed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shardfeed")
 
 CLASSES = ("daisy", "rose", "tulip")
 

@@ -2,13 +2,13 @@
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECT_MASK
 from shardfeed.manifest import Manifest
-from shardfeed.schema import LABEL, Schema, image_features
+from shardfeed.schema import IMAGE_KEYS, LABEL, Schema
 from shardfeed.text import in_usual_order, shell_quoted
 
 _SIZE = 224  # pixels
 _BATCH = 32
 _PAD = -1  # no label
-_IMAGE = image_features(sha256=True).keys()
+_IMAGE = IMAGE_KEYS
 
 
 def training_lines(

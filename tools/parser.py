@@ -90,6 +90,10 @@ class CompactHelp(argparse.HelpFormatter):
         width = min(_WIDEST, shutil.get_terminal_size().columns) - 2
         super().__init__(prog, max_help_position=_HELP_COLUMN, width=width)
 
+    def start_section(self, heading: str | None) -> None:
+        """Without the first heading: the names of the arguments stand in the line before."""
+        super().start_section(None if heading == gettext("positional arguments") else heading)
+
     def format_help(self) -> str:
         """argparse's, without blank lines: so that a page of options is one page."""
         return super().format_help().replace("\n\n", "\n")

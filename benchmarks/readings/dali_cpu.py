@@ -16,7 +16,7 @@ SHUFFLE = 1024  # records
 
 def prepare(task: Task) -> Callable[[], Batches]:
     # `shardfeed` is not in this environment: the benchmark runs one of ours first.
-    shards = sorted(converted(task, "originals").glob("*.tfrecord"))
+    shards = sorted(converted(task, task.variant or "originals").glob("*.tfrecord"))
 
     @pipeline_def(batch_size=task.batch, num_threads=task.workers, device_id=None, seed=1)
     def photos() -> Any:

@@ -15,8 +15,12 @@ CONVERSIONS = {
     "originals": [],
     "reencoded": ["--resize-shorter", "256", "--quality", "90"],
     "raw": ["--encode", "raw", "--size", "256"],
+    "seekable": ["--seekable"],
+    "seekable-256": ["--resize-shorter", "256", "--quality", "90", "--seekable"],
 }
-DATASETS = {"reencoded": "reencoded", "raw": "raw"}  # of variants; of all others the originals
+DATASETS = {name: name for name in CONVERSIONS}  # of variants; of all others the originals
+BY_POSITION = {"global", "raw", "cached", "seekable", "seekable-256", "reencoded-global"}
+DATASETS["reencoded-global"] = "reencoded"
 
 
 def converted(task: Task, name: str) -> Path:
@@ -49,7 +53,7 @@ def prepare(task: Task) -> Callable[[], Batches]:
 
         split = cached(split, Cache(task.data / "shardfeed-cache", decoded=True))
     # A shuffle buffer of pixels would hold gigabytes; what is read by position needs none.
-    order: Any = "global" if task.variant in ("global", "raw", "cached") else "stream"
+    order: Any = "global" if task.variant in BY_POSITION else "stream"
     data = train_batches(split, batch_size=task.batch, image_size=task.size, order=order)
     return lambda: data
 

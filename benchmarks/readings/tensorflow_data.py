@@ -78,10 +78,16 @@ def batched(samples: tf.data.Dataset, task: Task) -> tf.data.Dataset:
 
 
 def shards(task: Task) -> list[str]:
-    return sorted(map(str, converted(task, "originals").glob("*.tfrecord")))
+    name = "seekable" if task.variant.endswith("seekable") else "originals"
+    return sorted(map(str, converted(task, name).glob("*.tfrecord")))
 
 
-VARIANTS: dict[str, Callable[[Task], tf.data.Dataset]] = {"tutorial": tutorial, "tuned": tuned, "tfds": tfds}
+VARIANTS: dict[str, Callable[[Task], tf.data.Dataset]] = {
+    "tutorial": tutorial,
+    "tuned": tuned,
+    "tuned-seekable": tuned,
+    "tfds": tfds,
+}
 
 
 def prepare(task: Task) -> Callable[[], Batches]:

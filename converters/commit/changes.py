@@ -24,6 +24,9 @@ def other_manner(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
 
 def _differences(before: object, now: Mapping[str, Any]) -> list[str]:
     known = before if isinstance(before, dict) else {}
+    if len(one := known.get("appended", ())) == len(other := now.get("appended", ())) > 0:
+        # Of an append it is the last entry that differs.
+        known, now = {**known, **one[-1], "appended": None}, {**now, **other[-1], "appended": None}
     keys = sorted(key for key in known.keys() | now.keys() if known.get(key) != now.get(key))
     return [f"{key} was {_short(known.get(key))}, now {_short(now.get(key))}" for key in keys]
 

@@ -6,17 +6,10 @@ from contextlib import contextmanager
 
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.errors import (
-    IntegrityError,
-    OutputExistsError,
-    StorageError,
-    UsageError,
-    argument,
-    escape,
-)
+from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, UsageError, argument, escape
 from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
-from shardfeed.storage.building import built, give_name, locked
+from shardfeed.storage.building import give_name, locked
 from shardfeed.storage.local import TEMPORARY, fsync_directory
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import sizes_by_name
@@ -32,12 +25,12 @@ class Output:
     def __init__(self, path: str, staging: Staging, *, replace: bool, restart: bool) -> None:
         self.path, self.staging, self._replace = path, staging, replace
         if restart:
-            self._check_untaken()
+            check_untaken(path, replace=replace)
             staging.restart()
         self.committed = staging.committed(path)
         if not self.committed:
             staging.sweep()
-            self._check_untaken()
+            check_untaken(path, replace=replace)
 
     @classmethod
     @contextmanager
@@ -53,12 +46,6 @@ class Output:
         with locked(path):
             yield cls(path, staging, replace=replace, restart=restart)
 
-    def _check_untaken(self) -> None:
-        if os.path.lexists(self.path) and not self._replace:
-            raise OutputExistsError(
-                self.path, "exists already", f"choose another name, or give {argument('replace', True)}"
-            )
-
     def finished(self, plan: Plan) -> Manifest | None:
         """The manifest where an earlier run finished and committed this very plan; what that run left is removed.
 
@@ -72,7 +59,7 @@ class Output:
         self.staging.clear()
         if same:
             return manifest
-        self._check_untaken()
+        check_untaken(self.path, replace=self._replace)
         return None
 
     def commit(self) -> list[str]:
@@ -80,7 +67,7 @@ class Output:
 
         Raises OutputExistsError where something else has the name by now, StorageError.
         """
-        self._check_untaken()  # it may have come while this ran
+        check_untaken(self.path, replace=self._replace)  # it may have come while this ran
         check_output(self.path, replace=self._replace)
         self.staging.note_commit()
         give_name(self.staging.dataset, self.path)
@@ -94,27 +81,6 @@ def _clear(staging: Staging) -> list[str]:
     except StorageError as error:
         return [f"the dataset is complete, but its leftovers could not be removed: {error}"]
     return []
-
-
-@contextmanager
-def new_dataset(out: str) -> Iterator[str]:
-    """A directory to build a dataset in, which becomes `out` (absolute) by one rename when the block ends.
-
-    When it ends by an exception, nothing stays. What a run that was killed left is removed by the next one. Raises
-    UsageError, OutputExistsError, StorageError where `out` cannot be created, BusyError where another run makes it.
-    """
-    check_new_output(out)
-    with locked(out):
-        check_new_output(out)  # another run may have made it since
-        with built(out) as directory:
-            yield directory
-
-
-def check_new_output(out: str) -> None:
-    """Raises UsageError, OutputExistsError or StorageError where the directory `out` (absolute) cannot be created."""
-    if os.path.lexists(out):
-        raise OutputExistsError(out, "exists already", "choose another name")
-    check_parent(out)
 
 
 def check_parent(out: str) -> None:
@@ -133,6 +99,12 @@ def check_apart(out: str, folder: bytes | None) -> None:
     root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
     if os.path.commonpath([root, place]) == root:
         raise UsageError(out, f"lies inside the source {escape(folder)}", "choose a place outside of it")
+
+
+def check_untaken(out: str, *, replace: bool) -> None:
+    """Raises OutputExistsError for an output that is there already, unless it may be replaced."""
+    if os.path.lexists(out) and not replace:
+        raise OutputExistsError(out, "exists already", f"choose another name, or give {argument('replace', True)}")
 
 
 def check_output(out: str, *, replace: bool) -> None:

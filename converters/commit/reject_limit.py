@@ -49,8 +49,9 @@ class RejectLimits(NamedTuple):
 
     def check_plan(self, out: str, plan: Plan) -> None:
         """Raises TooManyRejectedError where the source itself left out more than may be: nothing is read then."""
-        without = argument("exclude", typed="PATTERN")
-        remedy = f"nothing was written; repair or remove them, leave them out with {without}, or run again with "
+        without = f"leave them out with {argument('exclude', typed='PATTERN')}, "
+        without = "" if plan.findings.in_files else without
+        remedy = f"nothing was written; repair or remove them, {without}or run again with "
         rejected = listed_rejects(plan)
         if (allowed := self.images.allowed(len(plan) + len(rejected))) < len(rejected):
             enough = argument("max_bad", len(rejected))

@@ -80,24 +80,34 @@ class Staging:
     def begin(self, plan: Plan) -> str:
         """Start, or take up what an earlier run left; in words, which inputs have changed since, "" for none.
 
-        A shard that was finished counts as long as its own digest agrees, so other inputs are no reason to refuse.
-        Raises PlanMismatchError where it is options or versions that differ: its shards may be hours of work, and a
-        letter mistyped.
+        Raises as `left_by`.
         """
-        stored = self._stored()
-        if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
-            self.restart()  # what was committed, and then moved away, is no reason to refuse another
+        stored, expected = self.left_by(plan), plan.identity()
+        if stored is None:
+            self.clear()
             self._start(plan)
             return ""
-        expected = plan.identity()
-        if differing := other_manner(stored, expected):
-            problem = f"holds an unfinished conversion with other options: {'; '.join(differing)}"
-            raise PlanMismatchError(self.root, problem, f"use the same again, or {_ANEW}")
         changed = "" if stored["inputs"] == expected["inputs"] else self._change_inputs(plan)
         if stored != expected:
             write_file(self._plan, _plan_bytes(expected))
         self._sweep_unfinished()
         return changed
+
+    def left_by(self, plan: Plan) -> dict[str, Any] | None:
+        """plan.json of an unfinished conversion that a run of `plan` goes on with; None where it begins anew.
+
+        A shard that was finished counts as long as its own digest agrees, so other inputs are no reason to refuse.
+        Raises PlanMismatchError where it is options or versions that differ: its shards may be hours of work, and a
+        letter mistyped. Raises as `check_ours`.
+        """
+        stored = self._stored()
+        if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
+            self.check_ours()  # what was committed, and then moved away, is no reason to refuse another
+            return None
+        if differing := other_manner(stored, plan.identity()):
+            problem = f"holds an unfinished conversion with other options: {'; '.join(differing)}"
+            raise PlanMismatchError(self.root, problem, f"use the same again, or {_ANEW}")
+        return stored
 
     def _sweep_unfinished(self) -> None:
         """Remove files that were being written, but for shards that have a checkpoint to go on from."""
@@ -139,13 +149,17 @@ class Staging:
         write_file(self._plan, _plan_bytes(stored))
 
     def restart(self) -> None:
-        """Remove what an earlier run left, whatever it was, if it is ours. Raises UsageError where it is not."""
+        """Remove what an earlier run left, whatever it was. Raises as `check_ours`."""
+        self.check_ours()
+        self.clear()
+
+    def check_ours(self) -> None:
+        """Raises UsageError where anything lies here that no conversion made."""
         for root in (self.root, self._partial):
             for name in os.listdir(root) if os.path.isdir(root) else ():
                 if name.removesuffix(TEMPORARY) not in _NAMES:
                     problem = f"holds {escape(name)}, which no conversion put there"
                     raise UsageError(root, problem, "move it away, or choose another output")
-        self.clear()
 
     def sweep(self) -> None:
         """Remove what was being made, or removed, when a run was killed."""

@@ -22,6 +22,7 @@ from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
 from shardfeed.readers.shards import open_shard, read_view
+from shardfeed.schema import FILENAME, TEXT, Schema
 from shardfeed.storage.building import locked
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
@@ -104,14 +105,14 @@ def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
 
 
 def _of_split(
-    directory: str, manifest: Manifest, split: SplitInfo, damaged: Collection[str], progress: Callable[[int], object]
+    directory: str, manifest: Manifest, split: SplitInfo, damaged: Mapping[str, str], progress: Callable[[int], object]
 ) -> dict[str, bytes]:
     """The damaged indexes and columns of a split. Raises IntegrityError unless they come out as they were written."""
     columns = {key: name for key in split.columns if (name := split.column_file(key)) in damaged}
     indexes = {split.index_file(number) for number in range(len(split.shards))} & set(damaged)
     if split.format != NATIVE.name and (lost := sorted(indexes)):
-        problem = f"is damaged, and beside {split.format} shards it holds what is nowhere else"
-        raise IntegrityError(os.path.join(directory, lost[0]), problem, "restore it from a copy, or convert again")
+        problem = f"{damaged[lost[0]]}, and an index of {split.format} shards is not made again"
+        raise IntegrityError(os.path.join(directory, lost[0]), problem, _from_shards(split.format, manifest.schema))
     made: dict[str, bytes] = {}
     pieces: dict[str, list[bytes]] = {key: [] for key in columns}
     for number, info in enumerate(split.shards):
@@ -138,6 +139,20 @@ def _of_split(
             raise IntegrityError(name, "the values in the shards are not those that were written with them", _SALVAGE)
         made[name] = content
     return made
+
+
+def _from_shards(format: str, schema: Schema) -> str:
+    """The remedy for an index that is lost: shards of other ecosystems say by themselves what a source needs."""
+    command, names = f"shardfeed convert DIR NEW --from {format}", ""
+    columns = [f"key=json.{FILENAME}"] if format == "webdataset" else []
+    if TEXT in schema.features and format in ("webdataset", "mds"):  # which have no names of classes beside
+        columns.append(f"label={'json.' if columns else ''}{TEXT}")
+        names = ", with the names of classes in the file NAMES, in label order"
+    if columns:
+        command += f" --columns {','.join(columns)}"
+    if names:
+        command += " --classes NAMES"
+    return f"restore it from a copy, or `{command}` takes images, labels and splits from the shards{names}"
 
 
 def _records(directory: str, split: SplitInfo, number: int) -> Iterator[tuple[bytes, int, int]]:

@@ -27,7 +27,8 @@ class Change(StrEnum):
     RAW = "raw"
     JPEG = "png-to-jpeg"
     BASELINE = "baseline"
+    SEEKABLE = "seekable"
 
 
 # What only the options ask for; the others are about the source.
-ASKED = frozenset({Change.RESIZED, Change.REENCODED, Change.RAW, Change.JPEG, Change.BASELINE})
+ASKED = frozenset({Change.RESIZED, Change.REENCODED, Change.RAW, Change.JPEG, Change.BASELINE, Change.SEEKABLE})

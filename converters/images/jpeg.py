@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from shardfeed.converters.images.exif import read_orientation
 from shardfeed.converters.limits import check_metadata, check_size
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.jpeg_markers import (
+from shardfeed.jpeg.markers import (
     APPS,
     COM,
     DAC,

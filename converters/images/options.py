@@ -15,6 +15,7 @@ Rgb = tuple[int, int, int]  # each 0 to 255
 
 WHITE: Rgb = (255, 255, 255)
 
+_LARGE = 384  # pixels, of a side from which on cutting a JPEG into pieces helps
 _LONGEST = 65_535  # pixels, of a side of a JPEG
 
 
@@ -33,6 +34,10 @@ class ImageOptions:
         quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
         baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the
             extra `baseline`, looked for when a conversion is planned; not for "raw".
+        seekable: JPEGs get restart markers, and records say where their rows begin (`image/restarts`), so that windows
+            of them are decoded without the rest. True: all, those that are kept, too, without loss, which needs the
+            extra `seekable`, looked for when a conversion is planned. None: those that are encoded again, to a side of
+            384 pixels or more, for at most 2 % of their bytes. False: none. Not True for "raw".
         png_to_jpeg: what would be stored as PNG is stored as JPEG, of `quality` or 92, for readers that take nothing
             else; not for "raw".
         background: what shows where an image is transparent: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of
@@ -47,6 +52,7 @@ class ImageOptions:
     size: int | tuple[int, int] | None = None
     quality: int | None = None
     baseline: bool = False
+    seekable: bool | None = None
     png_to_jpeg: bool = False
     background: str | Rgb = "white"
     max_pixels: int = MAX_PIXELS
@@ -64,9 +70,9 @@ class ImageOptions:
         self._check_size()
         if self.encode == "raw" and self.quality is not None:
             raise UsageError("quality", "raw pixels are not encoded, so they have none", "leave it out")
-        for name in ("baseline", "png_to_jpeg"):
+        for name in ("baseline", "png_to_jpeg", "seekable"):
             asked = getattr(self, name)
-            if not isinstance(asked, bool):
+            if not isinstance(asked, bool) and not (name == "seekable" and asked is None):
                 raise UsageError(name, f"got {asked!r}, expected True or False")
             if asked and self.encode == "raw":
                 raise UsageError(name, "raw pixels are no JPEG", "leave it out")
@@ -93,6 +99,13 @@ class ImageOptions:
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     @property
+    def restarts(self) -> bool:
+        """Whether records say where the pieces of their JPEGs begin."""
+        sides = [side for side in (self.resize_shorter, *(self.shape or ())) if side is not None]
+        large = max(sides) >= _LARGE if sides else self.quality is not None
+        return self.encode == "keep" and (large if self.seekable is None else self.seekable)
+
+    @property
     def background_rgb(self) -> Rgb:
         """`background` as red, green, blue, each 0 to 255. Raises UsageError for what is no color."""
         found: object = self.background
@@ -117,6 +130,7 @@ class ImageOptions:
             "size": list(self.shape) if self.shape else None,
             "quality": self.quality,
             "baseline": self.baseline,
+            "seekable": self.seekable,
             "png_to_jpeg": self.png_to_jpeg,
             "background": list(self.background_rgb),
             "max_pixels": self.max_pixels,

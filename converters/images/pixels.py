@@ -179,8 +179,12 @@ def encode_png(pixels: Image.Image) -> bytes:
     return out.getvalue()
 
 
-def encode_jpeg(pixels: Image.Image, quality: int, *, half_chroma: bool) -> bytes:
-    """Baseline JPEG of mode L or RGB, no metadata; `half_chroma` is 4:2:0, else 4:4:4."""
+def encode_jpeg(pixels: Image.Image, quality: int, *, half_chroma: bool, interval: int = 0) -> bytes:
+    """Baseline JPEG of mode L or RGB, no metadata; `half_chroma` is 4:2:0, else 4:4:4.
+
+    `interval`: MCUs between restart markers, 0 for none.
+    """
     out = io.BytesIO()
-    pixels.save(out, format="JPEG", quality=quality, subsampling="4:2:0" if half_chroma else "4:4:4")
+    subsampling = "4:2:0" if half_chroma else "4:4:4"
+    pixels.save(out, format="JPEG", quality=quality, subsampling=subsampling, restart_marker_blocks=interval)
     return out.getvalue()

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from PIL import Image
 
 from shardfeed.converters.images import pixels as px
-from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
 from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.jpeg import JpegHeader, check_end_marker, check_scans, read_jpeg_header
+from shardfeed.converters.images.lossless.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
+from shardfeed.converters.images.lossless.seekable import interval_for, to_seekable
 from shardfeed.converters.images.options import Check, ImageOptions
 from shardfeed.converters.images.other_formats.load_image import load_other
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
@@ -23,9 +24,12 @@ from shardfeed.converters.images.sniff import Kind, image_kind
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.errors import escape
+from shardfeed.jpeg.restarts import restarts_cost, row_lengths
+from shardfeed.schema import RESTARTS
 
 DEFAULT_QUALITY = 92  # about 40 to 42 dB against the pixels it encodes, at the size of an original of that quality
 _JPEG_SIDE = 65_535  # pixels
+_MOST = 0.02  # of its bytes, that restart markers may cost an image where nobody asked for them
 _COLOR_CHANGES = {"CMYK": (Change.CMYK,), "YCCK": (Change.CMYK,), "RGB": (Change.RGB_JPEG,)}
 _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 
@@ -39,6 +43,7 @@ class StoredImage:
     warnings: sentences about oddities that changed nothing.
     placement: where the pixels of the source's file are in it.
     progressive: whether it is a JPEG that was kept and decodes slowly; there may be very many.
+    restarts: of a seekable JPEG the lengths of its rows (`jpeg.restarts`); b"" of others.
     """
 
     encoded: bytes
@@ -49,6 +54,7 @@ class StoredImage:
     warnings: tuple[str, ...]
     placement: Placement
     progressive: bool = False
+    restarts: bytes = b""
 
 
 def store_image(data: bytes, options: ImageOptions) -> StoredImage:
@@ -66,12 +72,14 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind}: not enough memory") from error
 
 
-def check_stored(data: bytes, kind: bytes | None, height: int, width: int) -> None:
+def check_stored(data: bytes, kind: bytes | None, height: int, width: int, restarts: bytes = b"") -> None:
     """Raises RejectedError unless `data` is what its record says, of that format and size, and decodes whole.
 
     `kind`: b"jpeg", b"png" or b"raw"; None where the record does not say which of the first two it is. `height`,
-    `width`: -1 where it does not say.
+    `width`: -1 where it does not say. `restarts`: what it says of the pieces of a seekable JPEG.
     """
+    if restarts and restarts != row_lengths(data):
+        raise RejectedError(RejectCode.CORRUPT, f"{RESTARTS} does not say where the pieces of the JPEG begin")
     if kind == b"raw":
         if len(data) != 3 * height * width:
             expected = f"{3 * height * width} bytes of {height} x {width} pixels"
@@ -136,8 +144,15 @@ def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], optio
             data, changes = to_baseline(data, header), (Change.BASELINE,)
         except NotTranscodableError as problem:
             warnings = (*warnings, f"progressive, and not made baseline: {problem}")
+    if options.seekable and not progressive:
+        try:
+            made = to_seekable(data, read_jpeg_header(data, options.max_pixels) if changes else header)
+            changes, data = (*changes, Change.SEEKABLE) if made != data else changes, made
+        except NotTranscodableError as problem:
+            warnings = (*warnings, f"not made seekable: {problem}")
+    restarts = row_lengths(data) if options.restarts else b""
     placement = Placement(header.height, header.width)
-    return StoredImage(data, b"jpeg", header.height, header.width, changes, warnings, placement, progressive)
+    return StoredImage(data, b"jpeg", header.height, header.width, changes, warnings, placement, progressive, restarts)
 
 
 def _store_png(data: bytes, options: ImageOptions) -> StoredImage:
@@ -227,8 +242,19 @@ def _stored_jpeg(
     half_chroma: bool,
 ) -> StoredImage:
     # Chroma as in the source: 4:4:4 would make a 4:2:0 source a fifth larger for detail it does not have.
-    encoded = px.encode_jpeg(pixels, options.quality or DEFAULT_QUALITY, half_chroma=half_chroma)
-    return StoredImage(encoded, b"jpeg", pixels.height, pixels.width, tuple(changes), warnings, placement)
+    quality = options.quality or DEFAULT_QUALITY
+    side = 16 if half_chroma and pixels.mode != "L" else 8
+    sparing = not options.seekable
+    interval = interval_for(pixels.height, pixels.width, (side, side), sparing=sparing) if options.restarts else 0
+    encoded = px.encode_jpeg(pixels, quality, half_chroma=half_chroma, interval=interval)
+    restarts = row_lengths(encoded) if interval else b""
+    if restarts and sparing and restarts_cost(encoded, restarts) > _MOST * len(encoded):
+        plain = px.encode_jpeg(pixels, quality, half_chroma=half_chroma)
+        if len(encoded) + len(restarts) > (1 + _MOST) * len(plain):
+            encoded, restarts = plain, b""
+    return StoredImage(
+        encoded, b"jpeg", pixels.height, pixels.width, tuple(changes), warnings, placement, restarts=restarts
+    )
 
 
 def _check_jpeg_variant(header: JpegHeader) -> None:

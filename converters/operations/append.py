@@ -1,19 +1,15 @@
 """A dataset with more samples: what was there stays as it is, what is new comes behind it."""
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 from shardfeed.converters.conversion import convert
-from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.grown_source import GrownSource
-from shardfeed.converters.operations.making import check_outside
-from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.plan import make_plan
+from shardfeed.converters.operations.making import MakingOptions, check_outside, convert_anew
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.manifest import has_manifest
@@ -30,18 +26,8 @@ def append(
     split: Mapping[str, float] | None = None,
     seed: int | None = None,
     new_classes: bool = False,
-    max_bad: int | str = 0,
     max_bad_objects: int | str = 0,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of all of `dataset` and, behind it, the samples of `source`.
 
@@ -60,10 +46,9 @@ def append(
         split: share of each split, adding up to 1; default those that the dataset was made with.
         seed: decides the order of new samples, and their split; default that of the dataset.
         new_classes: classes that the dataset does not have are added behind its list, and not an error.
-        max_bad, max_bad_objects: as of `convert`.
-        shards: number of new shards of each split; default as of `convert`, by the new samples.
-        shard_size, workers, engine, address, replace, restart, verify, progress: as of `convert`.
-        dry_run: write nothing: the report says what would be appended.
+        max_bad_objects: annotations of new samples that are left out for a fault of their own, as of `convert`.
+        **making: how it is written: see `MakingOptions`. `max_bad`, `shards` and `shard_size` are of what is new, which
+            is all that a dry run tells of; `to` is the format that the dataset has.
 
     Raises:
         UsageError: features differ, a class is unknown, a key has other bytes, or nothing is new; and as of `convert`.
@@ -71,48 +56,23 @@ def append(
     """
     opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     check_outside(out, [os.path.abspath(opened.directory)])
+    to = opened.manifest.format
+    if making.get("to") not in (None, to):
+        problem = f"got {making.get('to')!r}, and the old shards, which stay as they are, are of the format {to}"
+        raise UsageError("to", problem, "leave it out, and `shardfeed reshard` the new dataset")
     if isinstance(source, str | os.PathLike):
         check_no_dataset(source)
         source = open_source(source)
-    options = opened.manifest.options
+    options, sha256 = opened.manifest.options, SHA256 in opened.manifest.schema.features
     image = _image_options(opened, options)
-    grown = GrownSource(opened, source, new_classes=new_classes, sha256=SHA256 in opened.manifest.schema.features)
-    shares = split if split is not None else options.get("split")
-    drawn_with = int(options.get("seed", 0)) if seed is None else seed
-    if dry_run:
-        plan_options = PlanOptions(
-            shares,
-            shards,
-            shard_size,
-            drawn_with,
-            SHA256 in opened.manifest.schema.features,
-            image,
-            split_by="hash",
-            to=opened.manifest.format,
-            onto=grown.onto,
-        )
-        return Report.of_plan(os.path.abspath(os.fspath(out)), make_plan(grown, plan_options))
-    return convert(
-        grown,
-        out,
-        split=shares,
-        split_by="hash",
-        to=opened.manifest.format,
-        shards=shards,
-        shard_size=shard_size,
-        seed=drawn_with,
-        sha256=SHA256 in opened.manifest.schema.features,
-        image=image,
-        max_bad=max_bad,
-        max_bad_objects=max_bad_objects,
-        replace=replace,
-        restart=restart,
-        verify=verify,
-        workers=workers,
-        engine=engine,
-        address=address,
-        progress=progress,
-    )
+    grown = GrownSource(opened, source, new_classes=new_classes, sha256=sha256)
+    how: dict[str, Any] = {
+        **making,
+        "to": to,
+        "split": split if split is not None else options.get("split"),
+        "seed": int(options.get("seed", 0)) if seed is None else seed,
+    }
+    return convert(grown, out, split_by="hash", sha256=sha256, image=image, max_bad_objects=max_bad_objects, **how)
 
 
 def check_no_dataset(source: str | os.PathLike[str]) -> None:
@@ -123,8 +83,11 @@ def check_no_dataset(source: str | os.PathLike[str]) -> None:
 
 def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
     """How the dataset's images were stored. Raises UsageError where nothing tells."""
-    if "check" not in options or options.get("adopted"):
-        problem = "does not say how its images were stored: others made its records, or several conversions did"
+    problem = "does not say how its images were stored: "
+    if options.get("adopted"):
+        remedy = f"{convert_anew(opened.manifest.format)}, to which you append"
+        raise UsageError(opened.directory, f"{problem}others made its records", remedy)
+    if "check" not in options:
         remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
-        raise UsageError(opened.directory, problem, remedy)
+        raise UsageError(opened.directory, f"{problem}several conversions made it", remedy)
     return ImageOptions.from_json(options)

@@ -171,7 +171,7 @@ class Part:
 class ChosenRecords:
     """The records of `parts`, one part after the other; see `RecordedSource`.
 
-    Memory: 16 bytes a record, and its key.
+    A split of which no record is taken is gone, and a note says so. Memory: 16 bytes a record, and its key.
     """
 
     def __init__(
@@ -189,7 +189,10 @@ class ChosenRecords:
         self.made_with = made_with
         self.keeps_order = keeps_order
         self.fingerprint = fingerprint
-        self.findings = Findings(notes=tuple(notes))
+        taken = {part.split for part in self.parts}
+        gone = dict.fromkeys(part.split for part in parts if part.split is not None and part.split not in taken)
+        left = (f"split {name} has no record left, and is gone" for name in gone)
+        self.findings = Findings(notes=(*notes, *left))
         self._ends = np.cumsum([len(part.places) for part in self.parts])
 
     def __len__(self) -> int:

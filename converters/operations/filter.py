@@ -1,18 +1,15 @@
 """A dataset of those records of another that meet a condition."""
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.missing_shards import Progress
-from shardfeed.converters.operations.choosing.evaluate import evaluate
+from shardfeed.converters.operations.choosing.evaluate import check_splits, evaluate
 from shardfeed.converters.operations.choosing.keys import Keys, places_of, read_keys
 from shardfeed.converters.operations.choosing.parse import parse
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import number
@@ -26,18 +23,7 @@ def filter_dataset(
     keys: Keys | None = None,
     min_objects: int | None = None,
     missing_ok: bool = False,
-    max_bad: int | str = 0,
-    to: str | None = None,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of the records that meet all of these conditions, in the same splits and order.
 
@@ -54,8 +40,7 @@ def filter_dataset(
         keys: only these, as `remove` takes them.
         min_objects: only images with so many objects at least.
         missing_ok: pass over keys that no record has.
-        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
-        replace, restart, verify, dry_run, progress: as of `reshard`.
+        **making: how it is written: see `MakingOptions`.
 
     Raises:
         UsageError: a condition that cannot be understood, names that the dataset does not have, or no record is left;
@@ -71,6 +56,7 @@ def filter_dataset(
     if min_objects is not None:
         conditions.append(parse(f"objects >= {min_objects}"))
     for condition in conditions:
+        check_splits(condition, opened.splits, opened.schema)
         for name, records in opened.splits.items():
             stay[name] &= evaluate(condition, records.split)
     if keys is not None:
@@ -80,10 +66,6 @@ def filter_dataset(
     if not left:
         raise UsageError("filter", f"none of {number(len(opened), 'record')} is left", "loosen the condition")
     notes = [f"{left:,} of {number(len(opened), 'record')} kept"]
-    notes += [f"split {name} has no record left, and is gone" for name in stay if not stay[name].any()]
     parts = [Part(records, np.flatnonzero(stay[name]), name) for name, records in opened.splits.items()]
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=notes)
-    making = Making(
-        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
-    )
     return make_dataset(source, [opened], out, making)

@@ -1,12 +1,13 @@
 """The samples that are appended to a dataset: of a source, with the dataset's classes, and without what it has."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from shardfeed.column import column_keys
 from shardfeed.converters.operations.classes import near_names, schema_difference
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.rejects import RejectedError
@@ -14,7 +15,7 @@ from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Findings, Sample, Source, findings_of
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.readers.dataset import Dataset
-from shardfeed.schema import FILENAME, SHA256, SOURCE_ID, Schema, image_features
+from shardfeed.schema import FILENAME, RESTARTS, SHA256, SOURCE_ID, Schema, image_features
 from shardfeed.text import number, some
 
 _CLASSES_IN_SHARDS = ("parquet",)  # formats whose files have the class names in them
@@ -34,7 +35,8 @@ class GrownSource:
     def __init__(self, dataset: Dataset, source: Source, *, new_classes: bool, sha256: bool) -> None:
         self._source = source
         manifest, schema = dataset.manifest, dataset.manifest.schema.stated()
-        theirs = replace(source.schema, features=image_features(sha256=sha256) | dict(source.schema.features)).stated()
+        images = image_features(sha256=sha256, restarts=RESTARTS in schema.features)
+        theirs = replace(source.schema, features=images | dict(source.schema.features)).stated()
         if problem := schema_difference(schema, theirs, other_place="the source"):
             remedy = "give the source the labels that the dataset was made with, or convert all again"
             raise UsageError(dataset.directory, problem, remedy)
@@ -62,6 +64,7 @@ class GrownSource:
         for key, of_key in names.items():
             if more := of_key[len(schema.class_names[key]) :]:
                 notes.append(f"{number(len(more), 'class', 'classes')} added to {escape(key)}: {some(more)}")
+        notes += _without_columns(self.onto)
         self.findings: Findings = replace(findings_of(source), notes=tuple(notes))
 
     def __len__(self) -> int:
@@ -80,6 +83,22 @@ class GrownSource:
             columns = {key: _renumbered(value, other.get(key)) for key, value in objects.columns.items()}
             objects = replace(objects, columns=columns)
         return replace(sample, features=features, objects=objects)
+
+
+def _without_columns(onto: Onto) -> Iterator[str]:
+    """A sentence about columns that the new dataset cannot have, as the old one has none to which they are appended."""
+    lacking = {
+        key
+        for name, info in onto.manifest.splits.items()
+        for key in (column_keys(name, onto.schema) if info.records else ())
+        if key not in info.columns
+    }
+    if lacking:
+        columns = f"{number(len(lacking), 'column')} ({some(sorted(lacking))})"
+        yield (
+            f"without {columns}, which {escape(onto.manifest.name)} does not have: where one is asked for, all"
+            " records are read; `shardfeed reshard` of the new dataset makes them"
+        )
 
 
 def _renumbered(value: Any, numbers: Sequence[int] | None) -> Any:

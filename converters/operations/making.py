@@ -2,46 +2,55 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypedDict
 
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.dataset_source import ChosenRecords, Opened
-from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
 
 
-@dataclass(frozen=True)
-class Making:
-    """The arguments that all operations have: see `shardfeed.converters.convert`.
+class MakingOptions(TypedDict, total=False):
+    """How an operation writes the new dataset: keywords that all operations take, each of which may be left out.
 
-    `to`: the format of the shards; None for that of the first dataset. `dry_run`: nothing is written.
+    Attributes:
+        max_bad: damaged records that are left out, a count or text like "0.5%"; more, and nothing is committed.
+            Default none.
+        to: the format of the shards, as of `convert`; default that of the dataset, of several the first one's.
+        shards: number of shards of each split; default as many as `shard_size` asks for, or as a conversion makes.
+        shard_size: bytes that a shard should hold, about.
+        workers: processes, as of `convert`.
+        engine: where they run, as of `convert`: "local", which is the default, "ray", or an `Engine`.
+        address: "host:port" of the Ray cluster, as of `convert`.
+        replace: swap `out` for the new dataset when it exists.
+        restart: remove what an earlier, stopped run left, and begin anew.
+        verify: read every byte again before the commit.
+        dry_run: write nothing: the report says what the dataset would be.
+        progress: called a few times a second.
     """
 
-    max_bad: int | str = 0
-    to: str | None = None
-    shards: int | Mapping[str, int] | None = None
-    shard_size: int | None = None
-    workers: int | None = None
-    engine: Literal["local", "ray"] | Engine = "local"
-    address: str | None = None
-    replace: bool = False
-    restart: bool = False
-    verify: bool = False
-    dry_run: bool = False
-    progress: Callable[[Progress], None] | None = None
+    max_bad: int | str
+    to: str | None
+    shards: int | Mapping[str, int] | None
+    shard_size: int | None
+    workers: int | None
+    engine: Literal["local", "ray"] | Engine
+    address: str | None
+    replace: bool
+    restart: bool
+    verify: bool
+    dry_run: bool
+    progress: Callable[[Progress], None] | None
 
 
 def make_dataset(
     source: ChosenRecords,
     datasets: Sequence[Opened],
     out: str | os.PathLike[str],
-    making: Making,
+    making: MakingOptions,
     *,
     split: Mapping[str, float] | None = None,
     split_by: SplitBy = "exact",
@@ -49,33 +58,13 @@ def make_dataset(
 ) -> Report:
     """The dataset `out` of the records of `source`, which come from `datasets`; of a dry run what it would be.
 
-    Raises as `convert`.
+    Raises as `convert`, and TypeError for options that there are not.
     """
+    if unknown := making.keys() - MakingOptions.__optional_keys__:  # some mean something to `convert`
+        raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
     check_outside(out, [opened.directory for opened in datasets])
-    to = making.to or datasets[0].manifest.format
-    if making.dry_run:
-        options = PlanOptions(
-            split, making.shards, making.shard_size, seed, split_by=split_by, to=to, made_with=source.made_with
-        )
-        return Report.of_plan(os.path.abspath(os.fspath(out)), make_plan(source, options))
-    return convert(
-        source,
-        out,
-        split=split,
-        split_by=split_by,
-        to=to,
-        shards=making.shards,
-        shard_size=making.shard_size,
-        seed=seed,
-        max_bad=making.max_bad,
-        replace=making.replace,
-        restart=making.restart,
-        verify=making.verify,
-        workers=making.workers,
-        engine=making.engine,
-        address=making.address,
-        progress=making.progress,
-    )
+    options: dict[str, Any] = {**making, "to": making.get("to") or datasets[0].manifest.format}
+    return convert(source, out, split=split, split_by=split_by, seed=seed, **options)
 
 
 def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> None:
@@ -86,3 +75,8 @@ def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> No
         if os.path.commonpath([root, place]) == root:
             problem = f"lies in the dataset {escape(directory)}, which is only read"
             raise UsageError(os.fspath(out), problem, "choose a place outside of it")
+
+
+def convert_anew(format: str) -> str:
+    """The remedy, as the beginning of a sentence, where records of others lack what those of a conversion have."""
+    return f"`shardfeed convert DIR NEW --from {format}` makes a dataset with our features of them"

@@ -1,14 +1,12 @@
 """Several datasets as one."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as with_values
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
-from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.operations.classes import Joined, joined, schema_difference
 from shardfeed.converters.operations.dataset_source import (
@@ -19,7 +17,7 @@ from shardfeed.converters.operations.dataset_source import (
     RecordOfDataset,
     SplitRecords,
 )
-from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.making import MakingOptions, convert_anew, make_dataset
 from shardfeed.converters.operations.numbers import numbered
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, argument, escape
@@ -35,18 +33,7 @@ def merge(
     prefix: bool | Sequence[str] = False,
     seed: int = 0,
     renumber: bool = False,
-    max_bad: int | str = 0,
-    to: str | None = None,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of the records of several, split by split, each split in an order that is drawn.
 
@@ -62,9 +49,7 @@ def merge(
             here for each. Then no two keys are the same.
         seed: decides the order.
         renumber: give new numbers also where two images have one that is the source's own, as COCO's are.
-        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
-        replace, restart, verify, dry_run, progress: as of `reshard`;
-            `to` is by default the first dataset's.
+        **making: how it is written: see `MakingOptions`.
 
     Raises:
         UsageError: features differ, class lists contradict each other, two records of one key differ, or as of
@@ -90,9 +75,6 @@ def merge(
         f"not all classes of {escape(key)} have an id, so ids are left out" for key in lists if _ids_go(lists[key])
     ]
     source = ChosenRecords(parts, schema, _made_with(opened), keeps_order=False, notes=notes)
-    making = Making(
-        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
-    )
     return make_dataset(source, opened, out, making, seed=seed)
 
 
@@ -102,6 +84,9 @@ def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
     for other in opened[1:]:
         if problem := schema_difference(first.schema, other.schema, other_place=other.directory):
             remedy = "convert one of them again with the labels and options of the other"
+            if foreign := [one for one in (first, other) if one.manifest.options.get("adopted")]:
+                whose = " and ".join(escape(one.directory) for one in foreign)
+                remedy = f"others made the records of {whose}: {convert_anew(foreign[0].manifest.format)} to merge"
             raise UsageError(first.directory, problem, remedy)
     return {
         key: joined(

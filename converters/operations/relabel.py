@@ -1,19 +1,17 @@
 """A dataset with other classes: renamed, put together, dropped."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_values
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
 
 from shardfeed.annotations import RASTER, Raster
-from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.change import DROPPED, Change
 from shardfeed.converters.operations.classes import ClassMap, Mapped, mapped, near_names, read_class_map, with_classes
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part, SplitRecords
-from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.errors import UsageError, argument, escape
@@ -28,18 +26,7 @@ def relabel(
     *,
     feature: str | None = None,
     order: Sequence[str] | str | os.PathLike[str] | None = None,
-    max_bad: int | str = 0,
-    to: str | None = None,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of the same records with other classes, in the same splits and order.
 
@@ -56,8 +43,7 @@ def relabel(
         feature: the key of the one feature to change; default all that have classes.
         order: new class names in label order, or a file with one a line; default the order in which the old list first
             comes to each. Labels are 0 to K-1 in it.
-        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
-        replace, restart, verify, dry_run, progress: as of `reshard`.
+        **making: how it is written: see `MakingOptions`.
 
     Raises:
         UsageError: a class is unknown, none or no record would be left; and as of `reshard`.
@@ -86,11 +72,10 @@ def relabel(
     notes = [f"{number(dropped, 'record')} of dropped classes left out"] if dropped else []
     new_schema = with_values(with_classes(schema, lists), raster=renamed)
     source = ChosenRecords(parts, new_schema, opened.made_with(), notes=notes)
-    making = Making(
-        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
-    )
     report = make_dataset(source, [opened], out, making)
-    return report if dry_run else with_values(report, notes=[*report.notes, *_dropped_objects(opened, lists, report)])
+    if not report.committed:
+        return report
+    return with_values(report, notes=[*report.notes, *_dropped_objects(opened, lists, report)])
 
 
 def _features(schema: Schema, feature: str | None) -> list[str]:

@@ -1,17 +1,14 @@
 """A dataset without some of its records, and where those still are."""
 
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import replace as with_values
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.choosing.keys import Keys, places_of, read_keys
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.building import hidden_sibling
@@ -24,18 +21,7 @@ def remove(
     keys: Keys,
     *,
     missing_ok: bool = False,
-    max_bad: int | str = 0,
-    to: str | None = None,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of all records but those with these keys, in the same splits and order.
 
@@ -48,8 +34,7 @@ def remove(
         keys: file names, as `image/filename` has them; or the path of a file with one a line. Records without file
             names are called by split and place: `train/000000017`.
         missing_ok: pass over keys that no record has.
-        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
-        replace, restart, verify, dry_run, progress: as of `reshard`.
+        **making: how it is written: see `MakingOptions`.
 
     Raises:
         UsageError: a key is unknown, or no record would be left; and as of `reshard`.
@@ -65,9 +50,6 @@ def remove(
     by_split = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
     note = f"{number(removed, 'record')} removed{f' ({by_split})' if by_split else ''}"
     source = ChosenRecords(parts, opened.schema, opened.made_with(), notes=[note])
-    making = Making(
-        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
-    )
     report = make_dataset(source, [opened], out, making)
     return with_values(report, notes=[*report.notes, *_where_they_remain(opened)]) if removed else report
 

@@ -1,15 +1,13 @@
 """A dataset cut into other splits."""
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 
-from shardfeed.converters.engines.engine import Engine
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
-from shardfeed.converters.operations.making import Making, make_dataset
+from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.operations.numbers import numbered
 from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Report
@@ -25,18 +23,7 @@ def split_dataset(
     of: str | None = None,
     seed: int = 0,
     renumber: bool = False,
-    max_bad: int | str = 0,
-    to: str | None = None,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
-    replace: bool = False,
-    restart: bool = False,
-    verify: bool = False,
-    dry_run: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of the same records in splits that are drawn anew, each in an order that is drawn.
 
@@ -53,8 +40,7 @@ def split_dataset(
         of: the split that is cut; all others are kept. Default: all are put together and cut.
         seed: decides splits and order.
         renumber: give new numbers also where two records have one that is the source's own, as COCO's are.
-        max_bad, to, shards, shard_size, workers, engine, address: as of `reshard`.
-        replace, restart, verify, dry_run, progress: as of `reshard`.
+        **making: how it is written: see `MakingOptions`.
 
     Raises:
         SplitError: there is no split `of`.
@@ -74,7 +60,4 @@ def split_dataset(
     parts = numbered(parts, seed, renumber=renumber)
     made_with = opened.made_with("split", "split_by", "seed")
     source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)
-    making = Making(
-        max_bad, to, shards, shard_size, workers, engine, address, replace, restart, verify, dry_run, progress
-    )
     return make_dataset(source, [opened], out, making, split=split, split_by=split_by, seed=seed)

@@ -8,7 +8,7 @@ from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError, argument, escape
-from shardfeed.schema import Schema, image_features
+from shardfeed.schema import RESTARTS, Schema, image_features
 
 
 def schema_of(source: Source, options: PlanOptions) -> Schema:
@@ -20,10 +20,10 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
         return options.onto.schema
     if isinstance(source, RecordedSource):
         return source.schema.stated()
-    images = image_features(sha256=options.sha256)
+    images = image_features(sha256=options.sha256, restarts=options.image.restarts)
     own = source.schema
     for key in own.features:
-        if key in images:
+        if key in {*images, RESTARTS}:
             raise UsageError(
                 f"source.schema.features[{key!r}]", "this key is written by the conversion itself", "rename it"
             )

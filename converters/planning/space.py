@@ -18,7 +18,7 @@ from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import SpaceWarning, StorageError, escape
 from shardfeed.formats.native import NATIVE
 from shardfeed.naming import is_shard
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_ID, WIDTH, Schema, Value
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import sizes_by_name
@@ -95,7 +95,13 @@ def _beside(sample: Sample, schema: Schema) -> int:
     Those are there twice in the end: with the receipts of shards, which go when all is done, and in their files.
     """
     known: dict[str, Value] = {ENCODED: b"", FORMAT: b"jpeg", HEIGHT: 1, WIDTH: 1, FILENAME: sample.key}
-    known |= {SOURCE_ID: b"0", SHA256: bytes(64), RASTER: b"", RASTER_FORMAT: b"png"}  # masks are with the images
+    known |= {
+        RESTARTS: bytes(128),
+        SOURCE_ID: b"0",
+        SHA256: bytes(64),
+        RASTER: b"",
+        RASTER_FORMAT: b"png",
+    }  # masks are with the images
     objects: dict[str, Value] = {key: [] for key in schema.object_keys}  # too few bytes to look for
     values = {**known, **objects, **checked_values(sample, own_features(schema))}
     record = NATIVE.encoder(schema.features)({key: values[key] for key in schema.features})

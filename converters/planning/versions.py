@@ -4,8 +4,9 @@ import PIL
 import simplejpeg
 from PIL import features
 
-from shardfeed.converters.images import baseline as transcode
+from shardfeed.converters.images.lossless import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.errors import check_extra
 from shardfeed.formats.native import NATIVE, shard_format
 from shardfeed.version import __version__
 
@@ -20,5 +21,7 @@ def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
     codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
     if image.baseline:
         codecs[transcode.PACKAGE] = transcode.tool_version()
+    if image.seekable:
+        check_extra("numba", "seekable")
     checker = {"simplejpeg": simplejpeg.__version__}
     return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs, **shard_format(to).versions()}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
-from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.lossless.baseline import PROGRESSIVE
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.receipts import load_receipt, still_whole
 from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt
@@ -22,7 +22,7 @@ from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import ShardFormat, ShardInfo, ShardView
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, WIDTH, Schema, Value
+from shardfeed.schema import ENCODED, FILENAME, FORMAT, IMAGE_KEYS, SHA256, SOURCE_ID, Schema, Value
 from shardfeed.storage.local import make_directory, move_file, remove_file
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import OpenFile, whole
@@ -179,4 +179,4 @@ class ImagesOfEarlier:
         return Taken(values, progressive)
 
 
-_OF_IMAGE = frozenset((ENCODED, FORMAT, HEIGHT, WIDTH, FILENAME, SHA256))
+_OF_IMAGE = IMAGE_KEYS - {SOURCE_ID}

@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.schema import Dtype, Feature, Schema, Value, image_features
+from shardfeed.schema import IMAGE_KEYS, Dtype, Feature, Schema, Value
 
 _TYPES: Mapping[Dtype, tuple[type, ...]] = {
     "bytes": (bytes,),
@@ -24,7 +24,7 @@ _INT64 = range(-(2**63), 2**63)
 
 def own_features(schema: Schema) -> dict[str, Feature]:
     """The features of a dataset that its source gives, not the conversion."""
-    made = image_features(sha256=True).keys() | set(schema.object_keys)
+    made = IMAGE_KEYS | set(schema.object_keys)
     made |= {RASTER, RASTER_FORMAT} if schema.raster is not None else set()
     return {key: feature for key, feature in schema.features.items() if key not in made}
 

@@ -24,13 +24,23 @@ from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import IntegrityError, StorageError, escape
 from shardfeed.formats.format import Checkpoint, ShardSink
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, SHA256, SOURCE_ID, WIDTH, Feature, Value
+from shardfeed.schema import (
+    ENCODED,
+    FILENAME,
+    FORMAT,
+    HEIGHT,
+    RESTARTS,
+    SHA256,
+    SOURCE_ID,
+    WIDTH,
+    Feature,
+    Schema,
+    Value,
+)
 from shardfeed.storage.local import remove_file
 
-Progress = Callable[
-    [int, int], None
-]  # (place in the shard about to be read, bytes of sources read since the last call)
-
+# (place in the shard about to be read, bytes of sources read since the last call)
+Progress = Callable[[int, int], None]
 
 CHECKPOINT_SECONDS = 2.0  # what a kill costs; most shards take less, and never make a checkpoint
 
@@ -41,7 +51,6 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
     Raises StorageError when the disk refuses, UsageError for values that are not as the schema says and for a label
     that has no class name; then no file is left under a final name.
     """
-    hashed = SHA256 in task.schema.features
     own = own_features(task.schema)
     places = ", ".join(map(escape, task.schema.of_kind("place")))
     placed = bool(task.schema.object_keys)
@@ -101,7 +110,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
                 # Whether who drew them saw the image upright or as its file has it, no file says.
                 why = f"turned upright as its EXIF says: {places} must mean the upright image"
                 contents.warnings.append(Noted(sample.key, "warning", why))
-            values = {**_image_values(image, data, hashed=hashed), **_own_values(sample, own, number), **mask}
+            values = {**_image_values(image, data, task.schema), **_own_values(sample, own, number), **mask}
             if objects:
                 values.update(objects.values)
                 contents.account += objects.account
@@ -125,15 +134,13 @@ def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
     return begun(), ShardContents(task)
 
 
-def _image_values(image: StoredImage, data: bytes, *, hashed: bool) -> dict[str, Value]:
-    """What a record says of an image made of the file `data`."""
-    values: dict[str, Value] = {
-        ENCODED: image.encoded,
-        FORMAT: image.format,
-        HEIGHT: image.height,
-        WIDTH: image.width,
-    }
-    if hashed:
+def _image_values(image: StoredImage, data: bytes, schema: Schema) -> dict[str, Value]:
+    """What a record of `schema` says of an image made of the file `data`."""
+    values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format}
+    values |= {HEIGHT: image.height, WIDTH: image.width}
+    if RESTARTS in schema.features:
+        values[RESTARTS] = image.restarts
+    if SHA256 in schema.features:
         values[SHA256] = hashlib.sha256(data).hexdigest().encode()
     return values
 

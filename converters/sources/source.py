@@ -88,13 +88,14 @@ class Findings:
     `rejected`: inputs that it could not offer. `notes`: sentences (hidden files passed over, rows that say a thing
     twice). `folder`: the absolute path of a folder of which it takes whatever lies in it; a dataset must not be made
     there, or the next conversion would take it for images. `account`: of annotations that belong to no sample, or that
-    were read and left out already.
+    were read and left out already. `in_files`: whether inputs are parts of larger files, which no pattern leaves out.
     """
 
     rejected: Sequence[Skipped] = ()
     notes: Sequence[str] = ()
     folder: bytes | None = None
     account: Account | None = None
+    in_files: bool = False
 
 
 @runtime_checkable

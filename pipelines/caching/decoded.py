@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.pipelines.caching.copies import record_sizes
 from shardfeed.readers.split import Record, Split
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
 _RAW = b"raw"
 _JPEG_START = b"\xff\xd8\xff"
@@ -40,7 +40,8 @@ def to_pixels(record: Record) -> Record:
         raise IntegrityError("record", problem, "convert again, without --check header") from None
     if image.shape != (height, width, 3):
         raise IntegrityError("record", f"its image is {image.shape[0]}x{image.shape[1]}, it says {height}x{width}")
-    return {**record, ENCODED: image.numpy().tobytes(), FORMAT: _RAW}
+    pieces: Record = {RESTARTS: b""} if RESTARTS in record else {}  # of the JPEG, which is gone
+    return {**record, ENCODED: image.numpy().tobytes(), FORMAT: _RAW, **pieces}
 
 
 def pixel_record_sizes(split: Split, numbers: Sequence[int]) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The window of an encoded image as pixels, by libraries that let other threads run.
 
 A JPEG is decoded by libjpeg-turbo (simplejpeg): of OpenCV, Pillow and it the fastest, and its accurate DCT gives
-Pillow's pixels bit for bit. It cannot cut a window, so the rows below the window are taken from the image's header,
-which saves a tenth. Where the target fits into the window 2, 4 or 8 times, the decoder scales by that.
+Pillow's pixels bit for bit. It cannot cut a window. Of a seekable JPEG it gets the pieces that the window needs; of
+another the rows below the window are taken from the image's header, which saves a tenth. Where the target fits into the
+window 2, 4 or 8 times, the decoder scales by that.
 """
 
 import io
@@ -14,14 +15,15 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from shardfeed.jpeg_markers import FRAMES, SOS, MarkerError, header_segments
+from shardfeed.jpeg.markers import FRAMES, SOS, MarkerError, header_segments
+from shardfeed.pipelines.decoding.seekable import MARGIN, splice
 from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.pipelines.windows import Window
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
 # What `view_pixels` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
-IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, "image/restarts")
+IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
 
 _RATIOS = (8, 4, 2)
 _SEQUENTIAL = (0xC0, 0xC1)
@@ -33,8 +35,8 @@ def view_pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarr
 
     A JPEG is scaled where the content fits into the window 2, 4 or 8 times; then the view's window is in whole pixels
     of the smaller image: up to 7 pixels from the chosen. The array may be a part of a larger one.
-    `record`: `image/encoded`, bytes or a view of some; `image/format`, and of raw pixels `image/height` and
-    `image/width`. Raises IntegrityError where it does not decode.
+    `record`: `image/encoded`, bytes or a view of some; `image/format`, of raw pixels `image/height` and `image/width`,
+    and of a seekable JPEG `image/restarts`. Raises IntegrityError where it does not decode.
     """
     encoded = record[ENCODED]
     try:
@@ -44,7 +46,7 @@ def view_pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarr
         if encoded[:3] == b"\xff\xd8\xff":
             shape = _jpeg_shape(encoded)
             if shape is not None:
-                return _jpeg_window(encoded, choose(*shape))
+                return _jpeg_window(encoded, choose(*shape), record.get(RESTARTS, b""))
         image = Image.open(io.BytesIO(encoded))
         pixels = np.asarray(image)
         if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
@@ -65,22 +67,35 @@ def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
     return None if color == "CMYK" else (int(height), int(width))
 
 
-def _jpeg_window(encoded: bytes | memoryview, view: View) -> tuple[np.ndarray, View]:
+def _jpeg_window(encoded: bytes | memoryview, view: View, restarts: bytes) -> tuple[np.ndarray, View]:
     """As `view_pixels`."""
-    window, content, shape = view.window, view.content, view.size
+    window, content = view.window, view.content
     ratio = next((r for r in _RATIOS if window.height >= r * content.height and window.width >= r * content.width), 1)
-    whole = encoded[-2:] == _END  # a file without its end is cut: then let the decoder complain
-    rows = shape[0]
-    if whole:  # the decoder smooths colour with the row below, of half as many
-        encoded, rows = _shortened(encoded, rows, window.top + window.height + 2 * ratio)
-    pixels = simplejpeg.decode_jpeg(
-        encoded, min_height=-(-rows // ratio), min_width=-(-shape[1] // ratio), min_factor=ratio, strict=not whole
-    )
-    if ratio == 1:
-        return _cut(pixels, window), view
     # In pixels of the scaled image, whose sides are rounded up: rounding down stays inside.
     scaled = Window(*(side // ratio for side in window))
-    return _cut(pixels, scaled), view._replace(window=Window(*(side * ratio for side in scaled)))
+    part = splice(encoded, restarts, window, ratio) if restarts else None
+    if part is not None:
+        pixels = _decoded(part.data, part.height, part.width, ratio, strict=False)
+        scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
+    else:
+        height, width = view.size
+        whole = encoded[-2:] == _END  # a file without its end is cut: then let the decoder complain
+        if whole:
+            encoded, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
+        pixels = _decoded(encoded, height, width, ratio, strict=not whole)
+    if ratio > 1:
+        view = view._replace(window=Window(*(side // ratio * ratio for side in window)))
+    return _cut(pixels, scaled), view
+
+
+def _decoded(
+    encoded: bytes | bytearray | memoryview, height: int, width: int, ratio: int, *, strict: bool
+) -> np.ndarray:
+    """The pixels of a JPEG of `height` x `width`, made smaller by `ratio`: uint8 [ceil(height / ratio), ..., 3]."""
+    least_height, least_width = -(-height // ratio), -(-width // ratio)
+    return simplejpeg.decode_jpeg(
+        encoded, min_height=least_height, min_width=least_width, min_factor=ratio, strict=strict
+    )
 
 
 def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[bytes | memoryview, int]:

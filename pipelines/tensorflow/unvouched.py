@@ -13,7 +13,7 @@ import tensorflow as tf
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, RecordError
-from shardfeed.jpeg_markers import SIGNATURE, is_whole
+from shardfeed.jpeg.markers import SIGNATURE, is_whole
 from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow

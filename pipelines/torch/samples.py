@@ -14,7 +14,7 @@ from shardfeed.pipelines.samples import Samples, named
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, checked_record
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
 # From a record, as `split[i]` gives it, and the sample's seed to what a batch is made of: tensors, arrays, numbers,
 # bytes, or a nest of them.
@@ -64,8 +64,10 @@ class TorchSamples(Dataset[Any]):
         self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
         schema = samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
-        if schema.key(ENCODED) in wanted and "raw" in samples.formats:  # pixels have no header to tell their shape
-            wanted |= {FORMAT, HEIGHT, WIDTH}
+        if schema.key(ENCODED) in wanted:
+            wanted |= {RESTARTS} & schema.features.keys()
+            if "raw" in samples.formats:  # pixels have no header to tell their shape
+                wanted |= {FORMAT, HEIGHT, WIDTH}
         self._aliases = {alias: key for alias, key in schema.aliases.items() if key in wanted}
         self._schema = Schema({key: schema.features[key] for key in schema.features if key in wanted}, {})
 

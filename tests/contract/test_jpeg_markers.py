@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import Image
 
-from shardfeed.jpeg_markers import DQT, EOI, FRAMES, RESTARTS, SOS, MarkerError, header_segments, scan_markers
+from shardfeed.jpeg.markers import DQT, EOI, FRAMES, RESTARTS, SOS, MarkerError, header_segments, scan_markers
 
 
 def jpeg(**options: object) -> bytes:

@@ -55,7 +55,7 @@ def test_ten_thousand_random_class_sizes_and_shares() -> None:
     random_cases(10_000)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.integers(0, 10), min_size=1, max_size=12),
     st.lists(st.integers(1, 12), min_size=1, max_size=6),

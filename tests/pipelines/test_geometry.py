@@ -56,7 +56,7 @@ def as_tensors(view: View) -> views.View:
     return views.View(size, window, content, view.target, tf.constant(view.mirrored))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(view=some_views(), seed=st.integers(0, 2**32), count=st.integers(0, 12), min_visible=st.floats(0, 1, width=32))
 def test_tensorflow_computes_the_same_bits(view: View, seed: int, count: int, min_visible: float) -> None:
     rng, boxes, tensors = np.random.default_rng(seed), some_boxes(seed, count), as_tensors(view)
@@ -83,7 +83,6 @@ def test_tensorflow_computes_the_same_bits(view: View, seed: int, count: int, mi
             np.testing.assert_array_equal(one, other)
 
 
-@settings(deadline=None)
 @given(view=some_views(), seed=st.integers(0, 2**32), min_visible=st.floats(0, 1, width=32))
 def test_what_is_seen_lies_within_and_has_an_area(view: View, seed: int, min_visible: float) -> None:
     boxes = some_boxes(seed, 20)

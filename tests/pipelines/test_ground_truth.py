@@ -236,7 +236,7 @@ def test_ground_truth_scores_one(scenes: Scenes, shorter: int | None, framework:
             assert scenes.scores(name, kind, results[kind]) == (1.0, 1.0), kind
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(40, 90), st.integers(40, 90), st.integers(0, 99))
 def test_a_mask_that_was_enlarged_comes_back_whole(height: int, width: int, tall: int, wide: int, seed: int) -> None:
     mask = np.random.default_rng(seed).integers(0, 2, (height, width), np.uint8)

@@ -16,10 +16,11 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
-from shardfeed.formats.native import FORMATS
+from shardfeed.formats.native import FORMATS, NATIVE
 from shardfeed.storage.local_reading import file_checksum
 
 import disk_model
+import operation_kill_trials
 import storage_ops
 from in_process import convert_here
 from kill_trials import leave_other_inputs
@@ -182,17 +183,18 @@ def test_power_loss_then_resume(
     torture_result("power cut after an operation, then resumed", trials=trials, failures=0, seed=seed)
 
 
-@pytest.mark.promise(3)
-@pytest.mark.parametrize("to", ["mds", *(pytest.param(to, marks=pytest.mark.long) for to in FORMATS if to != "mds")])
-def test_power_loss_of_each_format(to: str, images: Path, place: Path, seed: int) -> None:
-    """No shard counts that is not whole, and running again gives the same bytes; some cuts, or in the long tier all."""
+def check_cuts(make: Callable[[Path], object], place: Path, seed: int, *, count: int | None = None) -> set[str]:
+    """`make`, which makes the dataset whose path it gets, leaves it absent or whole, and gives the same when run again.
+
+    `count`: so many cuts at random; None for all that there are. The kinds of operations that were recorded.
+    """
     rng, at, again = random.Random(seed), place / "recorded", place / "again"
     at.mkdir()
-    before, operations = recorded(at, partial(convert_here, images, at / "out", to=to))
+    before, operations = recorded(at, partial(make, at / "out"))
     whole = tree(at / "out")
     everything = [(done, loss) for done in range(len(operations) + 1) for loss in disk_model.LOSSES]
     rng.shuffle(everything)
-    for done, loss in everything[: 25 if to == "mds" else None]:
+    for done, loss in everything[:count]:
         disk = disk_model.Disk(str(at), before)
         for operation in operations[:done]:
             disk.apply(operation)
@@ -200,11 +202,41 @@ def test_power_loss_of_each_format(to: str, images: Path, place: Path, seed: int
         found = tree(again / "out")
         assert found in ({}, whole), f"{done}, {loss}: neither absent nor whole"
         try:
-            convert_here(images, again / "out", to=to)
+            make(again / "out")
         except OutputExistsError:
             assert found == whole
         assert tree(again) == {"out/": b"", **{f"out/{file}": data for file, data in whole.items()}}, f"{done}, {loss}"
         shutil.rmtree(again)
+    return {operation.name for operation in operations}
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize("to", ["mds", *(pytest.param(to, marks=pytest.mark.long) for to in FORMATS if to != "mds")])
+def test_power_loss_of_each_format(to: str, images: Path, place: Path, seed: int) -> None:
+    """No shard counts that is not whole; some cuts, or in the long tier all."""
+    check_cuts(partial(convert_here, images, to=to), place, seed, count=25 if to == "mds" else None)
+
+
+CUTS = [
+    *((name, NATIVE.name, 4) for name in operation_kill_trials.OPERATIONS),
+    *(pytest.param(name, NATIVE.name, 400, marks=pytest.mark.long) for name in operation_kill_trials.OPERATIONS[1:]),
+    *(pytest.param("append", to, None, marks=pytest.mark.long) for to in FORMATS),
+]
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize(("name", "to", "count"), CUTS)
+def test_power_loss_of_each_operation(name: str, to: str, count: int | None, place: Path, seed: int) -> None:
+    """The same, and what is only read stays as it is; append links shards, whatever their format.
+
+    In the long tier every cut of append, and of the others, which are conversions like any, a third.
+    """
+    (inputs := place / "inputs").mkdir()
+    operation_kill_trials.make_inputs(inputs, to)
+    before = tree(inputs)
+    kinds = check_cuts(operation_kill_trials.operation(name, inputs), place, seed, count=count)
+    assert ("link" in kinds) == (name == "append")
+    assert tree(inputs) == before
 
 
 def test_the_model_loses_what_was_not_synced(tmp_path: Path) -> None:

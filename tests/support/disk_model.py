@@ -89,6 +89,9 @@ class Disk:
                 self._change((*self._parent(path), Directory()))
             case "unlink" | "rmdir":
                 self._change((*self._parent(path), None))
+            case "link":  # to a file of elsewhere, which is durable there
+                content = Path(other).read_bytes()
+                self._change((*self._parent(path), File(content, content)))
             case "rename":
                 self._change((*self._parent(path), None), (*self._parent(other), self._node(path)))
             case "exchange":

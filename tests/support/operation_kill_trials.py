@@ -1,6 +1,6 @@
 """Kills an operation on datasets at chosen operations on storage, each time in a process of its own, and resumes it.
 
-    python operation_kill_trials.py PLACE append|merge|split|filter|relabel|remove|reshard FORMAT EVERY SEED
+    python operation_kill_trials.py PLACE OPERATION FORMAT EVERY SEED
 
 A script, as it forks: the process that runs pytest may have threads. Points are as of kill_trials.py. After each kill
 the output is absent or complete, what is read is as it was, and running again gives the same bytes. Prints a line of
@@ -40,6 +40,7 @@ from kill_trials import in_child
 from storage_ops import Operation, watched
 from trees import tree
 
+OPERATIONS = ("append", "merge", "split", "filter", "relabel", "remove", "reshard")
 SHARES = {"train": 0.6, "validation": 0.4}
 
 

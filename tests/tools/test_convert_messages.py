@@ -212,7 +212,6 @@ def test_addresses_are_named(run: Run, folder: Callable[..., Path], tmp_path: Pa
         ("a.zip", "is an archive, expected a folder of images or a label file; unpack it into a folder"),
         ("a.tar.gz", "tar -xf"),
         ("a.parquet", "cannot be read as Parquet"),
-        ("a.tfrecord", "shardfeed index FOLDER OUT"),
         ("a.XLSX", "save it as CSV"),
     ],
 )

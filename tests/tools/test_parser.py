@@ -108,6 +108,13 @@ def test_help_is_a_page(run: Run, monkeypatch: pytest.MonkeyPatch, command: str)
         assert all(name in out for name in action.option_strings)
 
 
+def test_what_numbers_classes_is_in_the_help(run: Run) -> None:
+    """People with records of others need it, who are told so only where numbers do not begin at 0."""
+    out = run("convert", "--help")[1]
+    assert "--label-offset N" in out
+    assert "--label-map FILE" in out
+
+
 # What a user has typed before the tab key -> completions that must be among those offered.
 COMPLETED = {
     "shardfeed ": {"convert", "inspect", "completion"},

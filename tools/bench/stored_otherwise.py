@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.lossless.baseline import PROGRESSIVE
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.pixels import encode_jpeg
 from shardfeed.converters.images.store import store_image

@@ -22,7 +22,8 @@ from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.options import Task
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.signs import told_to
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
@@ -94,11 +95,17 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument(
         "--columns", metavar="A=B,C=D", help="of a file of many samples: what is called how, image=jpg,label=cls"
     )
+    source.add_argument(
+        "--label-offset",
+        metavar="N",
+        type=int,
+        default=0,
+        help="number of its first class; --label-map FILE: the .pbtxt that names all",
+    )
     # For few: messages and notes say when they are needed.
     source.add_argument("--delimiter", help=argparse.SUPPRESS)
     source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
-    source.add_argument("--label-offset", type=int, default=0, help=argparse.SUPPRESS)
-    source.add_argument("--label-map", help=argparse.SUPPRESS)
+    source.add_argument("--label-map", help=argparse.SUPPRESS)  # --label-offset has it
     source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
     source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
     source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
@@ -167,6 +174,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="progressive JPEGs to baseline, without loss; needs shardfeed[baseline]",
     )
     bytes_.add_argument(
+        "--seekable",
+        action="store_const",
+        const=True,
+        help="JPEGs of which crops decode alone, faster; needs shardfeed[seekable]",
+    )
+    bytes_.add_argument("--no-seekable", action="store_const", const=False, dest="seekable", help=argparse.SUPPRESS)
+    bytes_.add_argument(
         "--png-to-jpeg", action="store_true", help="store as JPEG what would be PNG, for readers of JPEG alone"
     )
     bytes_.add_argument(
@@ -185,7 +199,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="local",
         help="where they run (default local); ray needs shardfeed[ray]",
     )
-    run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
+    run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
     run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
     run.add_argument(
         "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
@@ -238,6 +252,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         size=args.size,
         quality=args.quality,
         baseline=args.baseline,
+        seekable=args.seekable,
         png_to_jpeg=args.png_to_jpeg,
         background=args.background,
         max_pixels=args.max_pixels,
@@ -249,7 +264,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         options = PlanOptions(split, shards, args.shard_size, args.seed, hashed, image, args.split_by, args.to)
         plan = make_plan(source, options)
         signs.close()
-        objects = source.objects if isinstance(source, AnnotatedSource) else None
+        objects = source.objects if isinstance(source, AnnotatedSource | PartSource) else None
         print_plan(plan, RejectLimits.of(args.max_bad, args.max_bad_objects), objects, args, told)
         return 0
     before = warnings.showwarning

@@ -13,7 +13,7 @@ from shardfeed.converters.sources.account import NOTHING, Account
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
-from shardfeed.schema import LABEL, image_features
+from shardfeed.schema import IMAGE_KEYS, LABEL
 from shardfeed.text import in_usual_order, listing, number, size_text, table
 from shardfeed.tools.commands.feature_table import feature_table
 from shardfeed.tools.next_steps import next_steps
@@ -66,7 +66,7 @@ def print_plan(
     _print_class_counts(plan)
     if objects is not None:
         _print_objects(objects, len(plan))
-    own = plan.schema.features.keys() - image_features(sha256=True).keys()
+    own = plan.schema.features.keys() - IMAGE_KEYS
     print(feature_table(plan.schema, own) if own else "no labels: images alone")
     for note in [*plan.findings.notes, *plan.notes]:
         if note != told:

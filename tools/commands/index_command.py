@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from shardfeed.converters.commit.output import check_new_output
+from shardfeed.converters.commit.new_dataset import check_new_output
 from shardfeed.converters.existing.adopt import adopt
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
 from shardfeed.converters.existing.surveying import Survey, survey

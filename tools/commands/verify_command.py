@@ -13,7 +13,7 @@ from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.example import decode
 from shardfeed.manifest import read_manifest
 from shardfeed.readers.verification import verify
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Dtype, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Dtype, Schema
 from shardfeed.text import listing, number, size_text
 
 _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
@@ -127,7 +127,8 @@ def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> 
     try:
         if trusted or kind == b"raw" or encoded.startswith(_USUAL):
             height, width = map(int, sides)
-            check_stored(encoded, kind if trusted or kind == b"raw" else None, height, width)
+            restarts = bytes(_only(features, RESTARTS, "bytes")) if RESTARTS in features else b""
+            check_stored(encoded, kind if trusted or kind == b"raw" else None, height, width, restarts)
         else:
             _check_other(encoded)
     except RejectedError as error:

@@ -17,11 +17,11 @@ from shardfeed.annotations import (
     XMIN,
 )
 from shardfeed.errors import UsageError, argument, escape
-from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, SHA256, SOURCE_ID, TEXT, WIDTH, Schema
+from shardfeed.schema import IMAGE_KEYS, LABEL, SOURCE_ID, TEXT, Schema
 
 ALL = "all"
 # Made by every conversion of the image and its place alone.
-_MADE = frozenset({ENCODED, FORMAT, HEIGHT, WIDTH, FILENAME, SHA256, SOURCE_ID})
+_MADE = IMAGE_KEYS
 # The words for what is left out; anything else is called by its feature key.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "classes": (LABEL, TEXT),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.existing.export.form import Again, Part
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.source import Sample, findings_of
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.schema import SOURCE_ID, Value

@@ -22,7 +22,7 @@ from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.tree import Lines, Tree
 from shardfeed.errors import UsageError
-from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
+from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 
 _IMAGES = b"images/"
 _SEPARATORS = ("|", ";", "/", "~", "#")
@@ -207,7 +207,7 @@ def _more_labels(items: Items) -> list[str]:
 
 def _values(schema: Schema) -> list[str]:
     """Keys of texts and numbers of which an image has one, sorted."""
-    made = {*image_features(sha256=True), LABEL, TEXT}
+    made = {*IMAGE_KEYS, LABEL, TEXT}
     keys = []
     for key, feature in sorted(schema.features.items()):
         one = feature.scalar and key.startswith("image/") and not key.startswith(OBJECTS) and key not in made

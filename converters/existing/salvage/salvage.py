@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from shardfeed.column import column_keys
 from shardfeed.converters.commit.finish import split_info, stage_manifest
-from shardfeed.converters.commit.output import check_new_output, new_dataset
+from shardfeed.converters.commit.new_dataset import check_new_output, new_dataset
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard, kept_json
 from shardfeed.converters.existing.salvage.search import look_for_survivors

@@ -35,7 +35,9 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
             manifest = parse_manifest(data, path)
             if manifest.format != NATIVE.name:
                 problem = f"its shards are in the format {manifest.format}, whose records only an index finds"
-                raise UsageError(directory, problem, "`shardfeed reshard DIR OUT --max-bad N` takes what is whole")
+                remedy = "`shardfeed reshard DIR OUT --max-bad N` takes what is whole"
+                remedy += "; where an index is lost, `shardfeed index DIR --rebuild` says how to do without"
+                raise UsageError(directory, problem, remedy)
             return _listed(directory, manifest, present, progress)
     except NewerFormatError:
         raise

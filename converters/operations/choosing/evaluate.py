@@ -1,7 +1,7 @@
 """Which records of a split meet a condition."""
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -46,6 +46,19 @@ def evaluate(condition: Condition, split: Split) -> np.ndarray:
     if condition.operator in _NEGATED:
         return ~_compare(replace(condition, operator=_NEGATED[condition.operator]), split)  # type: ignore[arg-type]
     return _compare(condition, split)
+
+
+def check_splits(condition: Condition, splits: Collection[str], schema: Schema) -> None:
+    """Raises UsageError for the name of a split that is none of the dataset's `splits`."""
+    if isinstance(condition, Not):
+        check_splits(condition.condition, splits, schema)
+    elif isinstance(condition, Joined):
+        for one in condition.conditions:
+            check_splits(one, splits, schema)
+    elif condition.name == _SPLIT and schema.key(_SPLIT) is None:
+        for text in condition.texts:
+            if text not in splits:
+                raise _error(condition, f"{escape(text)!r} is no split", f"they are {listing(list(splits), 8)}")
 
 
 def _compare(condition: Comparison, split: Split) -> np.ndarray:

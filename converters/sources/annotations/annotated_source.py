@@ -40,9 +40,7 @@ class AnnotatedSource(ListedSource):
     @property
     def schema(self) -> Schema:
         """The features of the whole-image columns, of the objects and of the rasters."""
-        schema = super().schema
-        schema = schema if self.objects is None else self.objects.joined(schema)
-        return schema if self.rasters is None else with_raster(schema, self.rasters.raster)
+        return annotated(super().schema, self.objects, self.rasters)
 
     def __getitem__(self, index: int, /) -> Sample:
         sample = super().__getitem__(index)
@@ -53,7 +51,10 @@ class AnnotatedSource(ListedSource):
         return Sample(sample.key, sample.image, sample.features, sample.split, objects, number, raster)
 
 
-def with_raster(schema: Schema, raster: Raster) -> Schema:
-    """`schema`, and a raster of each image."""
+def annotated(schema: Schema, objects: ObjectTable | None, rasters: Rasters | None) -> Schema:
+    """`schema`, and what is in each image."""
+    schema = schema if objects is None else objects.joined(schema)
+    if rasters is None:
+        return schema
     features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
-    return replace(schema, features={**schema.features, **features}, raster=raster)
+    return replace(schema, features={**schema.features, **features}, raster=rasters.raster)

@@ -16,7 +16,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, escape
-from shardfeed.schema import LABEL, image_features, is_plain
+from shardfeed.schema import IMAGE_KEYS, LABEL, is_plain
 from shardfeed.text import some
 
 _OBJECTS = ("boxes", "labels", "iscrowd", "area", "segmentation", "keypoints", "size")
@@ -51,7 +51,7 @@ def _checked_extra(argument: str, names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise UsageError(argument, f"got the text {names!r}, expected a list", "put it in brackets")
     for name in names:
-        taken = name in _KNOWN or feature_key(name) in {*image_features(sha256=True), LABEL, CAPTION}
+        taken = name in _KNOWN or feature_key(name) in {*IMAGE_KEYS, LABEL, CAPTION}
         if taken or not is_plain(name) or feature_key(name).startswith("image/object/"):
             raise UsageError(argument, f"got {escape(name)!r}, which is taken, or of objects", "rename it")
     return tuple(names)

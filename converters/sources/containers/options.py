@@ -15,8 +15,8 @@ class ContainerOptions:
     "text", "split", or the key of another feature -> its name in the file; those that are not named have their usual
     names. `class_names`: in label order, or the file with one a line; default what the format says, else the numbers.
     `label_offset`: the number of the first class in the file, subtracted from each label: 1 where 0 means background.
-    `label_map`: a label map (`.pbtxt`) that numbers and names the classes. `split`: the split of all, where the file
-    does not say.
+    `label_map`: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes. `split`: the split of
+    all, where the file does not say.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -6,22 +6,27 @@ from typing import Protocol, cast
 
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.source import Source
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
+from shardfeed.converters.sources.files.glance import Glance
 
-# What `--from` takes, and the module beside this one that has the reader; each is imported when it is needed.
-READERS: tuple[tuple[str, str], ...] = (
-    ("webdataset", "webdataset.reader"),
-    ("parquet", "parquet.reader"),
-    ("tfrecord", "records.tfrecord"),
-    ("arrayrecord", "records.arrayrecord"),
-    ("mds", "mds.reader"),
-    ("npz", "arrays.npz"),
-    ("hdf5", "arrays.hdf5"),
-    ("idx", "arrays.idx"),
-    ("cifar", "arrays.cifar"),
-    ("stl10", "arrays.stl10"),
-    ("lmdb", "lmdb"),
+# What `--from` takes; the module beside this one that has the reader, imported when it is needed; and what names in a
+# folder end in of which one must be there, where the reader would look through all of them.
+_READERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("webdataset", "webdataset.reader", ()),
+    ("parquet", "parquet.reader", ()),
+    ("tfrecord", "records.tfrecord", ()),
+    ("arrayrecord", "records.arrayrecord", ()),
+    ("mds", "mds.reader", ("index.json", "/")),
+    ("npz", "arrays.npz", (".npz", ".npy")),
+    ("hdf5", "arrays.hdf5", (".h5", ".hdf5", ".hdf", ".he5")),
+    ("idx", "arrays.idx", ("ubyte", ".gz")),
+    ("cifar", "arrays.cifar", ()),
+    ("stl10", "arrays.stl10", ()),
+    ("lmdb", "lmdb", ()),
 )
+READERS = tuple((name, module) for name, module, _ in _READERS)
+ENDS = tuple(end for _, _, ends in _READERS for end in ends)
 
 
 class Reader(Protocol):
@@ -29,7 +34,7 @@ class Reader(Protocol):
 
     def recognise(self, path: str, options: ContainerOptions) -> Evidence | None: ...
 
-    def read(self, path: str, options: ContainerOptions) -> Source: ...
+    def read(self, path: str, options: ContainerOptions) -> BlockSource | PartSource: ...
 
 
 def reader(name: str) -> Reader | None:
@@ -40,8 +45,9 @@ def reader(name: str) -> Reader | None:
     return cast("Reader", import_module(f"shardfeed.converters.sources.containers.{modules[name]}"))
 
 
-def recognise(path: str, options: ContainerOptions) -> Sequence[Evidence]:
-    """What every reader says that takes `path` for its own, or almost."""
-    modules = (reader(name) for name, _ in READERS)
+def recognise(path: str, options: ContainerOptions, glance: Glance | None = None) -> Sequence[Evidence]:
+    """What every reader says that takes `path` for its own, or almost. `glance`: at its names, for `ENDS`."""
+    glance = glance or Glance(path, ENDS)
+    modules = (reader(name) for name, _, ends in _READERS if glance.may_have(ends))
     found = (module.recognise(path, options) for module in modules if module is not None)
     return [evidence for evidence in found if evidence is not None]

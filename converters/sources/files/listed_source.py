@@ -17,7 +17,8 @@ class ClassColumn:
     """Labels: features `<prefix>/label` (int64, 0-based) and `<prefix>/text` (bytes, the class name in UTF-8).
 
     `numbers` int64 [n], or, where a sample has any number of labels, [m] with `ends` int64 [n + 1]:
-    sample i has `numbers[ends[i]:ends[i + 1]]`. `tags`: whether those are a set, in which none comes twice.
+    sample i has `numbers[ends[i]:ends[i + 1]]`. `tags`: whether those are a set, in which none comes twice. `ids`: the
+    numbers that classes have in their source, in label order, where those are others.
     """
 
     prefix: str
@@ -25,6 +26,7 @@ class ClassColumn:
     numbers: np.ndarray
     ends: np.ndarray | None = None
     tags: bool = False
+    ids: tuple[int, ...] = ()
 
     @property
     def features(self) -> dict[str, Feature]:
@@ -110,8 +112,12 @@ def ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.n
 
 def schema_of(columns: Sequence[ListedColumn]) -> Schema:
     """Their features, and the class names of those that are classes."""
-    names = {f"{c.prefix}/label": c.names for c in columns if isinstance(c, ClassColumn)}
-    return Schema({key: feature for column in columns for key, feature in column.features.items()}, names)
+    classes = {f"{column.prefix}/label": column for column in columns if isinstance(column, ClassColumn)}
+    return Schema(
+        {key: feature for column in columns for key, feature in column.features.items()},
+        {key: column.names for key, column in classes.items()},
+        {key: column.ids for key, column in classes.items() if column.ids},
+    )
 
 
 def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:

@@ -132,4 +132,5 @@ def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
     kind = kinds[first]
     among = "its only file" if len(files) == 1 else f"{len(files):,} files"
     remedy = f"{escape(files.key(first))} is {kind.what}: {kind.remedy}" if kind and kind.remedy else "check the path"
+    remedy = remedy if files.sizes[first] else f"{escape(files.key(first))} is empty: copy it again"
     return UsageError(files.root, f"no image among {among}: {_kinds_text(counts)}", remedy)

@@ -29,7 +29,7 @@ from shardfeed.converters.sources.labels.values import (
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, escape
-from shardfeed.schema import Feature, image_features, is_plain
+from shardfeed.schema import IMAGE_KEYS, Feature, is_plain
 from shardfeed.text import counted, some
 
 
@@ -219,7 +219,7 @@ class _Made:
         self.rows, self.chosen, self.said = rows, chosen, said
         self.columns: list[ListedColumn] = []
         self.notes: list[str] = []
-        self._taken = set(image_features(sha256=True))
+        self._taken = set(IMAGE_KEYS)
 
     def classes(self) -> None:
         """Labels: of the one-hot columns, and of the label columns."""

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed.converters import ImageFolder, ImageOptions, convert, rebuild
+from shardfeed.converters import ImageFolder, ImageOptions, convert, rebuild, salvage
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.manifest import read_manifest
 from shardfeed.readers import Dataset, verify
+from shardfeed.schema import ENCODED, FILENAME, LABEL, TEXT
+from shardfeed.tools.cli import main
+
+from in_process import OwnEngine
 
 INDEX = "index/train-00001-of-00004.tfindex"
 SHARD = "train-00001-of-00004.tfrecord"
@@ -155,3 +159,36 @@ def test_what_other_programs_read_beside_shards(name: str, tmp_path: Path, folde
         os.unlink(tmp_path / "out" / file)
     assert set(rebuild(tmp_path / "out").files) == sidecars | columns
     assert content(tmp_path / "out") == whole
+
+
+@pytest.mark.parametrize(
+    "name", ["webdataset", *(pytest.param(name, marks=pytest.mark.long) for name in ("arrayrecord", "mds", "parquet"))]
+)
+def test_an_index_that_cannot_be_made_again(name: str, tmp_path: Path, folder: Callable[..., Path]) -> None:
+    """What is said helps: the command that the error names gives the same images, labels and splits."""
+    classes, place = ("tulip", "rose", "daisy"), tmp_path / "old"
+    source, options = ImageFolder(folder(3), class_names=classes), {"split": {"train": 0.5, "test": 0.5}, "to": name}
+    convert(source, place, engine=OwnEngine(1), **options)  # type: ignore[arg-type]
+
+    def content_of(directory: Path) -> list[tuple[object, ...]]:
+        keys = FILENAME, ENCODED, LABEL, TEXT
+        data = shardfeed.open(directory)
+        assert data.class_names == classes
+        return sorted((split, *(record[key] for key in keys)) for split in data for record in data[split])
+
+    whole = content_of(place)
+    index = next((place / "index").glob("train-*.index"))
+    index.write_bytes(index.read_bytes()[:-1])
+    with pytest.raises(IntegrityError, match="`shardfeed index DIR --rebuild`"):
+        shardfeed.open(place)
+    index.unlink()
+    with pytest.raises(IntegrityError, match=f"missing, and an index of {name} shards is not made again") as caught:
+        rebuild(place)
+    with pytest.raises(UsageError, match="`shardfeed index DIR --rebuild` says how"):
+        salvage(place, tmp_path / "salvaged")
+    (tmp_path / "names.txt").write_text("\n".join(classes))
+    stands_for = {"DIR": str(place), "NEW": str(tmp_path / "new"), "NAMES": str(tmp_path / "names.txt")}
+    command = caught.value.remedy.split("`")[1].split()
+    assert command.pop(0) == "shardfeed"
+    assert main([*(stands_for.get(word, word) for word in command), "--workers", "1", "--quiet"]) == 0
+    assert content_of(tmp_path / "new") == whole

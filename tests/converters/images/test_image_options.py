@@ -79,7 +79,7 @@ def test_every_option_is_in_the_fingerprint() -> None:
     fields = {field.name for field in dataclasses.fields(ImageOptions)}
     assert set(ImageOptions().to_json()) == fields
     other = {"check": "none", "encode": "raw", "resize_shorter": 9, "quality": 9, "max_pixels": 9, "max_bytes": 9}
-    other |= {"baseline": True, "size": (9, 8), "png_to_jpeg": True, "background": (9, 8, 7)}
+    other |= {"baseline": True, "seekable": True, "size": (9, 8), "png_to_jpeg": True, "background": (9, 8, 7)}
     for name in fields:
         changed = ImageOptions(**{name: other[name]}).to_json()  # type: ignore[arg-type]
         assert changed[name] == (list(other[name]) if isinstance(other[name], tuple) else other[name])  # type: ignore[call-overload]

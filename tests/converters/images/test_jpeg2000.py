@@ -126,7 +126,7 @@ def test_boxes_of_every_way_to_say_their_length() -> None:
         check_jpeg2000(data[:12] + struct.pack(">I", 2) + data[16:], MAX_PIXELS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.booleans(), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=4), st.integers(0, 40))
 def test_changed_headers_are_an_image_or_rejected(bare: bool, changes: list[tuple[int, int]], cut: int) -> None:
     data = bytearray(file("L", no_jp2=bare))

@@ -118,7 +118,7 @@ def test_what_follows_the_image_is_no_matter() -> None:
     assert load_other("pnm", data + bytes(9), MAX_PIXELS).pixels.size == (1, 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(1, 6), st.binary(max_size=60), st.sampled_from([b"2 2 ", b"2 2 255 ", b"", b"9 1 1000 "]))
 def test_any_bytes_are_an_image_or_rejected(kind: int, data: bytes, size: bytes) -> None:
     try:

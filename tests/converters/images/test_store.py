@@ -383,7 +383,7 @@ SOURCES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(list(SOURCES)), st.integers(1, 150), st.integers(1, 150), st.sampled_from(["raw", "keep"]))
 def test_every_image_gets_the_size(name: str, height: int, width: int, encode: str) -> None:
     stored = store_image(SOURCES[name], ImageOptions(encode=encode, size=(height, width)))  # type: ignore[arg-type]
@@ -564,7 +564,7 @@ def test_damage_gives_an_image_or_a_rejection(name: str, rounds: int) -> None:
     assert rejected, "the damage did no damage"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([data[:size] for data in FUZZED.values() for size in (0, 4, 12, 30)]), st.binary(max_size=200))
 def test_any_bytes_give_an_image_or_a_rejection(start: bytes, rest: bytes) -> None:
     with contextlib.suppress(RejectedError):

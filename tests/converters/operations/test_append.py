@@ -13,13 +13,25 @@ from datasets import here, payloads, scenes, sound
 
 import shardfeed
 from shardfeed.column import column_dtype, encode_column, extend_column
-from shardfeed.converters import ImageFolder, ImageOptions, Sample, append, convert, open_source, reshard
-from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
+from shardfeed.converters import (
+    ImageFolder,
+    ImageOptions,
+    Sample,
+    adopt,
+    append,
+    convert,
+    merge,
+    open_source,
+    reshard,
+    survey,
+)
+from shardfeed.errors import ShardfeedError, StorageError, TooManyRejectedError, UsageError
 from shardfeed.formats.native import FORMATS
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
 from shardfeed.storage import local
 
-from others import picture
+from in_process import OwnEngine
+from others import picture, write
 from repository import GOLDEN
 from trees import tree
 
@@ -219,6 +231,47 @@ def test_a_dry_run_touches_nothing(old: Path, folders: tuple[Path, Path, Path], 
     assert sorted(os.listdir(tmp_path)) == ["old"]
 
 
+def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Whatever is known before an image is read; and it changes nothing of what it looks at."""
+
+    def refusal(out: Path = tmp_path / "out", **options: Any) -> str:
+        said = []
+        for dry_run in (True, False):
+            before = tree(tmp_path)
+            with pytest.raises(ShardfeedError) as caught:
+                append(old, folders[1], out, dry_run=dry_run, engine=here(), **options)
+            said.append(f"{type(caught.value).__name__} {caught.value}")
+            assert tree(tmp_path) == before
+        assert said[0] == said[1]
+        return said[0]
+
+    assert "its parent directory does not exist" in refusal(out=tmp_path / "none" / "out")
+    assert "workers: got 2 beside an engine" in refusal(workers=2)
+    staging = tmp_path / ".out.staging"
+    with pytest.raises(KeyboardInterrupt):
+        append(old, folders[1], tmp_path / "out", seed=3, engine=_Interrupted(1))
+    assert staging.exists()
+    assert "an unfinished conversion with other options: seed was 3, now 0;" in refusal()
+    assert not append(old, folders[1], tmp_path / "out", dry_run=True, restart=True).committed
+    (staging / "mine").write_text("x")
+    assert "holds mine, which no conversion put there" in refusal(restart=True)
+    shutil.rmtree(staging)
+    (tmp_path / "out").mkdir()
+    assert "OutputExistsError" in refusal()
+    assert "holds no manifest.json of ours" in refusal(replace=True)
+    (tmp_path / "out").rmdir()
+    convert(ImageFolder(folders[1]), tmp_path / "out", engine=here())
+    assert "exists already" in refusal()
+    assert not append(old, folders[1], tmp_path / "out", dry_run=True, replace=True).committed
+
+
+class _Interrupted(OwnEngine):
+    """Is stopped before its first shard."""
+
+    def run(self, tasks: Any, poll: Any = None) -> Any:
+        raise KeyboardInterrupt
+
+
 def test_columns_are_extended_in_pieces_of_any_size() -> None:
     rng = np.random.default_rng(0)
     schema = Schema({"n": Feature("int64"), "b": Feature("bytes"), LABEL: Feature("int64")}, {LABEL: ("a", "b")})
@@ -247,10 +300,42 @@ def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
     data = shardfeed.open(found)
     names = data.class_names
     image(tmp_path / "more", f"{names[0]}/new.jpg", 4)
-    append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, engine=here())
+    report = append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, engine=here())
+    told = [note for note in report.notes if note.startswith("without 7 columns (image/class/text, image/filename, ")]
+    assert len(told) == 1
+    assert told[0].endswith("`shardfeed reshard` of the new dataset makes them")
+    reshard(tmp_path / "out", tmp_path / "again", engine=here())
+    assert len(shardfeed.open(tmp_path / "again").manifest.splits["train"].columns) == 8
+    assert sound(tmp_path / "again")
     out = shardfeed.open(tmp_path / "out")
     assert payloads(out, "train")[:-1] == payloads(data, "train")
     assert sound(tmp_path / "out")
+
+
+@pytest.mark.parametrize("keys", [("image_raw", "kind"), ("image/encoded", "image/class/label")])
+def test_records_of_others_grow_once_they_are_converted(keys: tuple[str, str], tmp_path: Path) -> None:
+    """Adopted ones do not say how images were stored, and have other features; what is said helps with both."""
+    image_key, label_key = keys
+    write(tmp_path / "in" / "train.tfrecord", [{image_key: picture(i), label_key: i % 2} for i in range(4)])
+    found = survey(tmp_path / "in", image_key=image_key, label_key=label_key, class_names=("daisy", "rose"))
+    adopt(found, tmp_path / "old")
+    image(tmp_path / "more", "daisy/1.jpg", 11)
+    image(tmp_path / "more", "rose/2.jpg", 12)
+    convert(tmp_path / "more", tmp_path / "new", engine=here())
+    command = "`shardfeed convert DIR NEW --from tfrecord`"
+    with pytest.raises(UsageError, match=f"others made its records; {command} .* to which you append"):
+        append(tmp_path / "old", tmp_path / "more", tmp_path / "out")
+    with pytest.raises(UsageError, match=f"others made the records of {tmp_path / 'old'}: {command} .* to merge"):
+        merge([tmp_path / "new", tmp_path / "old"], tmp_path / "out")
+    source = open_source(tmp_path / "old", reader="tfrecord")
+    convert(source, tmp_path / "converted", engine=here())
+    append(tmp_path / "converted", tmp_path / "more", tmp_path / "out", engine=here())
+    merge([tmp_path / "converted", tmp_path / "new"], tmp_path / "both", engine=here())
+    for name in ("out", "both"):
+        split = shardfeed.open(tmp_path / name)["train"]
+        assert split.class_names == ("daisy", "rose")
+        labels = {record["image/encoded"]: record[LABEL] for record in split}
+        assert labels == {picture(i): i % 2 for i in (0, 1, 2, 3)} | {picture(11): 0, picture(12): 1}
 
 
 def test_splits_that_each_count_their_images_from_one(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from shardfeed.formats.native import FORMATS, NATIVE
 
+from operation_kill_trials import OPERATIONS
 from repository import SUPPORT
-
-NAMES = ("append", "merge", "split", "filter", "relabel", "remove", "reshard")
 
 
 def trials(place: Path, name: str, to: str, every: int, seed: int) -> None:
@@ -34,13 +33,13 @@ def test_append_killed_here_and_there(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_killed_at_every_operation(name: str, tmp_path: Path, seed: int) -> None:
-    trials(tmp_path, name, NATIVE.name, 1 if name == "append" else 3, seed)
+    trials(tmp_path, name, NATIVE.name, 1, seed)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("to", sorted(FORMATS.keys() - {NATIVE.name}))
 def test_append_in_other_formats_killed(to: str, tmp_path: Path, seed: int) -> None:
-    trials(tmp_path, "append", to, 5, seed)
+    trials(tmp_path, "append", to, 1, seed)

@@ -1,6 +1,7 @@
 """New datasets from datasets: which records, in which splits and shards, and that each is the one that it was."""
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -159,9 +160,36 @@ def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> Non
         filter_dataset(small, tmp_path / "none", where="height > 10000")
     with pytest.raises(UsageError, match=r"1 key of 2 is not in .*: no\.jpg; keys are file names as"):
         filter_dataset(small, tmp_path / "none", keys=["no.jpg", "rose/0001.jpg"])
+    for text in ("split == trian", "height > 3 and not split in (train, trian)"):
+        with pytest.raises(UsageError, match=r"'trian' is no split; they are train, validation"):
+            filter_dataset(small, tmp_path / "none", where=text)
     with pytest.raises(UsageError, match="no condition is given"):
         filter_dataset(small, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_split_that_is_gone_is_named(small: Dataset, images_of_small: Path, tmp_path: Path) -> None:
+    """Whatever the operation, and also one of which every image was rejected before."""
+    (tmp_path / "images" / "train").mkdir(parents=True)
+    shutil.copytree(images_of_small / "rose", tmp_path / "images" / "train" / "rose")
+    (tmp_path / "images" / "test" / "rose").mkdir(parents=True)
+    (tmp_path / "images" / "test" / "rose" / "bad.jpg").write_bytes(b"no image")
+    convert(tmp_path / "images", tmp_path / "old", max_bad=1, engine=here())
+    old = shardfeed.open(tmp_path / "old")
+    assert {name: len(split) for name, split in old.items()} == {"test": 0, "train": 8}
+    of_validation = list(small["validation"].column(FILENAME))
+    reports = {
+        "test": [
+            reshard(old, tmp_path / "reshard", dry_run=True),
+            relabel(old, tmp_path / "relabel", {"rose": "flower"}, dry_run=True),
+            merge([old, small], tmp_path / "merge", prefix=True, dry_run=True),
+            split_dataset(old, tmp_path / "split", {"a": 0.5, "b": 0.5}, of="train", dry_run=True),
+        ],
+        "validation": [remove(small, tmp_path / "remove", of_validation, dry_run=True)],
+    }
+    for name, of_split in reports.items():
+        for report in of_split:
+            assert f"split {name} has no record left, and is gone" in report.notes
 
 
 def test_images_with_enough_objects(tmp_path: Path) -> None:
@@ -272,6 +300,15 @@ def test_a_dry_run_says_what_there_would_be(small: Dataset, tmp_path: Path) -> N
     assert {name: info.records for name, info in report.manifest.splits.items()} == {"train": 13, "validation": 3}
     assert report.manifest.schema.class_names[LABEL] == ("daisy", "tulip")
     assert "8 records of dropped classes left out" in report.notes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_there_are_not_are_refused(small: Dataset, tmp_path: Path) -> None:
+    for wrong in ({"sha256": False}, {"split": {"a": 1.0}}, {"shard": 3}):  # `convert` has the first two
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(wrong))}'"):
+            reshard(small, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"to: got 'mds', and the old shards, .* are of the format tfrecord"):
+        append(small, tmp_path, tmp_path / "out", to="mds")
     assert list(tmp_path.iterdir()) == []
 
 

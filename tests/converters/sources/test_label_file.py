@@ -862,7 +862,7 @@ NAME = st.binary(min_size=1, max_size=12).map(lambda name: b"f" + name.replace(b
 WORD = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp", "Nd"]), min_size=1, max_size=8).map(str.strip)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(NAME, WORD.filter(bool), min_size=1, max_size=8),
     st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),

@@ -55,7 +55,8 @@ def test_what_a_path_means(
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("none", {}, "none: no such folder"),
+        ("none", {}, "none: no such file or folder"),
+        ("none", {"reader": "folder"}, "none: no such folder"),
         ("labels.csv", {"labels": "labels.csv"}, "is a file, and so is the one with the labels"),
         ("labels.csv", {"pattern": "(?P<label>x)"}, "either from a file or from file names"),
         ("classes", {"header": True}, "is a folder, and header is about a label file"),

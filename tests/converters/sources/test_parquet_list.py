@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shardfeed.converters.sources.labels.label_file import LabelFile
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.errors import LabelFileError
 from shardfeed.schema import LABEL, TEXT
 

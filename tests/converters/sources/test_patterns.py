@@ -79,7 +79,7 @@ def test_names_that_are_not_utf8() -> None:
     assert Patterns("include", "caf?.png").match(b"x/caf\xe9.png")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text("ab.*?[]!-^", min_size=1, max_size=6), st.text("ab.!-^]", min_size=1, max_size=6))
 def test_one_name_is_fitted_as_fnmatch_does(glob: str, name: str) -> None:
     try:

@@ -43,7 +43,7 @@ def test_files_come_sorted_by_the_bytes_of_their_path(tmp_path: Path) -> None:
     assert not listing.notes
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sets(st.lists(st.sampled_from(["a", "a.", "a-", "a0", "A", "é"]), min_size=1, max_size=4).map(tuple)))
 def test_order_of_any_tree(tmp_path_factory: pytest.TempPathFactory, paths: set[tuple[str, ...]]) -> None:
     root = tmp_path_factory.mktemp("tree")

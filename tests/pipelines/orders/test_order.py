@@ -187,7 +187,7 @@ def test_classes_meet_in_batches_by_chance() -> None:
     st.integers(1, 12),
     st.integers(0, 2**63 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_quotas(strata: list[int], weights: list[float], batch_size: int, steps: int, seed: int) -> None:
     shares = np.array(weights[: len(strata)]) / sum(weights[: len(strata)])
     quotas = apportion(batch_size * steps, shares.tolist())

@@ -31,7 +31,7 @@ from shardfeed.pipelines.decoding.pixels import view_pixels
 from shardfeed.pipelines.tensorflow import apart, assembly
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.readers import Dataset, Skip, Split
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Feature, Schema
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, RESTARTS, WIDTH, Feature, Schema
 
 pytest.importorskip("cv2")
 from shardfeed.pipelines.decoding import batch as decoding_batch
@@ -358,9 +358,9 @@ def test_a_batch_transform_gets_the_same_seed(train: Split) -> None:
 
 def test_what_helps_to_decode_is_handed_along(train: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     """A feature of the record beside the image, where the schema has it."""
-    features = FEATURES | {"image/restarts": Feature("bytes")}
+    features = FEATURES | {RESTARTS: Feature("bytes")}
     record = {ENCODED: encoded(photo(20, 30, 0), "JPEG"), FORMAT: b"jpeg", HEIGHT: 20, WIDTH: 30, LABEL: 4}
-    payload = encode(features, record | {"image/restarts": b"\1\2\3"})
+    payload = encode(features, record | {RESTARTS: b"\1\2\3"})
     seen = []
     monkeypatch.setattr(
         decoding_batch,
@@ -369,7 +369,7 @@ def test_what_helps_to_decode_is_handed_along(train: Split, monkeypatch: pytest.
     )
     for schema in (Schema(features), SCHEMA):
         BatchDecoder(resize_center_crop(8).crop, schema, {"jpeg"}, 1)([payload], np.zeros((1, 2), np.int64))
-    assert seen == [{ENCODED: record[ENCODED], "image/restarts": b"\1\2\3"}, {ENCODED: record[ENCODED]}]
+    assert seen == [{ENCODED: record[ENCODED], RESTARTS: b"\1\2\3"}, {ENCODED: record[ENCODED]}]
 
 
 @LONG

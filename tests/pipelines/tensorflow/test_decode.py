@@ -108,7 +108,7 @@ def test_a_cropped_jpeg_is_pillows_crop(top: int, left: int, subsampling: int) -
     gray=st.booleans(),
 )
 @example(size=(3, 5), window=(1.0, 0.0, 1.0, 0.0), subsampling=2, gray=False)  # two columns are not smoothed
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_window_of_a_jpeg_is_pillows_crop(
     size: tuple[int, int], window: tuple[float, ...], subsampling: int, gray: bool
 ) -> None:

@@ -198,7 +198,7 @@ def test_the_rectangles_in_the_pixels_are_under_their_boxes(scenes: Dataset) -> 
 sides = st.integers(1, 300)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sides, sides, st.integers(1, 64), st.integers(1, 64), st.integers(0, 2**40), st.data())
 def test_no_box_is_without_area(height: int, width: int, tall: int, wide: int, seed: int, data: st.DataObject) -> None:
     fraction = st.floats(0, 1, width=32)

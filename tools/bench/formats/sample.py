@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.operations.dataset_source import DatasetSource
-from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import MANIFEST

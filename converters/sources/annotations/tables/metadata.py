@@ -1,11 +1,9 @@
 """Hugging Face's imagefolder: `metadata.jsonl` or `metadata.csv` beside the images, with objects or captions."""
 
 import hashlib
-import json
-import math
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -28,61 +26,24 @@ from shardfeed.converters.sources.annotations.gathering import (
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
 from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.tables.metadata_file import NAMES, MetadataFile, metadata_files
+from shardfeed.converters.sources.annotations.tables.metadata_objects import (
+    BadRowError,
+    add_object,
+    category_of,
+    has_objects,
+    objects_of,
+)
 from shardfeed.converters.sources.files.listed_source import TextColumn
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.paths import PathLookup
-from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import splits_by_folder, usual_split
+from shardfeed.converters.sources.split_names import splits_by_folder
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
-_TABLES = ("metadata.jsonl", "metadata.csv")
 _CAPTIONS = ("text", "caption", "captions")
-_CLASSES = ("categories", "category", "labels", "label", "classes", "class")
 _LABELS = ("label", "labels", "class", "class_name", "category", "target")  # a label file then, not one of captions
 _LOOKED_AT = 50  # rows that tell what is in a table
-
-
-@dataclass(frozen=True)
-class _Table:
-    """One metadata file; `folder`, which ends in "/" or is empty, is where it lies in the root."""
-
-    table: LabelTable
-    folder: str
-
-    def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Line and columns of each row. Raises LabelFileError for one that cannot be read."""
-        if self.table.format == "jsonl":
-            yield from self._objects()
-            return
-        records = iter(self.table)
-        header = next(records, None)
-        names = [str(name).strip() for name in header.cells] if header else []
-        for record in records:
-            if len(record.cells) != len(names):
-                problem = f"got {len(record.cells)} cells, expected {len(names)} as in the first row"
-                raise LabelFileError(self.place(record.line), problem, "quote cells that contain the delimiter")
-            yield record.line, dict(zip(names, map(str, record.cells), strict=True))
-
-    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for line, text in enumerate(self.table.lines(), 1):
-            if not text.strip():
-                continue
-            try:
-                row = json.loads(text)
-            except json.JSONDecodeError as error:
-                problem = f"not JSON: {escape(error.msg)}, at character {error.pos + 1}"
-                raise LabelFileError(self.place(line), problem, "write one JSON object on each line") from None
-            except (ValueError, RecursionError):
-                problem = "not JSON: nested too deep, or a number that is too long"
-                raise LabelFileError(self.place(line), problem, "write plain numbers, texts and lists") from None
-            if not isinstance(row, dict):
-                raise LabelFileError(self.place(line), "got no JSON object", 'write {"file_name": ..., "objects": ...}')
-            yield line, row
-
-    def place(self, line: int) -> str:
-        """Where a row is, for errors."""
-        return self.table.place(line)
 
 
 @dataclass(frozen=True)
@@ -94,18 +55,10 @@ class _Kinds:
     others: tuple[str, ...]
 
 
-class _BadRowError(Exception):
-    """The objects of a row cannot be told apart: `count`, how many there seem to be, and why."""
-
-    def __init__(self, count: int, reason: str) -> None:
-        super().__init__(count, reason)
-        self.count, self.reason = count, reason
-
-
 def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
     """A metadata file, or a folder with one in it or in its folders of splits, that has objects or captions."""
     try:
-        tables = _tables(path, options)
+        tables = metadata_files(path, options)
         if not tables:
             return None
         rows = [row for _, row in islice(tables[0].rows(), _LOOKED_AT)]
@@ -116,7 +69,7 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
         several = [key for key in rows[0] if key.endswith(("file_name", "file_names"))]
         found = f"{name} with the column {escape(several[0])}" if several else ""
         return Evidence("imagefolder", found, "no column file_name, of one image for each row") if several else None
-    kinds = _kinds(dict.fromkeys(key for row in rows for key in row), objects=any(map(_has_objects, rows)))
+    kinds = _kinds(dict.fromkeys(key for row in rows for key in row), objects=any(map(has_objects, rows)))
     if not kinds.objects and (not kinds.captions or any(key.casefold() in _LABELS for key in kinds.others)):
         return None
     files = [str(row.get("file_name")) for row in rows]
@@ -126,42 +79,10 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
     return Evidence("imagefolder", f"{name} of a Hugging Face imagefolder, with {', '.join(map(escape, has))}")
 
 
-def _has_objects(row: Mapping[str, Any]) -> bool:
-    return isinstance(row.get("objects"), dict | list)
-
-
 def _kinds(columns: Iterable[str], *, objects: bool) -> _Kinds:
     captions = tuple(key for key in columns if key in _CAPTIONS)
     used = {"file_name", *captions, *(["objects", "width", "height"] if objects else [])}
     return _Kinds(objects, captions, tuple(key for key in columns if key not in used))
-
-
-def _tables(path: str, options: AnnotationOptions) -> list[_Table]:
-    """The metadata files that a path means; none where it means none. Raises LabelFileError for two in one folder."""
-    folders = [""]
-    if not os.path.isdir(path):
-        if os.path.basename(path) not in _TABLES:
-            return []
-        names = {"": [os.path.basename(path)]}
-        path = os.path.dirname(path) or "."
-    else:
-        try:
-            folders += [f"{name}/" for name in sorted(os.listdir(path)) if usual_split(name)]
-        except OSError:
-            return []
-        names = {folder: [n for n in _TABLES if os.path.isfile(os.path.join(path, folder, n))] for folder in folders}
-    found = []
-    for folder, there in names.items():
-        if len(there) > 1:
-            place = os.path.join(path, folder, there[1])
-            raise LabelFileError(place, f"{there[0]} is there, too", "leave one of the two out")
-        for name in there:
-            format = "jsonl" if name.endswith(".jsonl") else "csv"
-            delimiter = options.delimiter if format == "csv" else None
-            found.append(
-                _Table(LabelTable(os.path.join(path, folder, name), format, delimiter, options.encoding), folder)
-            )
-    return found
 
 
 def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
@@ -175,27 +96,16 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
     A row whose lists of objects differ in length is left out, E_LINE for each box, and its image rejected. Raises
     UsageError, LabelFileError.
     """
-    tables = _tables(path, options)
+    tables = metadata_files(path, options)
     if not tables:
-        raise UsageError(path, f"no {' or '.join(_TABLES)} in it", "check the path")
+        raise UsageError(path, f"no {' or '.join(NAMES)} in it", "check the path")
     return _Reading(path, tables, options).source()
-
-
-@dataclass(frozen=True)
-class _Object:
-    """One entry of a row's objects, as it stands there; `has`: which of "class", "area", "iscrowd" it has."""
-
-    box: Any
-    category: Any
-    area: Any
-    crowd: Any
-    has: frozenset[str]
 
 
 class _Reading:
     """Reads the tables twice: for images, classes and columns, and then for the objects and captions."""
 
-    def __init__(self, path: str, tables: Sequence[_Table], options: AnnotationOptions) -> None:
+    def __init__(self, path: str, tables: Sequence[MetadataFile], options: AnnotationOptions) -> None:
         self.tables, self.options, self.ledger = tables, options, Ledger()
         root = options.images or (path if os.path.isdir(path) else os.path.dirname(path) or ".")
         self.listing = list_wanted(root, options)
@@ -251,22 +161,22 @@ class _Reading:
         rows_of: dict[int, tuple[str, bytes]] = {}  # by file: where it is named first, and a digest of that row
         again = Names("rows that say again what an earlier row says")
         columns: dict[str, None] = {}
-        has_objects = False
+        any_objects = False
         for of in self.tables:
             for line, row in of.rows():
                 columns |= dict.fromkeys(row)
-                has_objects = has_objects or _has_objects(row)
+                any_objects = any_objects or has_objects(row)
                 file = self._find(of, line, row)
                 try:
-                    objects = _objects_of(row)
-                except _BadRowError as error:
+                    objects = objects_of(row)
+                except BadRowError as error:
                     self._leave_out_row(of, line, file, error)
                     objects, bad = [], True
                 else:
                     bad = False
                 for one in objects:
                     self.extras |= one.has
-                    if isinstance(category := _category(one.category), str):
+                    if isinstance(category := category_of(one.category), str):
                         self.classes.add(category)
                 if isinstance(file, Skipped):
                     if not bad:
@@ -285,9 +195,9 @@ class _Reading:
                     problem = f"'{escape(self.listing.key(file))}' is there already: {where}"
                     raise LabelFileError(of.place(line), problem, "write one row for each image")
         self.ledger.notes += again.note
-        return _kinds(columns, objects=has_objects)
+        return _kinds(columns, objects=any_objects)
 
-    def _find(self, of: _Table, line: int, row: Mapping[str, Any]) -> int | Skipped:
+    def _find(self, of: MetadataFile, line: int, row: Mapping[str, Any]) -> int | Skipped:
         """The file of a row, or why there is none."""
         name = row.get("file_name")
         if not isinstance(name, str) or not name.strip():
@@ -304,7 +214,7 @@ class _Reading:
         except UnicodeError:
             return Skipped(key, RejectCode.MISSING.value, "the path is not Unicode")
 
-    def _miss(self, of: _Table, line: int, file: Skipped, objects: int) -> None:
+    def _miss(self, of: MetadataFile, line: int, file: Skipped, objects: int) -> None:
         """A row whose image is not there, with so many objects."""
         if not self.listing.choice.wants(file.key):
             self.unwanted.add(file.key)
@@ -315,7 +225,7 @@ class _Reading:
             reason = f"object {number} of line {line}: its image is not there"
             self.ledger.leave_out(file.key, AnnotationCode.IMAGE, reason)
 
-    def _leave_out_row(self, of: _Table, line: int, file: int | Skipped, error: _BadRowError) -> None:
+    def _leave_out_row(self, of: MetadataFile, line: int, file: int | Skipped, error: BadRowError) -> None:
         """A row whose objects cannot be told apart: with its image."""
         if isinstance(file, Skipped):
             self._miss(of, line, file, error.count)
@@ -343,14 +253,14 @@ class _Reading:
                 if type(width) is int and type(height) is int and width > 0 and height > 0:
                     table.set_size(place, width, height)
                 seen: set[str] = set()
-                for number, one in enumerate(_objects_of(row), 1):
+                for number, one in enumerate(objects_of(row), 1):
                     try:
-                        _add(table, place, number, one, classes, seen)
+                        add_object(table, place, number, one, classes, seen)
                     except BadAnnotationError as error:
                         reason = f"object {number}: {error.reason}"
                         self.ledger.leave_out(self.listing.key(file), error.code, reason)
 
-    def _captions(self, of: _Table, line: int, row: Mapping[str, Any]) -> list[bytes]:
+    def _captions(self, of: MetadataFile, line: int, row: Mapping[str, Any]) -> list[bytes]:
         """The captions of a row that are not empty. Raises LabelFileError for what is no text."""
         found = []
         for column in self.kinds.captions:
@@ -384,79 +294,3 @@ class _Reading:
         for name in self.kinds.others:
             unused.add(name)
         self.ledger.notes += [*unnamed.note, *self.unwanted.note, *unused.note]
-
-
-def _objects_of(row: Mapping[str, Any]) -> list[_Object]:
-    """The objects of a row, from lists of equal length or a list of objects. Raises _BadRowError."""
-    said = row.get("objects")
-    if said is None or said == [] or said == {} or isinstance(said, str):  # text: of a CSV file, which has no objects
-        return []
-    if isinstance(said, list):
-        if not all(isinstance(one, dict) for one in said):
-            raise _BadRowError(len(said), "objects is a list of other things than objects")
-        return [_object(one) for one in said]
-    if not isinstance(said, dict):
-        raise _BadRowError(1, f"got {type(said).__name__} in objects")
-    boxes = said.get("bbox")
-    if not isinstance(boxes, list):
-        raise _BadRowError(1, "objects has no list bbox")
-    columns = {key: value for key, value in said.items() if key in ("bbox", *_CLASSES, "area", "iscrowd")}
-    for key, value in columns.items():
-        if not isinstance(value, list) or len(value) != len(boxes):
-            got = f"{len(value)} of {key}" if isinstance(value, list) else f"no list {key}"
-            raise _BadRowError(max(len(boxes), 1), f"objects has {got} for {len(boxes)} of bbox")
-    return [_object(dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
-
-
-def _object(said: Mapping[str, Any]) -> _Object:
-    named = next((key for key in _CLASSES if key in said), None)
-    has = {"class"} if named is not None else set()
-    has |= {key for key in ("area", "iscrowd") if said.get(key) is not None}
-    return _Object(
-        said.get("bbox"), said[named] if named else None, said.get("area"), said.get("iscrowd"), frozenset(has)
-    )
-
-
-def _category(value: Any) -> str | None:
-    """A category as text; None for what is neither a name nor an integer."""
-    if type(value) is int:
-        return str(value) if abs(value) < 2**63 else None
-    return value.strip() if isinstance(value, str) else None
-
-
-def _add(
-    table: ObjectTable, place: int, number: int, one: _Object, classes: ClassNumbers | None, seen: set[str]
-) -> None:
-    """One object into the table. Raises BadAnnotationError."""
-    sides = one.box
-    if sides in ([], None):
-        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "no bbox")
-    if not isinstance(sides, list) or len(sides) != 4 or not all(map(_is_number, sides)):
-        reason = f"got the bbox {escape(json.dumps(sides)[:60])}, expected [left, top, width, height]"
-        raise BadAnnotationError(AnnotationCode.LINE, reason)
-    left, top, width, height = map(float, sides)
-    label = 0
-    if classes is not None:
-        category = _category(one.category)
-        if category is None and one.category is not None:
-            reason = f"got {escape(json.dumps(one.category)[:60])}, expected a name or an integer"
-            raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
-        label = classes.label(category or "")
-    if one.crowd not in (None, 0, 1):
-        reason = f"got iscrowd {escape(json.dumps(one.crowd)[:60])}, expected 0 or 1"
-        raise BadAnnotationError(AnnotationCode.VALUE, reason)
-    area = width * height if one.area is None else one.area
-    if not _is_number(area) or (one.area is not None and not 0 <= area < math.inf):
-        reason = f"got area {escape(json.dumps(one.area)[:60])}, expected a number from 0 on"
-        raise BadAnnotationError(AnnotationCode.VALUE, reason)
-    same = repr((one.box, one.category, one.area, one.crowd))
-    if same in seen:
-        raise BadAnnotationError(AnnotationCode.TWICE, "it is there already, the same in everything")
-    seen.add(same)
-    columns = {IS_CROWD: int(one.crowd or 0)}
-    table.add(place, number, (left, top, left + width, top + height), label, columns=columns, area=float(area))
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a JSON value is a number that a float holds; NaN and infinity are for the caller to judge."""
-    return type(value) is float or (type(value) is int and abs(value) < 2**63)

@@ -13,9 +13,10 @@ from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.arrays.labels import classes_of
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.containers.arrays.raw_arrays import PlainFile, RawArray, RawImages
-from shardfeed.converters.sources.containers.arrays.source import ArraySource, Block, evidence_of
+from shardfeed.converters.sources.containers.arrays.source import ArrayBlock, evidence_of
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.source import Findings
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import listing, number
@@ -39,7 +40,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return evidence_of("cifar", f"CIFAR's binary files ({', '.join(files)})", lambda: _read(path, options, False))
 
 
-def read(path: str, options: ContainerOptions) -> ArraySource:
+def read(path: str, options: ContainerOptions) -> BlockSource:
     """The images of a folder with the binary version of CIFAR-10 or CIFAR-100.
 
     Of CIFAR-100 the fine label is the class, `image/class`, and the coarse one is `image/coarse`. Raises UsageError.
@@ -74,7 +75,7 @@ def _files(path: str) -> dict[str, str]:
     return ten or (hundred if os.path.isfile(os.path.join(path, _NAMES_FINE)) else {})
 
 
-def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
+def _read(path: str, options: ContainerOptions, labelled: bool) -> BlockSource:
     files = _files(path)
     if not files:
         problem = f"has none of {', '.join([*_TEN, *_HUNDRED])}, the latter with {_NAMES_FINE} beside them"
@@ -83,7 +84,7 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
         raise UsageError(path, f"{argument('columns')} is for named arrays, and CIFAR's have none", "leave it out")
     hundred = files.keys() <= _HUNDRED.keys()
     bytes_before = 2 if hundred else 1
-    blocks, fine, coarse, notes = [], [], [], []
+    blocks, fine, coarse, taken, notes = [], [], [], [], []
     for name, split in files.items():
         place = os.path.join(path, name)
         state = FileState.listed(place)
@@ -98,19 +99,19 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
         fine.append(labels[-1])
         coarse += labels[:-1]
         prefix = "" if hundred or split == "test" else f"{name.removesuffix('.bin')}/"
-        blocks.append(Block(RawImages(images, _LAYOUT), split, f"{split}/{prefix}".encode()))
-        notes.append(f"{number(count, 'image')} from {name}, split {split}")
+        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), split, f"{split}/{prefix}".encode()))
+        taken.append(f"{number(count, 'image')} from {name}, split {split}")
     lacking = [name for name in (_HUNDRED if hundred else _TEN) if name not in files]
     if lacking:
         notes.append(f"not there, and so not read: {listing(lacking)}")
     if not labelled:
-        return ArraySource(blocks, (), Findings(notes=notes))
+        return BlockSource(blocks, (), Findings(notes=notes), "; ".join(taken))
     column, said = classes_of(path, fine, options, names_in(path, _NAMES_FINE if hundred else _NAMES_TEN))
     columns = [column]
     if hundred:
         plain = ContainerOptions()  # class lists and the like are said of the class, which is the fine label
         columns.append(classes_of(path, coarse, plain, names_in(path, _NAMES_COARSE), "image/coarse")[0])
-    return ArraySource(blocks, columns, Findings(notes=[*notes, *said]))
+    return BlockSource(blocks, columns, Findings(notes=[*notes, *said]), "; ".join(taken))
 
 
 def names_in(path: str, name: str) -> tuple[str, ...] | None:

@@ -19,7 +19,6 @@ from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout
 from shardfeed.converters.sources.containers.arrays.raw_arrays import MAX_UNPACKED_BYTES, RawArray, RawImages
 from shardfeed.converters.sources.containers.arrays.source import (
     LOOKED_AT,
-    ArraySource,
     Images,
     evidence_of,
     files_of,
@@ -28,6 +27,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
 from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import FileState, close, opened
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import counted, number, size_text
 
@@ -55,7 +55,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return evidence_of("hdf5", number(len(names), "HDF5 file"), lambda: _read(path, options, labelled=False))
 
 
-def read(path: str, options: ContainerOptions) -> ArraySource:
+def read(path: str, options: ContainerOptions) -> BlockSource:
     """The images of an HDF5 file, or of each in a folder, with the labels that they have.
 
     Datasets are pixels, uint8, or encoded images: uint8 of any length, or bytes. Raises UsageError, MissingExtraError.
@@ -63,7 +63,7 @@ def read(path: str, options: ContainerOptions) -> ArraySource:
     return _read(path, options, labelled=True)
 
 
-def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
+def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSource:
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     names = [os.path.basename(path)] if os.path.isfile(path) else files_of(path, _ENDS)
     if not names:

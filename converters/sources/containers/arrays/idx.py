@@ -18,9 +18,10 @@ from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.labels import classes_of
 from shardfeed.converters.sources.containers.arrays.pixels import layout_of
 from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, PlainFile, RawArray, RawImages
-from shardfeed.converters.sources.containers.arrays.source import ArraySource, Block, evidence_of, files_of
+from shardfeed.converters.sources.containers.arrays.source import ArrayBlock, evidence_of, files_of
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.files.listed_source import ListedColumn
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named, usual_split
@@ -40,7 +41,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return evidence_of("idx", f"IDX files ({some(names)})", lambda: _read(path, options, labelled=False))
 
 
-def read(path: str, options: ContainerOptions) -> ArraySource:
+def read(path: str, options: ContainerOptions) -> BlockSource:
     """The images of a folder of IDX files, train- and t10k-, or of one file, with the labels in the file beside it.
 
     Raises UsageError.
@@ -48,23 +49,27 @@ def read(path: str, options: ContainerOptions) -> ArraySource:
     return _read(path, options, labelled=True)
 
 
-def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
+def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSource:
     if options.columns:
         raise UsageError(path, f"{argument('columns')} is for named arrays, and IDX files have none", "leave it out")
     path = os.path.abspath(path)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     pairs, twice = _pairs(path, folder)
-    blocks, labels, notes = [], [], list(twice)
+    blocks, labels, taken, notes = [], [], [], list(twice)
     for image, label, word in pairs:
         array = _array(os.path.join(folder, image))
         layout, _ = layout_of(array.file.state.path, array.named, array.shape, array.dtype)
         note = array.check_readable(f"`gunzip {escape(image)}` and give the folder again")
         split = _split(word) or (split_named(options.split) if options.split else None)
-        blocks.append(Block(RawImages(array, layout), split, f"{split}/".encode() if split and len(pairs) > 1 else b""))
-        notes.append(f"{number(array.shape[0], 'image')} from {escape(image)}{f', split {split}' if split else ''}")
+        blocks.append(
+            ArrayBlock(RawImages(array, layout), split, f"{split}/".encode() if split and len(pairs) > 1 else b"")
+        )
+        taken.append(f"{number(array.shape[0], 'image')} from {escape(image)}{f', split {split}' if split else ''}")
         notes += [note] if note else []
         if not array.shape[0]:
             raise UsageError(array.file.state.path, "has no image", "leave it out")
+        if labelled:
+            array.check_whole()
         if label:
             labels.append(_array(os.path.join(folder, label)))
             if labels[-1].shape[:1] != array.shape[:1]:
@@ -81,7 +86,7 @@ def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySourc
     if labels and labelled:
         column, said = classes_of(path, labels, options)
         columns, notes = [column], notes + said
-    return ArraySource(blocks, columns, Findings(notes=notes))
+    return BlockSource(blocks, columns, Findings(notes=notes), "; ".join(taken))
 
 
 def _split(word: str) -> str | None:

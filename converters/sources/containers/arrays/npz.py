@@ -26,13 +26,13 @@ from shardfeed.converters.sources.containers.arrays.raw_arrays import (
 )
 from shardfeed.converters.sources.containers.arrays.source import (
     LOOKED_AT,
-    ArraySource,
     evidence_of,
     files_of,
     source_of,
 )
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
@@ -50,7 +50,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return None
 
 
-def read(path: str, options: ContainerOptions) -> ArraySource:
+def read(path: str, options: ContainerOptions) -> BlockSource:
     """The images of NumPy's files, with the labels that they have.
 
     Of several `.npz` files in a folder each has images of its own; `.npy` files in a folder are arrays of one set.
@@ -59,7 +59,7 @@ def read(path: str, options: ContainerOptions) -> ArraySource:
     return _read(path, options, labelled=True)
 
 
-def _read(path: str, options: ContainerOptions, *, labelled: bool) -> ArraySource:
+def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSource:
     """`labelled`: whether labels are read, too; without, it is only a look."""
     path = os.path.abspath(path)
     folder = path if os.path.isdir(path) else os.path.dirname(path)

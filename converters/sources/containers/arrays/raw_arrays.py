@@ -6,7 +6,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Protocol, cast
@@ -112,25 +112,31 @@ def _unpacked(packed: Packed) -> IO[bytes]:
 
 
 def _unpack(packed: Packed) -> IO[bytes]:
-    name = escape(packed.state.path)
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
         try:
-            size = 0
-            for piece in packed.pieces():
-                file.write(piece)
-                size += len(piece)
+            _hand_over(packed, file.write)
             file.flush()
-        except _BROKEN as error:
-            raise RejectedError(RejectCode.CORRUPT, f"{name} cannot be unpacked: {error}") from None
+        except RejectedError as error:
+            raise RejectedError(error.code, f"{escape(packed.state.path)} {error.reason}") from None
         except OSError as error:
-            problem = f"{name} cannot be unpacked into {escape(tempfile.gettempdir())}: {error.strerror}"
-            raise RejectedError(RejectCode.UNREADABLE, f"{problem} (errno {error.errno})") from None
-        if size != packed.unpacked_size:
-            problem = f"{name} does not unpack to the {packed.unpacked_size} bytes that it says"
-            raise RejectedError(RejectCode.CORRUPT, problem)
+            problem = f"{escape(packed.state.path)} cannot be unpacked into {escape(tempfile.gettempdir())}"
+            raise RejectedError(RejectCode.UNREADABLE, f"{problem}: {error.strerror} (errno {error.errno})") from None
         stack.pop_all()  # it stays open as long as this process
     return file
+
+
+def _hand_over(packed: Packed, write: Callable[[bytes], object]) -> None:
+    """Gives all unpacked bytes to `write`. Raises RejectedError where they are not whole, OSError."""
+    size = 0
+    try:
+        for piece in packed.pieces():
+            write(piece)
+            size += len(piece)
+    except _BROKEN as error:
+        raise RejectedError(RejectCode.CORRUPT, f"cannot be unpacked: {error}") from None
+    if size != packed.unpacked_size:
+        raise RejectedError(RejectCode.CORRUPT, f"does not unpack to the {packed.unpacked_size} bytes that it says")
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,16 @@ class RawArray:
             problem = f"{what}, and takes {size_text(size)} unpacked; expected {size_text(MAX_UNPACKED_BYTES)} at most"
             raise UsageError(self.file.state.path, problem, remedy)
         return f"{what}: each worker unpacks its {size_text(size)} once, into {escape(tempfile.gettempdir())}"
+
+    def check_whole(self) -> None:
+        """Raises UsageError where what is compressed cannot be unpacked: it is, once, and nothing of it kept."""
+        if isinstance(self.file, PlainFile):
+            return
+        try:
+            _hand_over(self.file, len)
+        except (RejectedError, OSError) as error:
+            reason = error.reason if isinstance(error, RejectedError) else f"cannot be read: {error.strerror}"
+            raise UsageError(self.file.state.path, f"{escape(self.named)} {reason}", "copy or save it again") from None
 
 
 @dataclass(frozen=True)

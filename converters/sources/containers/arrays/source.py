@@ -1,24 +1,21 @@
 """Samples of arrays of images, one array behind the other."""
 
-import operator
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.arrays.labels import Rows, classes_of
 from shardfeed.converters.sources.containers.arrays.names import Pair, described, not_taken, pairs_of, split_of
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawImages
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn
-from shardfeed.converters.sources.source import Content, Findings, Sample
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.files.listed_source import ListedColumn
+from shardfeed.converters.sources.source import Content, Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import ShardfeedError, UsageError, escape
-from shardfeed.schema import Schema
-from shardfeed.text import number
+from shardfeed.text import listing, number
 
 LOOKED_AT = 8  # files of a folder that tell what is in it
 
@@ -35,49 +32,23 @@ class Images(Protocol):
 
 
 @dataclass(frozen=True)
-class Block:
-    """Images of one array: their `split`, and what their keys begin with."""
+class ArrayBlock:
+    """See `Block`: the images of one array, called by their place in it; `prefix`: what their keys begin with."""
 
     images: Images
     split: str | None
     prefix: bytes
 
-
-@dataclass(frozen=True, eq=False)
-class ArraySource:
-    """A Source (see source.py): sample i is the i-th image of `blocks`, in order, and called by its place in its block.
-
-    `columns`: labels of all samples.
-    """
-
-    blocks: Sequence[Block]
-    columns: Sequence[ListedColumn] = ()
-    findings: Findings = field(default_factory=Findings)
-
-    @property
-    def schema(self) -> Schema:
-        """The label features, and the class names."""
-        names = {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
-        return Schema({key: feature for column in self.columns for key, feature in column.features.items()}, names)
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(len(block.images) for block in self.blocks))
-
     def __len__(self) -> int:
-        return self._ends[-1]
+        return len(self.images)
 
-    def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
-        number = bisect_right(self._ends, index)
-        block = self.blocks[number]
-        place = index - (self._ends[number - 1] if number else 0)
-        features = {key: value for column in self.columns for key, value in column.values(index).items()}
-        key = b"%s%06d%s" % (block.prefix, place, block.images.ending)
-        return Sample(key, block.images.content(place), features, block.split)
+    def key(self, index: int, /) -> bytes:
+        """What an image is called."""
+        return b"%s%06d%s" % (self.prefix, index, self.images.ending)
+
+    def content(self, index: int, /) -> Content:
+        """What reads an image."""
+        return self.images.content(index)
 
 
 _Array = TypeVar("_Array", bound=Rows)
@@ -92,14 +63,16 @@ def source_of(
     *,
     labelled: bool,
     notes: Sequence[str] = (),
-) -> ArraySource:
+) -> BlockSource:
     """The source of the arrays in `files`: file name -> name of the array -> the array.
 
-    `imaged`: makes images of an array, with notes. `labelled`: whether labels are read, too; without, it is only good
-    to see what is there. `notes`: more, for the report. Raises UsageError where it does not tell images and labels.
+    `imaged`: makes images of an array, with notes. `labelled`: whether labels are read, too, and what is compressed is
+    unpacked to see that it is whole; without, it is only good to see what is there. `notes`: more, for the report.
+    Raises UsageError where it does not tell images and labels.
     """
-    blocks: list[Block] = []
+    blocks: list[ArrayBlock] = []
     labels: list[Rows] = []
+    taken: list[str] = []
     told: list[str] = []
     passed_over: dict[str, None] = {}
     for name, arrays in files.items():
@@ -112,13 +85,16 @@ def source_of(
             if not len(images):
                 raise UsageError(place, f"{escape(pair.image)} has no image", "leave it out")
             _check_lengths(place, arrays, pair)
+            if labelled and isinstance(images, RawImages):
+                images.array.check_whole()
             if pair.label:
                 labels.append(arrays[pair.label])
             split = pair.split or split_of(stem) or (split_named(options.split) if options.split else None)
             prefix = f"{stem}/" if len(files) > 1 else ""
             prefix += f"{pair.split}/" if pair.split else ""
-            blocks.append(Block(images, split, os.fsencode(prefix)))
-            told += [_taken(pair, len(images), split, stem if len(files) > 1 else ""), *said]
+            blocks.append(ArrayBlock(images, split, os.fsencode(prefix)))
+            taken.append(_taken(pair, len(images), split, stem if len(files) > 1 else ""))
+            told += said
     if labels and len(labels) < len(blocks):
         raise UsageError(path, f"{len(labels)} of {len(blocks)} arrays of images have labels", "convert them apart")
     columns: list[ListedColumn] = []
@@ -126,7 +102,8 @@ def source_of(
         column, said = classes_of(path, labels, options)
         columns.append(column)
         told += said
-    return ArraySource(blocks, columns, Findings(notes=list(dict.fromkeys([*told, *passed_over, *notes]))))
+    findings = Findings(notes=list(dict.fromkeys([*told, *passed_over, *notes])))
+    return BlockSource(blocks, columns, findings, listing(taken, LOOKED_AT, "; "))
 
 
 def _check_lengths(place: str, arrays: Mapping[str, Rows], pair: Pair) -> None:
@@ -145,14 +122,13 @@ def _taken(pair: Pair, count: int, split: str | None, stem: str) -> str:
     return f"{of_file}{number(count, 'image')} from {escape(pair.image)}, {labelled}{into}"
 
 
-def evidence_of(name: str, found: str, read: Callable[[], ArraySource]) -> Evidence:
+def evidence_of(name: str, found: str, read: Callable[[], BlockSource]) -> Evidence:
     """What a reader says of files that are of its format; `read`: makes the source, where that is cheap."""
     try:
         source = read()
     except ShardfeedError as error:
         return Evidence(name, found, missing_of(error))
-    taken = [note for note in source.findings.notes if " from " in note]  # how they are read, the notes say alone
-    return Evidence(name, "; ".join([found, *taken]))
+    return Evidence(name, f"{found}; {source.described}")
 
 
 def files_of(path: str, ends: tuple[str, ...]) -> list[str]:

@@ -13,9 +13,10 @@ from shardfeed.converters.sources.containers.arrays.cifar import names_in
 from shardfeed.converters.sources.containers.arrays.labels import classes_of
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.containers.arrays.raw_arrays import PlainFile, RawArray, RawImages
-from shardfeed.converters.sources.containers.arrays.source import ArraySource, Block, evidence_of
+from shardfeed.converters.sources.containers.arrays.source import ArrayBlock, evidence_of
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.source import Findings
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import number
@@ -32,7 +33,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return evidence_of("stl10", f"STL-10's binary files ({', '.join(splits)})", lambda: _read(path, options, False))
 
 
-def read(path: str, options: ContainerOptions) -> ArraySource:
+def read(path: str, options: ContainerOptions) -> BlockSource:
     """The labelled images of a folder with the binary version of STL-10. Raises UsageError."""
     return _read(path, options, True)
 
@@ -42,13 +43,13 @@ def _splits(path: str) -> list[str]:
     return [split for split, files in both.items() if all(map(os.path.isfile, files))]
 
 
-def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
+def _read(path: str, options: ContainerOptions, labelled: bool) -> BlockSource:
     splits = _splits(path)
     if not splits:
         raise UsageError(path, "has neither train_X.bin and train_y.bin nor those of test", "check the path")
     if options.columns:
         raise UsageError(path, f"{argument('columns')} is for named arrays, and STL-10's have none", "leave it out")
-    blocks, labels, notes = [], [], []
+    blocks, labels, taken, notes = [], [], [], []
     for split in splits:
         images = _array(path, f"{split}_X.bin", _LAYOUT.shape)
         labels.append(_array(path, f"{split}_y.bin", ()))
@@ -56,15 +57,15 @@ def _read(path: str, options: ContainerOptions, labelled: bool) -> ArraySource:
         if counts[0] != counts[1]:
             problem = f"has {counts[1]} labels, and {split}_X.bin {counts[0]} images"
             raise UsageError(os.path.join(path, f"{split}_y.bin"), problem, "copy both again")
-        blocks.append(Block(RawImages(images, _LAYOUT), split, f"{split}/".encode()))
-        notes.append(f"{number(counts[0], 'image')} from {split}_X.bin, split {split}")
+        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), split, f"{split}/".encode()))
+        taken.append(f"{number(counts[0], 'image')} from {split}_X.bin, split {split}")
     if os.path.exists(os.path.join(path, "unlabeled_X.bin")):
         notes.append("unlabeled_X.bin has no labels, and is left out")
     if not labelled:
-        return ArraySource(blocks, (), Findings(notes=notes))
+        return BlockSource(blocks, (), Findings(notes=notes), "; ".join(taken))
     numbered = replace(options, label_offset=options.label_offset or _FIRST)
     column, said = classes_of(path, labels, numbered, names_in(path, "class_names.txt"))
-    return ArraySource(blocks, [column], Findings(notes=[*notes, *said]))
+    return BlockSource(blocks, [column], Findings(notes=[*notes, *said]), "; ".join(taken))
 
 
 def _array(path: str, name: str, shape: tuple[int, ...]) -> RawArray:

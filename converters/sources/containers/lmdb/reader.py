@@ -1,14 +1,10 @@
 """One LMDB database, or a folder of several, as samples."""
 
-import operator
 import os
 import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate, islice
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -22,12 +18,12 @@ from shardfeed.converters.sources.containers.lmdb.database import Database, Lmdb
 from shardfeed.converters.sources.containers.lmdb.dialects import Dialect, dialect_of
 from shardfeed.converters.sources.containers.lmdb.scan import Found, scan
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn, TextColumn
-from shardfeed.converters.sources.source import Findings, Sample
+from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
-from shardfeed.schema import Schema
-from shardfeed.text import number, some
+from shardfeed.text import listing, number, some
 
 _TEXT = "image/text"
 _ENTRIES = 1000  # of a folder; one with more has no databases
@@ -46,7 +42,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
         return Evidence("lmdb", what, missing_of(error))
 
 
-def read(path: str, options: ContainerOptions) -> "LmdbSource":
+def read(path: str, options: ContainerOptions) -> BlockSource:
     """The images of an LMDB database, or of all in a folder, whose names may tell splits, and LSUN's classes.
 
     Caffe's labels are classes; those of OCR are texts, `image/text`. Raises UsageError, MissingExtraError.
@@ -57,7 +53,7 @@ def read(path: str, options: ContainerOptions) -> "LmdbSource":
     if options.columns:
         raise UsageError(path, f"{argument('columns')} is for named columns, and LMDB has none", "leave it out")
     dialect = _dialect(path, files)
-    parts: list[Part] = []
+    blocks: list[LmdbBlock] = []
     found: list[Found] = []
     for name, file in files.items():
         with Database(FileState.listed(file)) as database:
@@ -65,23 +61,27 @@ def read(path: str, options: ContainerOptions) -> "LmdbSource":
         stem = os.path.splitext(name)[0].removesuffix("_lmdb")
         split = split_of(stem) or (split_named(options.split) if options.split else None)
         prefix = os.fsencode(f"{stem}/") if len(files) > 1 else b""
-        parts.append(Part(database.state, prefix, split, one.keys, one.sizes, one.ending, dialect == "Caffe Datum"))
+        blocks.append(
+            LmdbBlock(database.state, prefix, split, one.keys, one.sizes, one.ending, dialect == "Caffe Datum")
+        )
         found.append(one)
-    if not any(len(part.keys) for part in parts):
+    if not any(map(len, blocks)):
         raise UsageError(path, "has no image", "check what the database holds")
     columns, notes = _columns(path, list(files), found, options)
-    rejected, taken = [], []
-    for name, part, one in zip(files, parts, found, strict=True):
-        into = f", split {part.split}" if part.split else ""
-        taken += [f"{dialect}: {number(len(part.keys), 'image')} from {escape(name)}{into}", *one.notes]
-        rejected += [replace(skipped, key=part.prefix + skipped.key) for skipped in one.rejected]
+    rejected, taken, said = [], [], []
+    for name, block, one in zip(files, blocks, found, strict=True):
+        into = f", split {block.split}" if block.split else ""
+        taken.append(f"{number(len(block), 'image')} from {escape(name)}{into}")
+        said += one.notes
+        rejected += [replace(skipped, key=block.prefix + skipped.key) for skipped in one.rejected]
     rejected.sort(key=lambda skipped: skipped.key)
-    return LmdbSource(parts, columns, Findings(rejected, [*taken, *notes]))
+    described = f"{dialect}: {listing(taken, separator='; ')}"
+    return BlockSource(blocks, columns, Findings(rejected, [*said, *notes]), described)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """The images of one database: keys in it, sizes of values in bytes.
+class LmdbBlock:
+    """See `Block`: the images of one database; `keys` in it, `sizes` of values in bytes.
 
     `prefix`, `ending`: what keys of samples begin and end with. `datum`: whether values are Caffe's.
     """
@@ -94,45 +94,18 @@ class Part:
     ending: bytes
     datum: bool
 
-    def key(self, index: int) -> bytes:
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def key(self, index: int, /) -> bytes:
         """The key of a sample."""
         key = self.keys[index].lstrip(b"/")
         ends = (self.ending, b".jpeg") if self.ending == b".jpg" else (self.ending,)
         return self.prefix + (key if key.lower().endswith(ends) else key + self.ending)
 
-
-@dataclass(frozen=True, eq=False)
-class LmdbSource:
-    """A Source (see source.py): the images of `parts` in the order of their keys, one database behind the other."""
-
-    parts: Sequence[Part]
-    columns: Sequence[ListedColumn] = ()
-    findings: Findings = field(default_factory=Findings)
-
-    @property
-    def schema(self) -> Schema:
-        """The label features, and the class names."""
-        names = {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
-        return Schema({key: feature for column in self.columns for key, feature in column.features.items()}, names)
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(len(part.keys) for part in self.parts))
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
-        number = bisect_right(self._ends, index)
-        part = self.parts[number]
-        place = index - (self._ends[number - 1] if number else 0)
-        features = {key: value for column in self.columns for key, value in column.values(index).items()}
-        image = LmdbImage(part.state, part.keys[place], part.sizes[place], part.datum)
-        return Sample(part.key(place), image, features, part.split)
+    def content(self, index: int, /) -> LmdbImage:
+        """What reads an image."""
+        return LmdbImage(self.state, self.keys[index], self.sizes[index], self.datum)
 
 
 def _databases(path: str) -> dict[str, str]:

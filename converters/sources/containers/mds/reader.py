@@ -23,10 +23,11 @@ from shardfeed.converters.sources.containers.mds.index import (
     read_index,
 )
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.containers.records.gather import Gather
 from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
-from shardfeed.converters.sources.containers.records.source import Assembly, FoundFile, RecordSource
+from shardfeed.converters.sources.containers.records.source import Assembly, FoundFile
 from shardfeed.converters.sources.containers.records.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields
@@ -56,7 +57,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return Evidence("mds", f"{number(len(shards), 'MDS shard')} with the columns {said}")
 
 
-def read(path: str, options: ContainerOptions) -> RecordSource:
+def read(path: str, options: ContainerOptions) -> PartSource:
     """The samples of an MDS dataset, in the order of its shards.
 
     Shards that are there only compressed (zstd, gz, bz2) are unpacked into a temporary folder (TMPDIR). Raises
@@ -95,7 +96,7 @@ def read(path: str, options: ContainerOptions) -> RecordSource:
         raise storage_error(path, "read", error) from error
     arrays = taken.file_of, np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.int64)
     whole = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
-    return taken.finish(MdsImages(tuple(shards), *arrays, encoding, folder), folder.note, whole)
+    return taken.finish(MdsImages(tuple(shards), *arrays, encoding, folder), folder.note, whole, "MDS shard")
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,35 @@
 """A source of samples that are parts of larger files, in about 40 bytes and a key's length each."""
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from shardfeed.converters.sources.annotations.annotated_source import Rasters, with_raster
+from shardfeed.converters.sources.annotations.annotated_source import Rasters, annotated
 from shardfeed.converters.sources.annotations.object_table import ObjectTable
-from shardfeed.converters.sources.containers.packed.compact import Packed
 from shardfeed.converters.sources.containers.part import FilePart
-from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn, Splits
+from shardfeed.converters.sources.files.listed_source import (
+    ListedColumn,
+    Splits,
+    sample_number,
+    schema_of,
+    values_at,
+)
 from shardfeed.converters.sources.source import Content, Findings, Sample, SourceFile
 from shardfeed.schema import Schema
 
 
+class Keys(Protocol):
+    """What samples are called, by number; picklable."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> bytes: ...
+
+
 class Contents(Protocol):
-    """Encoded files by number."""
+    """Encoded files by number; picklable."""
 
     def __getitem__(self, index: int, /) -> Content: ...
 
@@ -39,39 +51,37 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class PartSource:
-    """A Source (see source.py) in the order of its files. `described`: in words, what was taken for what."""
+    """A Source (see source.py) in the order of its files. `described`: in words, what was taken for what.
 
-    keys: Packed
+    `numbers`: int64 [n], the source's own number of each image, for evaluation; None without.
+    """
+
+    keys: Keys
     images: Contents
     columns: Sequence[ListedColumn] = ()
     splits: Splits | None = None
     objects: ObjectTable | None = None
     rasters: Rasters | None = None
+    numbers: np.ndarray | None = None
     findings: Findings = field(default_factory=Findings)
     described: str = ""
 
     @property
     def schema(self) -> Schema:
         """The features of the columns, of the objects and of the masks."""
-        names = {f"{c.prefix}/label": c.names for c in self.columns if isinstance(c, ClassColumn)}
-        schema = Schema({key: feature for column in self.columns for key, feature in column.features.items()}, names)
-        schema = schema if self.objects is None else self.objects.joined(schema)
-        return schema if self.rasters is None else with_raster(schema, self.rasters.raster)
+        return annotated(schema_of(self.columns), self.objects, self.rasters)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
+        index = sample_number(index, len(self))
         return Sample(
             self.keys[index],
             self.images[index],
-            {key: value for column in self.columns for key, value in column.values(index).items()},
+            values_at(self.columns, index),
             self.splits.names[self.splits.numbers.item(index)] if self.splits else None,
             None if self.objects is None else self.objects.of_image(index),
-            None,
+            None if self.numbers is None else self.numbers.item(index),
             None if self.rasters is None else self.rasters.of_image(index),
         )

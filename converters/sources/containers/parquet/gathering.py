@@ -245,8 +245,8 @@ class Gathering:
             self._splits(numbers),
             objects,
             masks,
-            self.ledger.findings(self.files.folder),
-            f"{described}: {self.chosen.described}",
+            findings=self.ledger.findings(self.files.folder),
+            described=f"{described}: {self.chosen.described}",
         )
 
     def _keys(self) -> tuple[Any, list[str]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.sources.classes import read_class_list
 from shardfeed.converters.sources.containers.records.label_map import parse_label_map
-from shardfeed.errors import LabelFileError, StorageError
+from shardfeed.errors import LabelFileError, StorageError, argument
 from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
 from shardfeed.schema import is_plain
 
@@ -24,7 +24,22 @@ _LABELS = "labels.txt"
 
 def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
     """Label -> name, of a file in one of the forms above. Raises LabelFileError where it is in none of them."""
+    return _numbered(os.fspath(path)) or dict(enumerate(read_class_list(path)))
+
+
+def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
+    """Number -> name, of a label map or of numbered lines. Raises LabelFileError for others, a plain list too."""
     place = os.fspath(path)
+    if names := _numbered(place):
+        return names
+    read_class_list(path)  # says what is wrong with a file that is not even that
+    problem = "is a list of names, expected the number of each: `item { id: 1 name: 'cat' }` in a .pbtxt, or `1:cat`"
+    remedy = f"give it as {argument('class_names', typed='FILE')}, and where the first is number 1 "
+    raise LabelFileError(place, problem, remedy + argument("label_offset", 1))
+
+
+def _numbered(place: str) -> dict[int, str] | None:
+    """What a file says of numbers and names; None where it says no numbers."""
     text = _text(place)
     if text is not None and place.endswith(".pbtxt"):
         return parse_label_map(text, place)
@@ -32,7 +47,7 @@ def read_named_classes(path: str | os.PathLike[str]) -> dict[int, str]:
         found = {int(line[1]): line[2] for line in lines if line}
         if len(found) == len(lines):
             return found
-    return dict(enumerate(read_class_list(path)))
+    return None
 
 
 def names_beside(directory: str, files: Sequence[str], key: str, *, images: bool) -> tuple[str, dict[int, str]] | None:

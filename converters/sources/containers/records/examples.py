@@ -14,6 +14,7 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.records.found_files import (
     ExampleFile,
     ExampleFormat,
@@ -30,7 +31,7 @@ from shardfeed.converters.sources.containers.records.gather import Gather
 from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
 from shardfeed.converters.sources.containers.records.roles import supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit
-from shardfeed.converters.sources.containers.records.source import Assembly, RecordSource, described
+from shardfeed.converters.sources.containers.records.source import Assembly, described
 from shardfeed.converters.sources.containers.records.unpack import Unpacked
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example
@@ -126,7 +127,7 @@ def recognise_examples(path: str, options: ContainerOptions, form: ExampleFormat
     return Evidence(form.name, f"{count}; {described(layout)}")
 
 
-def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> RecordSource:
+def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> PartSource:
     """The samples of a file, or of all files of a folder; every record is read once, and checked.
 
     Raises UsageError where nothing tells what the records are, LabelFileError for a label map, StorageError.
@@ -158,7 +159,7 @@ def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> 
     arrays = [taken.record_of, *(np.frombuffer(values, np.int64) for values in where)]
     images = ExampleImages(form, tuple(files), taken.file_of, arrays, (layout.image, layout.pixels), unpacked)
     folder = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
-    return taken.finish(images, unpacked.note, folder)
+    return taken.finish(images, unpacked.note, folder, f"{form.what} file")
 
 
 def _take(taken: Assembly, file: int, met: Met, layout: Layout) -> int:

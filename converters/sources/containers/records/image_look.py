@@ -6,7 +6,7 @@ from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.formats.format import Fields
-from shardfeed.jpeg_markers import SIGNATURE, is_whole
+from shardfeed.jpeg.markers import SIGNATURE, is_whole
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 DAMAGED = "damaged"  # begins as an image, and no decoder would read it

@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.records.class_names import read_named_classes
+from shardfeed.converters.sources.containers.records.class_names import read_label_map
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import some
@@ -63,7 +63,7 @@ def number_classes(
         if options.class_names is not None or options.label_offset:
             other = argument("class_names") if options.class_names is not None else argument("label_offset")
             raise UsageError("label_map", f"names and numbers the classes, and {other} does, too", "leave one out")
-        names = read_named_classes(options.label_map)
+        names = read_label_map(options.label_map)
         classes = _by_map(found, names)
         if classes is None:
             lacking = some(str(number) for number in found if number not in names)

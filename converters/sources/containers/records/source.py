@@ -1,12 +1,10 @@
 """The source that all files of records come to: where each image is, what was gathered of it, what its classes are."""
 
 import hashlib
-import operator
 import os
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +12,10 @@ from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.converters.images.sniff import HEAD_BYTES, image_kind
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.account import Account
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.classes import BadLabelError, class_list
 from shardfeed.converters.sources.classes import number_classes as number_texts
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.part_source import Contents, PartSource
 from shardfeed.converters.sources.containers.records.gather import Gather, Packed, Values
 from shardfeed.converters.sources.containers.records.layout import Layout
 from shardfeed.converters.sources.containers.records.numbering import Beside, number_classes
@@ -28,12 +26,11 @@ from shardfeed.converters.sources.files.listed_source import (
     Splits,
     TextColumn,
 )
-from shardfeed.converters.sources.source import Content, Findings, Sample, Skipped
+from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.formats.format import Fields
-from shardfeed.schema import Schema
-from shardfeed.text import listing
+from shardfeed.text import listing, number
 
 _EXTENSIONS = {
     "": b"", "jpeg": b".jpg", "png": b".png", "gif": b".gif", "bmp": b".bmp", "tiff": b".tif", "webp": b".webp",
@@ -45,14 +42,8 @@ _EXACT = 2**24  # the largest whole number up to which all have a float32, as wh
 _CLASS = "image/class"
 
 
-class Contents(Protocol):
-    """The image of each sample, by its number; picklable."""
-
-    def __getitem__(self, index: int, /) -> Content: ...
-
-
 @dataclass(frozen=True, eq=False)
-class Keys:
+class RecordKeys:
     """What samples are called: as their records say, or `FILE/000017.jpg`, by file and record.
 
     `names` is None where records have no names that are unique and relative. Each has its format's extension.
@@ -64,6 +55,9 @@ class Keys:
     record_of: np.ndarray
     kinds: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.file_of)
+
     def __getitem__(self, index: int, /) -> bytes:
         if self.names is None:
             file = self.files[self.file_of.item(index)]
@@ -72,37 +66,6 @@ class Keys:
             name = self.names[index]
         known = os.path.splitext(name)[1].lower() in _KNOWN
         return name if known else name + _EXTENSIONS[_KINDS[self.kinds.item(index)]]
-
-
-@dataclass(frozen=True, eq=False)
-class RecordSource:
-    """A Source (see sources/source.py) over records, in the order of their files."""
-
-    contents: Contents
-    keys: Keys
-    schema: Schema
-    columns: Sequence[ListedColumn]
-    splits: Splits
-    objects: ObjectTable | None = None
-    numbers: np.ndarray | None = None
-    findings: Findings = field(default_factory=Findings)
-
-    def __len__(self) -> int:
-        return len(self.keys.file_of)
-
-    def __getitem__(self, index: int, /) -> Sample:
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
-        index %= len(self)
-        return Sample(
-            self.keys[index],
-            self.contents[index],
-            {key: value for column in self.columns for key, value in column.values(index).items()},
-            self.splits.names[self.splits.numbers.item(index)],
-            None if self.objects is None else self.objects.of_image(index),
-            None if self.numbers is None else self.numbers.item(index),
-        )
 
 
 @dataclass(frozen=True)
@@ -168,14 +131,17 @@ class Assembly:
         key = name_bytes(f"{self._files[file].name}, record {record}")
         self._rejected.append(Skipped(key, code.value, reason))
 
-    def finish(self, contents: Contents, notes: Sequence[str], folder: bytes | None) -> RecordSource:
-        """The source. Raises UsageError where no record is a sample, or nothing tells what a class is."""
+    def finish(self, contents: Contents, notes: Sequence[str], folder: bytes | None, what: str) -> PartSource:
+        """The source; `what`: one of the files, in words.
+
+        Raises UsageError where no record is a sample, or nothing tells what a class is.
+        """
         gather = self.gather
         if not len(self):
             why = f": {name_text(self._rejected[0].key)}: {self._rejected[0].reason}" if self._rejected else ""
             raise UsageError(self._place, f"no record in it is a sample{why}", "check what it is")
         files = tuple(file.name for file in self._files)
-        keys = Keys(gather.names, files, self.file_of, self.record_of, np.frombuffer(self._kinds, np.uint8))
+        keys = RecordKeys(gather.names, files, self.file_of, self.record_of, np.frombuffer(self._kinds, np.uint8))
         said = []
         if not _are_names(keys):
             if "key" in self._options.columns or not gather.layout.key:
@@ -183,45 +149,44 @@ class Assembly:
             else:
                 said = [f"{escape(gather.layout.key)} is not one relative name for each image: files and records are"]
             keys = replace(keys, names=None)
-        columns, schema, class_notes = self._columns()
-        number = np.frombuffer(gather.numbers, np.int64)
-        usable = number.min() >= 0 and number.max() <= _EXACT and len(np.unique(number)) == len(number)
+        columns, class_notes = self._columns()
+        numbers = np.frombuffer(gather.numbers, np.int64)
+        usable = numbers.min() >= 0 and numbers.max() <= _EXACT and len(np.unique(numbers)) == len(numbers)
         rejected = sorted(self._rejected, key=lambda skipped: skipped.key)
         account = Account() if gather.objects is not None else None
-        return RecordSource(
-            contents,
+        return PartSource(
             keys,
-            schema,
+            contents,
             columns,
             self._splits(self.file_of),
             gather.objects,
-            number if usable else None,
-            Findings(rejected, [described(gather.layout), *notes, *said, *class_notes], folder, account),
+            numbers=numbers if usable else None,
+            findings=Findings(rejected, [*notes, *said, *class_notes], folder, account),
+            described=f"{number(len(files), what)}; {described(gather.layout)}",
         )
 
-    def _refuse_keys(self, keys: Keys) -> None:
+    def _refuse_keys(self, keys: RecordKeys) -> None:
         """Raises UsageError where the user said what the names are, and they are none."""
         given = self._options.columns.get("key")
         if given is not None:
             problem = f"{escape(given)} is not one relative name for each image (or one comes twice)"
             raise UsageError(self._place, problem, "leave it out: images are then called by file and record")
 
-    def _columns(self) -> tuple[list[ListedColumn], Schema, list[str]]:
-        """The columns of labels, texts and numbers; the schema with that of the objects; and notes."""
+    def _columns(self) -> tuple[list[ListedColumn], list[str]]:
+        """The columns of labels, texts and numbers, and notes; names the classes of the objects, too."""
         gather, layout = self.gather, self.gather.layout
         columns: list[ListedColumn] = []
-        ids: dict[str, tuple[int, ...]] = {}
         notes: list[str] = []
         if gather.label is not None:
+            ids: tuple[int, ...] = ()
             if layout.label:
                 found = np.unique(gather.label.numbers)
                 classes = self._numbered(found, gather.texts.names if layout.label_text else None, layout.label, notes)
-                names, labels = classes.names, classes.labels(gather.label.numbers)
-                ids |= {f"{_CLASS}/label": classes.ids} if classes.ids else {}
+                names, ids, labels = classes.names, classes.ids, classes.labels(gather.label.numbers)
             else:
                 names, labels = self._by_text(gather.label, notes)
             ends = gather.label.ends
-            columns.append(ClassColumn(_CLASS, names, labels, ends, ends is not None and _are_sets(labels, ends)))
+            columns.append(ClassColumn(_CLASS, names, labels, ends, ends is not None and _are_sets(labels, ends), ids))
         if gather.captions is not None:
             columns.append(TextColumn(CAPTION, gather.captions.flat, gather.captions.numbers, gather.captions.ends))
         for ours, values in gather.others.items():
@@ -229,19 +194,12 @@ class Assembly:
                 columns.append(TextColumn(ours, values.flat, values.numbers, values.ends))
             else:
                 columns.append(NumberColumn(ours, values.numbers, values.ends))
-        schema = Schema(
-            {key: feature for column in columns for key, feature in column.features.items()},
-            {f"{c.prefix}/label": c.names for c in columns if isinstance(c, ClassColumn)},
-            ids,
-        )
-        if gather.objects is None:
-            return columns, schema, notes
-        if gather.objects.class_names is not None and layout.objects is not None:
+        if gather.objects is not None and gather.objects.class_names is not None and layout.objects is not None:
             numbers = gather.objects.labels
             found, key = np.unique(numbers), layout.objects.columns[OBJECT_LABEL]
             classes = self._numbered(found, gather.object_texts.names, key, notes)
             gather.objects.name_classes(classes.names, classes.ids, classes.labels(numbers))
-        return columns, gather.objects.joined(schema), notes
+        return columns, notes
 
     def _numbered(self, found: np.ndarray, texts: Mapping[int, str] | None, key: str, notes: list[str]):
         """The classes of a feature, by all that names them."""
@@ -298,7 +256,7 @@ def _kind(image: bytes) -> str:
         return ""
 
 
-def _are_names(keys: Keys) -> bool:
+def _are_names(keys: RecordKeys) -> bool:
     """Whether all names are relative paths, and none comes twice."""
     hashes = array("Q")
     for i in range(len(keys.file_of)):

@@ -589,7 +589,7 @@ def placed(source: AnnotatedSource) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_fuzzed_file_gives_our_errors_or_a_source_that_adds_up(tmp_path: Path, data: st.DataObject) -> None:
     """Values changed anywhere, or bytes: read, or refused by an error of ours; whatever is read is taken or listed."""

@@ -42,7 +42,7 @@ _TOKENS = [
 
 
 @pytest.mark.parametrize("form", FILES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edits=st.lists(st.tuples(st.integers(0, 90), st.integers(0, 9), st.sampled_from(_TOKENS)), min_size=1, max_size=4)
 )

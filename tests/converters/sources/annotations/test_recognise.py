@@ -90,7 +90,7 @@ def test_plain_sources_open_as_before_and_no_reader_is_asked(tmp_path: Path, mon
     before = os.open
     seen: list[str] = []
     monkeypatch.setattr(os, "open", lambda *args, **kwargs: seen.append(str(args[0])) or before(*args, **kwargs))
-    monkeypatch.setattr("shardfeed.converters.sources.open_source.recognise", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr("shardfeed.converters.sources.opening.annotated.recognise", lambda *_: pytest.fail("asked"))
     assert type(open_source(tmp_path / "classes")) is ImageFolder
     assert type(open_source(tmp_path / "splits")) is ImageFolder
     assert type(open_source(tmp_path / "flat")) is FileNames

@@ -387,7 +387,7 @@ KEYS = ["names", "nc", "path", "train", "val", "test", "task", "kpt_shape", "fli
 
 
 @pytest.mark.long
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), names=st.booleans())
 def test_any_data_yaml_is_read_or_refused(tmp_path: Path, said: dict[str, Any], names: bool) -> None:
     if not (tmp_path / "images").exists():

@@ -306,7 +306,7 @@ TASKS = st.sampled_from([(), ("boxes",), ("boxes", "masks"), ("keypoints",)])
 FILES = st.lists(st.one_of(LINES, st.binary(max_size=60)), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(labels=FILES, yaml=YAMLS, tasks=TASKS)
 def test_any_lines_are_read_or_listed(
     tmp_path_factory: pytest.TempPathFactory, labels: list[bytes], yaml: str, tasks: tuple[Any, ...]
@@ -315,7 +315,7 @@ def test_any_lines_are_read_or_listed(
 
 
 @pytest.mark.long
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(labels=FILES, yaml=YAMLS, tasks=TASKS)
 def test_any_lines_are_written_or_listed(
     tmp_path_factory: pytest.TempPathFactory, labels: list[bytes], yaml: str, tasks: tuple[Any, ...]
@@ -324,7 +324,7 @@ def test_any_lines_are_written_or_listed(
 
 
 @pytest.mark.long
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(labels=FILES, yaml=YAMLS, tasks=TASKS)
 def test_many_lines_are_written_or_listed(
     tmp_path_factory: pytest.TempPathFactory, labels: list[bytes], yaml: str, tasks: tuple[Any, ...]

@@ -148,7 +148,7 @@ def rows_of(source: PartSource) -> tuple[dict[int, bytes | None], set[type]]:
     return dict(sorted(found.items())), {type(sample.image) for sample in source}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 20), st.data())
 def test_packed_numbers(width: int, data: Any) -> None:
     """Runs and packed bits, in the mixture that the test writes."""

@@ -158,7 +158,7 @@ def test_long_names(tmp_path: Path, form: int) -> None:
     assert list(source.keys) == [name.encode() for name in files if name.endswith("png")]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.text("aé/.x", min_size=1, max_size=300), st.binary(max_size=1100)), max_size=6),
     st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),

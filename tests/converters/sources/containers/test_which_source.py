@@ -1,6 +1,7 @@
 """Files of many samples beside images, and those that almost can be read: what a user is told."""
 
 import io
+import json
 import os
 import tarfile
 from pathlib import Path
@@ -14,6 +15,8 @@ from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
+
+from others import write
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:
                 member.size = len(png)
                 tar.addfile(member, io.BytesIO(png))
     notes = notes_of(tmp_path / "classes.tar")
-    assert notes[0].startswith("no labels, and images in several folders (cat, dog): where those are classes, unpack")
+    assert notes[1].startswith("no labels, and images in several folders (cat, dog): where those are classes, unpack")
     assert not any("folders" in note for name in ("one", "none") for note in notes_of(tmp_path / f"{name}.tar"))
 
 
@@ -90,10 +93,55 @@ def test_flags_are_told_where_a_command_was_typed(tmp_path: Path, capsys: pytest
         open_source(path)
 
 
-def test_the_first_line_says_what_was_taken_once(folder: Path, tmp_path: Path) -> None:
-    """How arrays are read is told by the notes, below."""
-    source = open_source(folder)
-    assert (
-        getattr(source, "described", "") == "recognised as npz: 1 .npz file; 8 images from images, labels from labels"
-    )
-    assert "images: height, width" in convert(source, tmp_path / "out", workers=1).notes
+def test_what_was_taken_is_said_once(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the first line, and in the JSON report as the first of its notes; how arrays are read is told below."""
+    said = "recognised as npz: 8 images from images, labels from labels"
+    assert cli.main(["convert", str(folder), str(tmp_path / "a"), "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{said}\n")
+    assert shown.count("8 images from") == 1
+    assert "note: images: height, width\n" in shown
+    for dry in ([], ["--dry-run"]):
+        assert cli.main(["convert", str(folder), str(tmp_path / "b"), "--workers", "1", "--json", *dry]) == 0
+        notes = json.loads(capsys.readouterr().out)["notes"]
+        assert notes[0] == said
+        assert "images: height, width" in notes
+
+
+@pytest.mark.parametrize("reader", [None, "tfrecord"])
+def test_what_is_in_records_is_said_once(tmp_path: Path, reader: str | None, png: bytes) -> None:
+    write(tmp_path / "in" / "train-00000-of-00001", [{"image/encoded": png, "image/class/label": n} for n in range(2)])
+    report = convert(open_source(tmp_path / "in", reader=reader), tmp_path / "out", workers=1)
+    told = [note for note in report.notes if "image from image/encoded" in note]
+    by = "recognised as tfrecord" if reader is None else "read as tfrecord, as asked"
+    assert told == [f"{by}: 1 TFRecord file; image from image/encoded, label from image/class/label"]
+
+
+def test_a_dry_run_counts_the_objects_in_records(
+    tmp_path: Path, png: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = {
+        f"image/object/bbox/{side}": [at, at]
+        for side, at in zip(("xmin", "ymin", "xmax", "ymax"), (0.1, 0.2, 0.6, 0.7), strict=True)
+    }
+    row = {"image/encoded": png, **sides, "image/object/class/label": [0, 1], "image/object/class/text": [b"a", b"b"]}
+    write(tmp_path / "in" / "train-00000-of-00001", [row])
+    assert cli.main(["convert", str(tmp_path / "in"), str(tmp_path / "out"), "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["objects"] == {
+        "count": 2,
+        "by_class": {"a": 1, "b": 1},
+        "images_without": 0,
+    }
+
+
+def test_what_is_suggested_for_bad_records_works(
+    tmp_path: Path, png: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are no files: --exclude would be refused."""
+    write(tmp_path / "in" / "train-00000-of-00001", [{"image/encoded": png}, {"image/encoded": b""}])
+    command = ["convert", str(tmp_path / "in"), str(tmp_path / "out"), "--workers", "1"]
+    assert cli.main(command) == 3
+    said = capsys.readouterr().err
+    assert "nothing was written; repair or remove them, or run again with --max-bad 1" in said
+    assert "--exclude" not in said
+    assert cli.main([*command, "--max-bad", "1"]) == 0

@@ -213,6 +213,21 @@ def test_no_images(tmp_path: Path, labels, images, problem: str) -> None:
     assert found.missing
 
 
+def test_a_damaged_chunk_of_several_images(tmp_path: Path, pixels, labels) -> None:
+    """One error of the file, and not one of each of its images."""
+    path = save(tmp_path / "a.h5", {"images": pixels}, chunks=(4, 5, 7, 3), compression="gzip", fletcher32=True)
+    with h5py.File(path, "a") as file:
+        file["labels"] = labels
+        at = file["images"].id.get_chunk_info(1).byte_offset  # type: ignore[union-attr]
+    with open(path, "r+b") as file:
+        file.seek(at + 20)
+        byte = file.read(1)
+        file.seek(at + 20)
+        file.write(bytes([byte[0] ^ 0xFF]))
+    with pytest.raises(UsageError, match=r"a\.h5: images .*; copy or save it again"):
+        read(path, PLAIN)
+
+
 def test_chunks_of_several_images(tmp_path: Path, pixels, labels, check_samples, monkeypatch) -> None:
     """Unpacked once by each process; where that is too large, read as they are, and said; never what takes for ever."""
     path = save(tmp_path / "a.h5", {"images": pixels}, chunks=(4, 2, 3, 3), compression="gzip")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters import open_source
 from shardfeed.converters.sources.containers.arrays.idx import read, recognise
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.source import Source, findings_of
@@ -144,13 +144,21 @@ def test_labels_of_one_split_only(tmp_path: Path, gray, labels) -> None:
 
 
 def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
+    """One error of the file, and not one of each of its images."""
     path = save_mnist(tmp_path, gray, labels, ".gz") / "train-images-idx3-ubyte.gz"
-    path.write_bytes(path.read_bytes()[:-20])
-    image = read(str(tmp_path), PLAIN)[0].image
-    assert callable(image)
-    with pytest.raises(RejectedError) as caught:
-        image()
-    assert caught.value.code == RejectCode.CORRUPT
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    found = recognise(str(tmp_path), PLAIN)
+    assert found is not None  # a look unpacks nothing
+    with pytest.raises(UsageError, match=r"train-images-idx3-ubyte\.gz cannot be unpacked: .*; copy or save it again"):
+        open_source(tmp_path)
+    path.write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
+    with pytest.raises(UsageError, match="cannot be unpacked: CRC check failed"):
+        open_source(tmp_path)
+    path.write_bytes(gzip.compress(gzip.decompress(whole)[:-1]))
+    with pytest.raises(UsageError, match="does not unpack to the 296 bytes that it says"):
+        open_source(tmp_path)
+    path.write_bytes(whole)
     labels_path = tmp_path / "t10k-labels-idx1-ubyte.gz"
     labels_path.write_bytes(labels_path.read_bytes()[:-6])
     with pytest.raises(UsageError, match=r"cannot read t10k-labels-idx1-ubyte\.gz: .*cannot be unpacked"):

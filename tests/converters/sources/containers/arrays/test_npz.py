@@ -15,6 +15,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays import raw_arrays
 from shardfeed.converters.sources.containers.arrays.npz import read, recognise
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -25,7 +26,7 @@ from in_process import OwnEngine
 PLAIN = ContainerOptions()
 
 
-def read_file(path: Path, options: ContainerOptions = PLAIN) -> Source:
+def read_file(path: Path, options: ContainerOptions = PLAIN) -> BlockSource:
     found = recognise(str(path), options)
     assert found is not None
     assert found.name == "npz"
@@ -68,8 +69,7 @@ def test_usual_names(tmp_path: Path, pixels, labels, check_samples, save, names:
     check_samples(source, pixels, labels)
     assert [source[i].split for i in (0, 7, 8, 11)] == ["train", "train", "test", "test"]
     assert (source[0].key, source[11].key) == (b"train/000000.png", b"test/000003.png")
-    said = " ".join(findings_of(source).notes)
-    assert all(name in said for name in names)
+    assert all(name in source.described for name in names)
 
 
 def test_validation_comes_between(tmp_path: Path, pixels, labels) -> None:
@@ -315,16 +315,20 @@ def test_a_file_that_changed(tmp_path: Path, pixels, labels) -> None:
 
 
 def test_a_damaged_member(tmp_path: Path, pixels, labels, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpacked once, and not again for each image of it."""
+    """One error of the file; where it was damaged later, it is unpacked once, and not again for each image of it."""
     path = tmp_path / "a.npz"
     np.savez_compressed(path, images=np.tile(pixels, (1, 5, 5, 1)), labels=labels)
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo("images.npy")
         at = info.header_offset + info.compress_size - 50
+    source, state = read(str(path), PLAIN), path.stat()
     data = bytearray(path.read_bytes())
     data[at] ^= 0xFF
     path.write_bytes(data)
-    source = read(str(path), PLAIN)
+    os.utime(path, ns=(0, state.st_mtime_ns))
+    assert recognise(str(path), PLAIN) is not None  # a look unpacks nothing
+    with pytest.raises(UsageError, match=r"a\.npz: images cannot be unpacked: "):
+        read(str(path), PLAIN)
     tries = []
     unpack = raw_arrays._unpack
     monkeypatch.setattr(raw_arrays, "_unpack", lambda packed: tries.append(packed) or unpack(packed))

@@ -19,6 +19,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers import handles
 from shardfeed.converters.sources.containers.lmdb import database, read, recognise
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
@@ -76,7 +77,7 @@ def ocr() -> list[tuple[bytes, bytes]]:
     return [(b"num-samples", b"%d" % COUNT), *images, *texts]
 
 
-def read_path(path: str, options: ContainerOptions = PLAIN) -> Source:
+def read_path(path: str, options: ContainerOptions = PLAIN) -> BlockSource:
     found = recognise(path, options)
     assert found is not None
     assert (found.name, found.missing) == ("lmdb", "")
@@ -150,7 +151,7 @@ def test_basicsr(tmp_path: Path) -> None:
     source = read_path(path)
     assert source[2].key == b"0002_s001.png"
     assert (pixels_of(source, 2) == PIXELS[2]).all()
-    assert any("BasicSR" in note for note in findings_of(source).notes)
+    assert source.described == "BasicSR: 12 images from DIV2K_sub.lmdb"
 
 
 def test_caffe(tmp_path: Path) -> None:

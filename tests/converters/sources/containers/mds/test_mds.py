@@ -22,7 +22,7 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.mds import reader
 from shardfeed.converters.sources.containers.mds.encodings import array_of, fields_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.records.source import RecordSource
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.errors import UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT
@@ -34,7 +34,7 @@ from repository import ROOT
 GOLDEN = ROOT / "tests" / "golden" / "mds"
 
 
-def read(path: Path, **options: Any) -> RecordSource:
+def read(path: Path, **options: Any) -> PartSource:
     return reader.read(str(path), ContainerOptions(**options))
 
 
@@ -60,13 +60,13 @@ def change(index: Path, change: Callable[[dict[str, Any]], object], shard: int =
 
 class TestContract(SourceContract):
     @pytest.fixture
-    def build(self) -> Callable[[], RecordSource]:
+    def build(self) -> Callable[[], PartSource]:
         return lambda: read(GOLDEN / "photos", columns={"label": "class", "scores": "scores"})
 
 
 class TestContractOfPacked(SourceContract):
     @pytest.fixture
-    def build(self) -> Callable[[], RecordSource]:
+    def build(self) -> Callable[[], PartSource]:
         return lambda: read(GOLDEN / "packed")
 
 
@@ -99,7 +99,7 @@ def test_compressed_shards() -> None:
     for n, sample in enumerate(source):
         assert sample.key == b"%s/%06d.png" % (b"shard.0000%d.mds" % (n // 3), n % 3)
         np.testing.assert_array_equal(tf.io.decode_png(read_image(sample)).numpy(), np.asarray(picture(n)))
-    assert "2 compressed files were unpacked" in source.findings.notes[1]
+    assert "2 compressed files were unpacked" in source.findings.notes[0]
 
 
 def test_other_compressions(home: Path) -> None:

@@ -16,9 +16,9 @@ from shardfeed.annotations import IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.recognise import recognise
 from shardfeed.converters.sources.containers.records import arrayrecord, tfrecord
-from shardfeed.converters.sources.containers.records.source import RecordSource
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT
@@ -75,7 +75,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def read(path: Path, **options: Any) -> RecordSource:
+def read(path: Path, **options: Any) -> PartSource:
     return arrayrecord.read(str(path), ContainerOptions(**options))
 
 
@@ -93,7 +93,7 @@ def row(number: int) -> bytes:
 
 class TestContract(SourceContract):
     @pytest.fixture
-    def build(self, prepared: dict[str, Path]) -> Callable[[], RecordSource]:
+    def build(self, prepared: dict[str, Path]) -> Callable[[], PartSource]:
         return lambda: read(prepared["array_record"])
 
 
@@ -128,7 +128,7 @@ def test_packed_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that are compressed together are written out once: none is unpacked for each of its neighbours."""
     write(tmp_path / "a.array_record", [row(n) for n in range(5)], "group_size:4")
     source = read(tmp_path)
-    assert "1 compressed file was unpacked" in source.findings.notes[1]
+    assert "1 compressed file was unpacked" in source.findings.notes[0]
     monkeypatch.setattr(arrayrecord, "_open", None)
     assert [read_image(sample) for sample in source] == [picture(n) for n in range(5)]
     assert [sample.key for sample in source][::4] == [b"a.array_record/000000.jpg", b"a.array_record/000004.jpg"]

@@ -19,8 +19,8 @@ from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.records import examples, tfrecord
-from shardfeed.converters.sources.containers.records.source import RecordSource
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.formats.tfrecord.framing import frame
@@ -40,7 +40,7 @@ def row(number: int, **features: Any) -> dict[str, Any]:
     return own | {"image/filename": b"n%02d.JPEG" % number, "image/colorspace": b"RGB"} | features
 
 
-def read(path: Path | str, **options: Any) -> RecordSource:
+def read(path: Path | str, **options: Any) -> PartSource:
     return tfrecord.read(str(path), ContainerOptions(**options))
 
 
@@ -50,7 +50,7 @@ def packed(path: Path, rows: list[dict[str, Any]], how: Any) -> None:
             writer.write(example(features))
 
 
-def labels(source: RecordSource) -> list[Any]:
+def labels(source: PartSource) -> list[Any]:
     return [sample.features[LABEL] for sample in source]
 
 
@@ -65,13 +65,13 @@ def home(tmp_path: Path) -> Path:
 
 class TestContract(SourceContract):
     @pytest.fixture
-    def build(self, home: Path) -> Callable[[], RecordSource]:
+    def build(self, home: Path) -> Callable[[], PartSource]:
         return lambda: read(home)
 
 
 class TestContractOfPacked(SourceContract):
     @pytest.fixture
-    def build(self, tmp_path: Path) -> Callable[[], RecordSource]:
+    def build(self, tmp_path: Path) -> Callable[[], PartSource]:
         packed(tmp_path / "a.tfrecord", [row(n) for n in range(3)], "GZIP")
         packed(tmp_path / "b.tfrecord", [row(n) for n in range(3, 5)], "ZLIB")
         return lambda: read(tmp_path)
@@ -111,7 +111,7 @@ def test_names_of_its_own(tmp_path: Path) -> None:
     assert [sample.split for sample in source] == ["train", "validation"] * 2
     assert source[2].features == {LABEL: 0, TEXT: b"0", CAPTION: [b"a", b"b"], "weight": 0.5}
     assert read_image(source[3]) == picture(3)
-    assert source.findings.notes[0].endswith("; not taken: other, tags")
+    assert source.described.endswith("; not taken: other, tags")
     with pytest.raises(UsageError, match=r"no record, of the 4 looked at, has nope, .*there is other, part, pic, says"):
         read(tmp_path, columns={"image": "nope"})
     with pytest.raises(UsageError, match="image/width is made of the image"):
@@ -145,6 +145,17 @@ def test_numbers_without_names(
         assert labels(read(tmp_path, **options)) == expected
 
 
+def test_a_list_is_no_label_map(tmp_path: Path) -> None:
+    """It says no numbers: whether its first class is 0 or 1 nobody knows."""
+    write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 2)])
+    (tmp_path / "names.txt").write_text("ant\nbee\n")
+    with pytest.raises(LabelFileError, match=r"is a list of names, .*; give it as class_names, .* label_offset=1"):
+        read(tmp_path / "in", label_map=str(tmp_path / "names.txt"))
+    assert labels(read(tmp_path / "in", class_names=str(tmp_path / "names.txt"), label_offset=1)) == [0, 1]
+    with pytest.raises(LabelFileError, match="cannot read"):
+        read(tmp_path / "in", label_map=str(tmp_path / "nothing.txt"))
+
+
 def test_a_label_map(tmp_path: Path) -> None:
     """Given, or beside the files; numbers are ranks, and names that contradict are refused."""
     write(tmp_path / "in" / "a.tfrecord", [{"image": picture(n), "label": n} for n in (1, 7, 3)])
@@ -157,6 +168,8 @@ def test_a_label_map(tmp_path: Path) -> None:
     (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'ant' }")
     with pytest.raises(UsageError, match=r"numbers 3, 7, which .*map.pbtxt does not name"):
         read(tmp_path / "in", label_map=str(tmp_path / "map.pbtxt"))
+    (tmp_path / "map.txt").write_text("1:ant\n3:bee\n7:cat\n")
+    assert labels(read(tmp_path / "in", label_map=str(tmp_path / "map.txt"))) == [0, 2, 1]
     (tmp_path / "in" / "x_label_map.pbtxt").write_text(ITEMS)
     assert labels(read(tmp_path / "in")) == [0, 2, 1]
     (tmp_path / "in" / "x_label_map.pbtxt").write_text("item { id: 1 name: 'ant' ")
@@ -211,7 +224,7 @@ def test_objects(tmp_path: Path) -> None:
     assert found is not None
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
-    assert source.findings.notes[0].endswith("; not taken: image/object/mask")
+    assert source.described.endswith("; not taken: image/object/mask")
     convert(source, tmp_path / "out", engine=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
@@ -340,7 +353,7 @@ def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -
     assert not list((tmp_path / "tmp").iterdir())
     source = read(tmp_path / "in.tfrecord")
     assert [read_image(sample) for sample in source] == [picture(n) for n in range(4)]
-    assert "1 compressed file was unpacked" in source.findings.notes[1]
+    assert "1 compressed file was unpacked" in source.findings.notes[0]
     assert source[0].image.mtime_ns == (tmp_path / "in.tfrecord").stat().st_mtime_ns  # type: ignore[union-attr]
     convert(source, tmp_path / "out", engine=OwnEngine(1))
     assert len(shardfeed.open(tmp_path / "out")["train"]) == 4

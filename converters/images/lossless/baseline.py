@@ -18,7 +18,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from shardfeed.converters.images.jpeg import JpegHeader, read_jpeg_header, without_metadata
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.errors import MissingExtraError
-from shardfeed.jpeg_markers import SOS, scan_markers
+from shardfeed.jpeg.markers import SOS, scan_markers
 
 PACKAGE = "turbojpeg"
 

@@ -1,0 +1,1 @@
+"""JPEGs coded again without loss: the same coefficients, so the same pixels."""

@@ -1,0 +1,253 @@
+"""Restart markers put into a JPEG that is kept, without loss, so that its windows can be decoded alone.
+
+Own code, as no package does it: what TurboJPEG has for it since 3.1 is in no wheel, and `jpegtran`, a program, takes
+several times as long and is not everywhere. That the coefficients are the same is not trusted but checked: both files
+are decoded, and every pixel is compared.
+"""
+
+import importlib
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import simplejpeg
+
+from shardfeed.converters.images.jpeg import JpegHeader
+from shardfeed.converters.images.lossless.baseline import NotTranscodableError
+from shardfeed.errors import needing_extra
+from shardfeed.jpeg.markers import DHT, DRI, EOI, FRAMES, SOS, header_segments, scan_markers
+from shardfeed.jpeg.restarts import row_lengths
+
+_PIECE = 64  # pixels, of the width of a piece that is aimed at; less reads less beside a window, and takes more bytes
+_PIECES_ACROSS = 32  # wider ones for very wide images, of which a window is large
+_TABLES = 64  # remembered: most files have the usual ones
+_ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster (median of 5 rounds, 1,500 photos)
+_FEW = 8  # pieces of an image, of which a window leaves out too little
+
+_Table = tuple[bytes, bytes]  # counts of codes by length, and symbols in the order of their codes (T.81, B.2.4.2)
+
+# Codes for the first coefficients that every decoder knows (T.81, K.3.1), where those of a file lack one.
+_USUAL = (
+    (bytes.fromhex("00010501010101010100000000000000"), bytes(range(12))),
+    (bytes.fromhex("00030101010101010101010000000000"), bytes(range(12))),
+)
+
+
+def interval_for(height: int, width: int, mcu: tuple[int, int], *, sparing: bool = False) -> int:
+    """MCUs of a piece: a divisor of those in a row, so that pieces are about 64 pixels wide, or a 32nd of the image.
+
+    `mcu`: (height, width) of one, pixels. `sparing`: only where it helps much for few bytes: narrow pieces are not
+    made, and none of an image in which six are not side by side.
+    0 where the image is too small to be worth it.
+    """
+    columns, rows = -(-width // mcu[1]), -(-height // mcu[0])
+    wanted = max(_PIECE, width / _PIECES_ACROSS) / mcu[1]
+    least = _PIECE if sparing else _PIECE // 2
+    fit = [n for n in range(1, columns + 1) if columns % n == 0 and (n * mcu[1] >= least or n == columns)]
+    interval = min(fit, key=lambda n: abs(np.log(n / wanted)))
+    across = columns // interval
+    return interval if across * rows >= _FEW and (across >= _ACROSS or not sparing) else 0
+
+
+def to_seekable(data: bytes, header: JpegHeader) -> bytes:
+    """The sequential JPEG `data` with restart markers, whose decoded pixels are the same bit for bit.
+
+    EXIF, ICC profile and comments are kept; what follows the image is not. A file that is cut into pieces already, or
+    that is too small to be worth it, is given back as it is. Raises NotTranscodableError, and nothing else for any
+    bytes that are a JPEG with this header.
+    """
+    if row_lengths(data):
+        return data
+    try:
+        simplejpeg.decode_jpeg_header(data)
+    except (ValueError, KeyError):
+        raise NotTranscodableError("its colors are subsampled in a way that is read whole") from None
+    file = _read(data, header)
+    interval = interval_for(header.height, header.width, file.mcu)
+    if not interval:
+        return data
+    made = _coded(data, file, interval)
+    color = "GRAY" if header.components == 1 else "RGB"
+    try:
+        same = np.array_equal(
+            simplejpeg.decode_jpeg(data, color, strict=False), simplejpeg.decode_jpeg(made, color, strict=False)
+        )
+    except ValueError as error:
+        raise NotTranscodableError(str(error)) from error
+    # Of a damaged file a decoder makes up what is missing, and from other bytes it makes up something else.
+    if not same or not row_lengths(made):
+        raise NotTranscodableError("its pixels would not be the same, so it may be damaged")
+    return made
+
+
+@cache
+def coder() -> Any:
+    """The module whose code is compiled. Raises MissingExtraError, which says what to install."""
+    with needing_extra("seekable"):
+        return importlib.import_module("shardfeed.converters.images.lossless.recode")
+
+
+class _File(NamedTuple):
+    """What is to be known of a JPEG in one scan.
+
+    `kept`: its segments but for those that are written anew, joined. `scan_header`: the last of them. `tables`: (counts
+    by length, symbols) by the number that the scan's header has for it, with 16 added for those of other coefficients.
+    `mcu`: (height, width), pixels; `mcus`: how many. `blocks`: component and numbers of two tables for each block of
+    an MCU. `interval`: of the restart markers that are there, 0 for none. `scan`: offset of image data.
+    """
+
+    kept: bytes
+    scan_header: bytes
+    tables: dict[int, _Table]
+    mcu: tuple[int, int]
+    mcus: int
+    blocks: list[tuple[int, int, int]]
+    interval: int
+    scan: int
+
+
+def _read(data: bytes, header: JpegHeader) -> _File:
+    kept, tables, frame, scan = [data[:2]], {}, b"", b""
+    interval = behind = 0
+    try:
+        for marker, at, behind in header_segments(data):
+            body = data[at + 4 : behind]
+            if marker == DHT:
+                tables.update(_tables(body))
+            elif marker == DRI:
+                interval = int.from_bytes(body[:2], "big")
+            elif marker == SOS:
+                scan = data[at:behind]
+            else:
+                kept.append(data[at:behind])
+            if marker in FRAMES:
+                frame = body
+        factors = {frame[6 + 3 * n]: (n, frame[7 + 3 * n] >> 4, frame[7 + 3 * n] & 15) for n in range(frame[5])}
+        if header.process > 1 or scan[4] != len(factors) or scan[5 + 2 * scan[4] :] != b"\x00\x3f\x00":
+            raise NotTranscodableError("it is not in one sequential scan")
+        wide, tall = max(f[1] for f in factors.values()), max(f[2] for f in factors.values())
+        blocks = []
+        for n in range(scan[4]):
+            component, across, down = factors[scan[5 + 2 * n]]
+            chosen = scan[6 + 2 * n]
+            blocks += [(component, chosen >> 4, chosen & 15 | 16)] * (across * down)
+        if len(factors) == 1:  # not interleaved: its MCUs are blocks, whatever its factors
+            wide, tall, blocks = 1, 1, blocks[:1]
+        if not {table for block in blocks for table in block[1:]} <= tables.keys():
+            raise NotTranscodableError("its image data refers to a table that is not there")
+    except (IndexError, KeyError) as error:
+        raise NotTranscodableError("its header is not whole") from error
+    mcus = -(-header.width // (8 * wide)) * -(-header.height // (8 * tall))
+    return _File(b"".join(kept), scan, tables, (8 * tall, 8 * wide), mcus, blocks, interval, behind)
+
+
+def _tables(body: bytes) -> dict[int, _Table]:
+    """The tables of a DHT segment."""
+    found, at = {}, 0
+    while at < len(body):
+        counts = body[at + 1 : at + 17]
+        symbols = body[at + 17 : at + 17 + sum(counts)]
+        if len(symbols) != sum(counts) or len(symbols) > 256:
+            raise NotTranscodableError("a Huffman table of its is cut")
+        found[body[at]] = counts, symbols
+        at += 17 + len(symbols)
+    return found
+
+
+def _coded(data: bytes, file: _File, interval: int) -> bytes:
+    """The file with restart markers every `interval` MCUs; with other tables, where its own lack a code."""
+    for usual in (False, True):
+        tables = {n: _USUAL[n & 1] if usual and n < 16 else table for n, table in file.tables.items()}
+        if (scan := _scan(data, file, interval, tables)) is not None:
+            held = b"".join(bytes((n,)) + counts + symbols for n, (counts, symbols) in sorted(tables.items()))
+            coding = (b"\xff\xc4", (len(held) + 2).to_bytes(2, "big"), held)
+            restarts = b"\xff\xdd\x00\x04" + interval.to_bytes(2, "big")
+            return b"".join((file.kept, *coding, restarts, file.scan_header, scan, b"\xff\xd9"))
+    raise NotTranscodableError("its image data is damaged")
+
+
+def _scan(data: bytes, file: _File, interval: int, tables: dict[int, _Table]) -> bytes | None:
+    """The image data, coded with `tables`; None where they have no code for something."""
+    recode = coder()
+    numbers = sorted(tables)
+    blocks = np.array([(component, numbers.index(a), numbers.index(b)) for component, a, b in file.blocks])
+    coding = _coding(tuple(file.tables[number] for number in numbers), tuple(tables[number] for number in numbers))
+    pieces = -(-file.mcus // interval)
+    # A code grows by less than two bytes where its table is another; and each byte may be followed by a zero.
+    out = np.empty(2 * (len(data) - file.scan) + 6 * len(blocks) * file.mcus + 32 * pieces + 64, np.uint8)
+    state, predicted = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    for first, mcus, stretch in _stretches(data, file):
+        padded = np.frombuffer(stretch + bytes(recode.PADDING), np.uint8)
+        said = recode.recode(padded, len(stretch), first, mcus, interval, blocks, *coding, out, state, predicted)
+        if said == recode.NO_CODE:
+            return None
+        if said != recode.WELL:
+            raise NotTranscodableError("its image data is damaged")
+    spare = -int(state[recode.COUNT]) & 7
+    rest = int(state[recode.BITS]) & ((1 << int(state[recode.COUNT])) - 1)
+    ending = (rest << spare | ((1 << spare) - 1)).to_bytes((int(state[recode.COUNT]) + spare) // 8, "big")
+    return out[: state[recode.WRITTEN]].tobytes() + ending.replace(b"\xff", b"\xff\x00")
+
+
+def _stretches(data: bytes, file: _File) -> list[tuple[int, int, bytes]]:
+    """(number of the first MCU, how many, image data without the zeros behind 0xFF) between the markers that are there.
+
+    Raises NotTranscodableError unless they are the restart markers that the header tells of, and the end.
+    """
+    found, start, expected = [], file.scan, 0
+    for marker, behind in scan_markers(data, file.scan):
+        first = expected * file.interval
+        left = file.mcus - first
+        mcus = min(file.interval, left) if file.interval else left
+        found.append((first, mcus, data[start : behind - 2].replace(b"\xff\x00", b"\xff")))
+        if marker == EOI and mcus == left:
+            return found
+        if marker != 0xD0 + expected % 8 or mcus >= left:
+            break
+        start, expected = behind, expected + 1
+    raise NotTranscodableError("its image data has other markers than its header tells of")
+
+
+@lru_cache(_TABLES)
+def _coding(reading: tuple[_Table, ...], writing: tuple[_Table, ...]) -> list[np.ndarray]:
+    """`short`, `longest`, `offset`, `symbol`, `code` and `code_size` of `recode`, to read and to write with tables."""
+    made = [(*_decoding(*read), *_encoding(*write)) for read, write in zip(reading, writing, strict=True)]
+    return [np.stack(each) for each in zip(*made, strict=True)]
+
+
+def _decoding(counts: bytes, symbols: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`short`, `longest`, `offset` and `symbol` of `recode`, of one table (T.81, annex C)."""
+    look: int = coder().LOOK
+    short = np.zeros(1 << look, np.uint16)
+    longest, offset = np.full(17, -1, np.int64), np.zeros(17, np.int64)
+    symbol = np.zeros(256, np.uint8)
+    symbol[: len(symbols)] = np.frombuffer(symbols, np.uint8)
+    for code, length, place in _codes(counts):
+        if length <= look:
+            begin = code << (look - length)
+            short[begin : begin + (1 << (look - length))] = length << 8 | symbols[place]
+        longest[length], offset[length] = code, place - code
+    return short, longest, offset, symbol
+
+
+def _encoding(counts: bytes, symbols: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """`code` and `code_size` of `recode`, of one table."""
+    codes, sizes = np.zeros(12, np.int64), np.zeros(12, np.int64)
+    for code, length, place in _codes(counts):
+        if symbols[place] < len(codes):
+            codes[symbols[place]], sizes[symbols[place]] = code, length
+    return codes, sizes
+
+
+def _codes(counts: bytes) -> list[tuple[int, int, int]]:
+    """(code, its length in bits, place of its symbol) of each of a Huffman table. Raises NotTranscodableError."""
+    found: list[tuple[int, int, int]] = []
+    code = 0
+    for length, count in enumerate(counts, 1):
+        for _ in range(count):
+            found.append((code, length, len(found)))
+            code += 1
+        if code > 1 << length:
+            raise NotTranscodableError("a Huffman table of its is none")
+        code <<= 1
+    return found

@@ -1,0 +1,105 @@
+"""A window of a seekable JPEG as a JPEG of its own: the pieces that it needs, and no other, under a header of its size.
+
+A decoder reads the image data before a window to find where the window begins. Here it is not there. The pixels are
+those of the whole image bit for bit, as it is the same data, and as the margin has what colours are smoothed with.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shardfeed.errors import IntegrityError
+from shardfeed.jpeg.markers import EOI
+from shardfeed.jpeg.restarts import Grid, are_in_turn, grid_of, piece_ends, restart_codes
+from shardfeed.pipelines.windows import Window
+
+# Pixels of the decoded image around a window that are decoded, too: where colour is subsampled, the decoder smooths it
+# with the neighbours that it sees. One is enough, but a strip of two columns it does not smooth at all.
+MARGIN = 2
+_WORTH = 0.9  # of the MCUs that a decoder which stops below the window reads: with more it is not worth the joining
+
+
+class Spliced(NamedTuple):
+    """A JPEG of `height` x `width` pixels, those of the image from row `top` and column `left` on."""
+
+    data: bytes | bytearray
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+def splice(data: bytes | memoryview, restarts: bytes, window: Window, ratio: int) -> Spliced | None:
+    """The part of a JPEG that shows `window`, for a decoder that makes it smaller by `ratio`, 1, 2, 4 or 8.
+
+    `restarts`: what the record's `image/restarts` says. None where decoding it whole takes no longer.
+    Raises IntegrityError where `restarts` are not those of `data`.
+    """
+    grid = grid_of(data)
+    if grid is None or len(restarts) != 4 * grid.rows:
+        raise _lies()
+    margin = MARGIN * ratio
+    piece_width = grid.interval * grid.mcu_width
+    first_row = max(0, window.top - margin) // grid.mcu_height
+    last_row = min(grid.rows, -(-(window.top + window.height + margin) // grid.mcu_height))
+    first = max(0, window.left - margin) // piece_width
+    last = min(grid.pieces, -(-(window.left + window.width + margin) // piece_width))
+    if (last_row - first_row) * (last - first) > _WORTH * last_row * grid.pieces:
+        return None
+
+    top, left = first_row * grid.mcu_height, first * piece_width
+    height = min(grid.height - top, (last_row - first_row) * grid.mcu_height)
+    width = min(grid.width - left, (last - first) * piece_width)
+    joined = _joined(data, restarts, grid, (first_row, last_row), (first, last), (height, width))
+    return Spliced(joined, top, left, height, width)
+
+
+def _joined(
+    data: bytes | memoryview,
+    restarts: bytes,
+    grid: Grid,
+    rows: tuple[int, int],
+    pieces: tuple[int, int],
+    size: tuple[int, int],
+) -> bytearray:
+    """The JPEG of these rows and pieces, as (first, behind the last), of `size`: (height, width)."""
+    row_ends = np.frombuffer(restarts, "<u4").cumsum(dtype=np.int64)
+    before = int(row_ends[rows[0] - 1]) if rows[0] else 0
+    start, end = grid.scan + before, grid.scan + int(row_ends[rows[1] - 1])
+    if end > len(data):
+        raise _lies()
+    ends, codes = piece_ends(data, start, end)
+    count = rows[1] - rows[0]
+    if len(ends) != count * grid.pieces or not are_in_turn(codes, grid, rows[0]):
+        raise _lies()
+    ends += start
+    ends = ends.reshape(count, grid.pieces)
+    row_ends += grid.scan
+    if (ends[:, -1] != row_ends[rows[0] : rows[1]]).any():
+        raise _lies()
+
+    # From the file: of each row, the bytes from its first piece on up to the end of its last.
+    if pieces[0]:
+        begins = ends[:, pieces[0] - 1]
+    else:
+        begins = np.empty(count, np.int64)
+        begins[0], begins[1:] = start, ends[:-1, -1]
+    behind = ends[:, pieces[1] - 1]
+    at = grid.size_at
+    header = grid.header[:at] + size[0].to_bytes(2, "big") + size[1].to_bytes(2, "big") + grid.header[at + 4 :]
+    parts = [data[first:last] for first, last in zip(begins.tolist(), behind.tolist(), strict=True)]
+    joined = bytearray().join([header, *parts])
+
+    # The markers, each the last byte of its piece, count from zero again.
+    lengths = behind - begins
+    moved = lengths.cumsum() - behind + (len(header) - 1)
+    markers = (ends[:, pieces[0] : pieces[1]] + moved[:, None]).ravel()
+    codes = np.frombuffer(joined, np.uint8)
+    codes[markers] = restart_codes(len(markers))
+    codes[-1] = EOI
+    return joined
+
+
+def _lies() -> IntegrityError:
+    problem = "image/restarts does not say where the pieces of this JPEG begin"
+    return IntegrityError("image", problem, "`shardfeed verify DIR --deep` names all such records")

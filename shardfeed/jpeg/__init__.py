@@ -1,0 +1,1 @@
+"""JPEG files as bytes: their markers, and the pieces that restart markers cut their image data into."""

@@ -1,0 +1,124 @@
+"""The pieces of a seekable JPEG: image data cut by restart markers, so that a window can be decoded without the rest.
+
+At a restart marker a decoder starts afresh: on a byte, with nothing remembered (ITU-T T.81, E.2.4). Where the interval
+divides the MCUs of a row, each row of MCUs has the same number of pieces. Those of a rectangle, one behind the other
+under a header of its size, are a JPEG of that rectangle. Lengths of the rows are kept beside the image, as the feature
+`image/restarts`: uint32, little-endian, one a row, in bytes, the marker behind the row included. Inside a row the
+markers are looked for.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shardfeed.jpeg.markers import APPS, DHT, DQT, DRI, EOI, FRAMES, SOS, MarkerError, header_segments
+
+RST0 = 0xD0
+_MANY = 4096
+_CODES = (np.arange(_MANY + 8) & 7 | RST0).astype(np.uint8)
+_SEQUENTIAL = (0xC0, 0xC1)
+_NEEDED = frozenset((DHT, DQT, DRI, SOS, APPS[0], APPS[14], *_SEQUENTIAL))  # for the pixels: JFIF and Adobe say colours
+
+
+class Grid(NamedTuple):
+    """How the image data of a JPEG in one scan, from top to bottom, is cut.
+
+    `height`, `width`: of the image; `mcu_height`, `mcu_width`: of an MCU, in pixels. `interval`: MCUs of a piece.
+    `rows`: of MCUs; `pieces`: of a row. `header`: the segments that a decoder needs, joined, up to the image data;
+    `size_at`: where height and width, uint16 each, stand in it. `scan`: where the image data begins in the file.
+    """
+
+    height: int
+    width: int
+    mcu_height: int
+    mcu_width: int
+    interval: int
+    rows: int
+    pieces: int
+    header: bytes
+    size_at: int
+    scan: int
+
+
+def grid_of(data: bytes | memoryview) -> Grid | None:
+    """The grid of a JPEG; None where it has none: no restart markers, or none that cut each row into as many pieces."""
+    parts, at, size_at, interval = [data[:2]], 2, 0, 0
+    frame, start, end = b"", 0, 0
+    try:
+        for marker, start, end in header_segments(data):
+            if marker in FRAMES:
+                if marker not in _SEQUENTIAL or frame:
+                    return None
+                frame, size_at = data[start + 4 : end], at + 5
+            elif marker == DRI:
+                interval = data[start + 4] << 8 | data[start + 5]
+            if marker in _NEEDED:
+                parts.append(data[start:end])
+                at += end - start
+        components = frame[5]
+        if not interval or data[start + 4] != components or len(frame) < 6 + 3 * components:
+            return None
+        factors = [(frame[7 + 3 * n] >> 4, frame[7 + 3 * n] & 15) for n in range(components)]
+    except (MarkerError, IndexError):
+        return None
+    # A single component is not interleaved: its MCUs are blocks, whatever its factors.
+    wide, tall = (1, 1) if components == 1 else (max(h for h, _ in factors), max(v for _, v in factors))
+    height, width = frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
+    columns = -(-width // (8 * wide)) if wide else 0
+    if not height or not columns or not tall or columns % interval:
+        return None
+    rows = -(-height // (8 * tall))
+    header = b"".join(parts)
+    return Grid(height, width, 8 * tall, 8 * wide, interval, rows, columns // interval, header, size_at, end)
+
+
+def piece_ends(data: bytes | memoryview, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each marker in image data from byte `start` to `end`: the byte behind it, from `start` on; and its code."""
+    scan = np.frombuffer(data, np.uint8, end - start, start)
+    at = np.flatnonzero(scan[:-1] == 0xFF) + 1
+    codes = scan[at]
+    found = np.flatnonzero(codes)
+    return at[found] + 1, codes[found]
+
+
+def row_lengths(data: bytes) -> bytes:
+    """What `image/restarts` says of a JPEG: b"" where its image data is not cut by a grid, and ends with the file."""
+    grid = grid_of(data)
+    if grid is None:
+        return b""
+    ends, codes = piece_ends(data, grid.scan, len(data))
+    if not are_in_turn(codes, grid, 0) or len(ends) != grid.rows * grid.pieces or ends[-1] != len(data) - grid.scan:
+        return b""
+    return np.diff(ends[grid.pieces - 1 :: grid.pieces], prepend=0).astype("<u4").tobytes()
+
+
+def restarts_cost(data: bytes, lengths: bytes) -> float:
+    """Bytes that the markers of a seekable JPEG take, with the `lengths` of its rows.
+
+    A marker takes two, half a byte before it is padding, and the first coefficients behind it take more bits: in
+    all 4.1 bytes (mean of 1,500 photos of 500 x 375 pixels, quality 75 to 95; 3.9 to 4.3).
+    """
+    grid = grid_of(data)
+    return 0.0 if grid is None else 4.1 * grid.rows * grid.pieces + len(lengths)
+
+
+def are_in_turn(codes: np.ndarray, grid: Grid, row: int) -> bool:
+    """Whether these markers are those behind the pieces from row `row` on: RST0 to RST7 in turn, and EOI at the end."""
+    first = row * grid.pieces
+    if not len(codes):
+        return False
+    if first + len(codes) == grid.rows * grid.pieces:
+        codes, last = codes[:-1], codes[-1]
+        if last != EOI:
+            return False
+    return bool((codes == restart_codes(len(codes), first)).all())
+
+
+def restart_codes(count: int, first: int = 0) -> np.ndarray:
+    """The codes of `count` restart markers, from the marker number `first` on: uint8 [count]."""
+    first &= 7
+    return (
+        _CODES[first : first + count]
+        if count <= _MANY
+        else (np.arange(first, first + count) & 7 | RST0).astype(np.uint8)
+    )

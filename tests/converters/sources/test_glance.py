@@ -1,0 +1,89 @@
+"""One look at the names in a folder, shared by all who must know what is there."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardfeed.converters import FileNames, open_source
+from shardfeed.converters.sources.containers.recognise import ENDS
+from shardfeed.converters.sources.files.glance import Glance
+
+
+class CountedEntries:
+    """What os.scandir gives, each entry told when it is taken."""
+
+    def __init__(self, entries: Any, tell: Callable[[], None]) -> None:
+        self.entries, self.tell = entries, tell
+
+    def __enter__(self) -> "CountedEntries":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.entries.close()
+
+    def __iter__(self) -> Iterator[os.DirEntry[Any]]:
+        for entry in self.entries:
+            self.tell()
+            yield entry
+
+
+def test_a_large_folder_is_listed_by_one_look_and_by_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers that look at the first names alone may: a thousand each."""
+    count = 12_000
+    for i in range(count):
+        os.close(os.open(tmp_path / f"{'cat' if i % 2 else 'dog'}_{i}.jpg", os.O_CREAT | os.O_WRONLY))
+    met = 0
+
+    def tell(more: int = 1) -> None:
+        nonlocal met
+        met += more
+
+    scan, names = os.scandir, os.listdir
+
+    def counted_names(path: Any) -> list[Any]:
+        found = names(path)
+        tell(len(found))
+        return found
+
+    monkeypatch.setattr(os, "scandir", lambda path: CountedEntries(scan(path), tell))
+    monkeypatch.setattr(os, "listdir", counted_names)
+    assert type(open_source(tmp_path)) is FileNames
+    assert 2 * count <= met < 3 * count
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_is_seen_whatever_the_case(tmp_path: Path, end: str) -> None:
+    (tmp_path / "a.jpg").touch()
+    (tmp_path / f".x{end}".rstrip("/")).touch()
+    assert not Glance(str(tmp_path), ENDS).may_have([end])
+    if end == "/":
+        (tmp_path / "folder").mkdir()
+    else:
+        (tmp_path / f"X{end.upper()}").touch()
+    assert Glance(str(tmp_path), ENDS).may_have([end])
+
+
+def test_what_is_no_folder_may_be_anything(tmp_path: Path) -> None:
+    assert Glance(str(tmp_path / "none"), ENDS).may_have([".npz"])
+    assert not Glance(str(tmp_path / "none")).is_flat
+
+
+def test_flat(tmp_path: Path) -> None:
+    assert not Glance(str(tmp_path)).is_flat
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "a").touch()
+    assert Glance(str(tmp_path)).is_flat
+    (tmp_path / "b").mkdir()
+    assert not Glance(str(tmp_path)).is_flat
+
+
+def test_all_readers_are_asked_of_a_file(tmp_path: Path) -> None:
+    """HDF5 is known by its first bytes, whatever it is called."""
+    (tmp_path / "x.dat").write_bytes(b"\x89HDF\r\n\x1a\n")
+    with pytest.raises(ValueError, match="looks like a source for the reader hdf5"):
+        open_source(tmp_path / "x.dat")

@@ -1,0 +1,36 @@
+"""JPEGs of many kinds, drawn, for what cuts them into pieces and what joins the pieces."""
+
+import io
+import random
+
+import numpy as np
+from PIL import Image
+
+
+def drawn(height: int, width: int, seed: int) -> Image.Image:
+    """A picture that is smooth enough for a photo, with noise."""
+    rng = np.random.default_rng(seed)
+    small = rng.integers(0, 256, (height // 9 + 1, width // 9 + 1, 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)).astype(int)
+    return Image.fromarray(np.clip(smooth + rng.integers(-15, 16, smooth.shape), 0, 255).astype(np.uint8))
+
+
+def jpeg(image: Image.Image, **options: object) -> bytes:
+    out = io.BytesIO()
+    image.save(out, "JPEG", **({"quality": 90} | options))  # type: ignore[arg-type]  # any that Pillow has
+    return out.getvalue()
+
+
+def any_jpeg(rng: random.Random) -> tuple[bytes, int, int]:
+    """A sequential JPEG, its height and width: any sampling, gray, from one pixel up, markers and tables of its own."""
+    height, width = (rng.randint(1, 40), rng.randint(1, 300)) if rng.random() < 0.5 else (rng.randint(1, 260), 333)
+    if rng.random() < 0.5:
+        height, width = width, height
+    image = drawn(height, width, rng.randrange(10**6))
+    options: dict[str, object] = {"quality": rng.choice([10, 30, 75, 92, 99])}
+    options["subsampling"] = rng.choice(["4:4:4", "4:2:2", "4:2:0"])
+    if rng.random() < 0.3:
+        options["restart_marker_blocks"] = rng.randint(1, 30)
+    elif rng.random() < 0.3:
+        options["optimize"] = True
+    return jpeg(image.convert("L") if rng.random() < 0.15 else image, **options), height, width
