@@ -10,9 +10,11 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from object_images import encoded
+from seekable_images import drawn, jpeg
 
 import shardfeed
 from shardfeed.formats.example import cut_out, encode
+from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines import (
     Cache,
     Global,
@@ -27,7 +29,8 @@ from shardfeed.pipelines import (
     resize_center_crop,
     train_batches,
 )
-from shardfeed.pipelines.decoding.pixels import view_pixels
+from shardfeed.pipelines.decoding import pixels
+from shardfeed.pipelines.decoding.seekable import splice
 from shardfeed.pipelines.tensorflow import apart, assembly
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.readers import Dataset, Skip, Split
@@ -124,10 +127,10 @@ CROPS: dict[str, Callable[[tuple[int, int]], GeometricTransform]] = {
 def test_pixels_are_within_a_level_of_the_graphs(
     size: tuple[int, int], target: tuple[int, int], kind: str, crop: str, seed: int
 ) -> None:
-    pixels = photo(*size, seed % 100)
-    stored = pixels[..., 0] if kind.startswith("gray") else pixels
+    shown = photo(*size, seed % 100)
+    stored = shown[..., 0] if kind.startswith("gray") else shown
     if kind == "raw":
-        image, form = pixels.tobytes(), b"raw"
+        image, form = shown.tobytes(), b"raw"
     elif kind.endswith("png"):
         image, form = encoded(stored, "PNG"), b"png"
     else:
@@ -356,20 +359,23 @@ def test_a_batch_transform_gets_the_same_seed(train: Split) -> None:
     alike(taken(batches, 2), taken(make_batches(train, in_graph(random_resized_crop(SIZE)), **options), 2))
 
 
-def test_what_helps_to_decode_is_handed_along(train: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A feature of the record beside the image, where the schema has it."""
+def test_of_seekable_jpegs_the_window_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pixels of plain ones, and of a dataset with both; lengths that lie are an error of their record."""
     features = FEATURES | {RESTARTS: Feature("bytes")}
-    record = {ENCODED: encoded(photo(20, 30, 0), "JPEG"), FORMAT: b"jpeg", HEIGHT: 20, WIDTH: 30, LABEL: 4}
-    payload = encode(features, record | {RESTARTS: b"\1\2\3"})
-    seen = []
-    monkeypatch.setattr(
-        decoding_batch,
-        "view_pixels",
-        lambda found, choose: seen.append(found) or view_pixels({ENCODED: found[ENCODED]}, choose),
-    )
-    for schema in (Schema(features), SCHEMA):
-        BatchDecoder(resize_center_crop(8).crop, schema, {"jpeg"}, 1)([payload], np.zeros((1, 2), np.int64))
-    assert seen == [{ENCODED: record[ENCODED], RESTARTS: b"\1\2\3"}, {ENCODED: record[ENCODED]}]
+    image = jpeg(drawn(120, 192, 0), subsampling="4:2:0", restart_marker_blocks=2)
+    record: dict[str, Any] = {ENCODED: image, FORMAT: b"jpeg", HEIGHT: 120, WIDTH: 192, LABEL: 4}
+    seeds = np.arange(40).reshape(20, 2)
+    crop = random_resized_crop(40, area=(0.1, 0.5)).crop
+    plain = BatchDecoder(crop, SCHEMA, {"jpeg"}, 2)([encode(FEATURES, record)] * 20, seeds).images
+
+    spliced = []
+    monkeypatch.setattr(pixels, "splice", lambda *given: spliced.append(splice(*given)) or spliced[-1])
+    decode = BatchDecoder(crop, Schema(features), {"jpeg"}, 2)
+    payloads = [encode(features, record | {RESTARTS: lengths}) for lengths in (row_lengths(image), b"")]
+    np.testing.assert_array_equal(decode(payloads * 10, seeds).images, plain)
+    assert (len(spliced), None in spliced) == (10, False)
+    with pytest.raises(decoding_batch.UndecodableError):
+        decode([encode(features, record | {RESTARTS: b"\1\2\3\4" * 8})], seeds[:1])
 
 
 @LONG
