@@ -22,6 +22,7 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.machine.processes import hold_lifeline, signals_later, without_main
 
+_LIKELY = 512  # images that are likely to be a task of their own, where their number is all that is known
 _STRIKES = 2  # deaths at one image before it is condemned
 
 
@@ -81,8 +82,11 @@ class LocalEngine:
         )
 
     def start(self, tasks: int) -> None:
-        """Start the workers that `tasks` tasks can keep busy; else `run` starts each when it needs one."""
-        for _ in range(min(self._wanted, tasks) - len(self._workers)):
+        """Start the workers that at most `tasks` tasks are likely to keep busy; `run` starts any others.
+
+        A worker that has nothing to do costs as much as one that converts some hundred images.
+        """
+        for _ in range(min(self._wanted, 1 + tasks // _LIKELY) - len(self._workers)):
             self._start()
 
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:

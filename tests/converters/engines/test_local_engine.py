@@ -51,6 +51,17 @@ def test_shards_of_many_workers(tmp_path: Path, image: bytes) -> None:
     assert engine.warnings == []
 
 
+def test_no_more_workers_are_started_than_few_images_need(tmp_path: Path, image: bytes) -> None:
+    with LocalEngine(3) as engine:
+        engine.start(10)
+        assert len(engine._workers) == 1
+        receipts = {receipt.number for receipt in engine.run(task(tmp_path, n, [image]) for n in range(3))}
+        assert receipts == {0, 1, 2}
+        assert len(engine._workers) == 3
+        engine.start(1500)
+        assert len(engine._workers) == 3
+
+
 def test_a_worker_has_its_next_shard_before_a_receipt_is_handed_out(tmp_path: Path, image: bytes) -> None:
     """Keeping a receipt takes the disk a while. None is made before it is kept: that might raise, and takes memory."""
     made = []
