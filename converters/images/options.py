@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from PIL import ImageColor
-
 from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
 from shardfeed.errors import UsageError, argument
 
@@ -96,7 +94,11 @@ class ImageOptions:
     def background_rgb(self) -> Rgb:
         """`background` as red, green, blue, each 0 to 255. Raises UsageError for what is no color."""
         found: object = self.background
+        if found == "white":  # nearly always: what knows the others takes a while to import
+            return WHITE
         if isinstance(found, str):
+            from PIL import ImageColor
+
             try:
                 numbers = [int(part) for part in found.split(",")] if "," in found else None
                 found = tuple(numbers) if numbers else ImageColor.getrgb(found.strip())

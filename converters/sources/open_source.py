@@ -28,7 +28,6 @@ from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.folders.unlabelled import Unlabelled
-from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import ShardfeedError, UsageError, argument
@@ -185,6 +184,8 @@ def open_source(
                 raise UsageError("pattern", "labels come either from a file or from file names", "leave one out")
             if labels is not None and is_file:
                 raise UsageError(path, "is a file, and so is the one with the labels", "give the folder of the images")
+            from shardfeed.converters.sources.labels.label_file import LabelFile  # not above: a folder needs none
+
             return LabelFile(
                 path if labels is None else labels,
                 images if labels is None else path,
