@@ -113,13 +113,17 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
         changes.append(Change.RESIZED)
     elif options.quality is not None:
         changes.append(Change.REENCODED)
-    if options.check == "decode" and not exact:
+    keeps, pixels = not changes and options.encode == "keep", None
+    if not keeps:
+        with px.strict_decoding("jpeg"):
+            pixels = px.load_clean_jpeg(data, header, fit)
+    if pixels is None and options.check == "decode" and not exact:
         warnings += px.check_pixels(data, header)  # stricter than the decoder below, which fills in what is missing
-    if not changes and options.encode == "keep":
+    if keeps:
         return _kept_jpeg(data, header, warnings, options)
     placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("jpeg"):
-        pixels = px.upright(px.load_jpeg(data, header, fit), header.orientation)
+        pixels = px.upright(pixels or px.load_jpeg(data, header, fit), header.orientation)
         if options.encode == "raw":
             return _stored_raw(pixels, changes, warnings, placement)
         if exact and not fit and options.quality is None:

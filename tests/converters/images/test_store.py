@@ -1,5 +1,6 @@
 import contextlib
 import io
+import itertools
 import random
 import resource
 import struct
@@ -614,3 +615,27 @@ def test_a_png_too_wide_for_a_jpeg_is_told() -> None:
     data = file(Image.new("L", (65_536, 1)), "PNG")
     assert store_image(data, ImageOptions()).format == b"png"
     assert refused(data, ImageOptions(png_to_jpeg=True)) is RejectCode.TOO_LARGE
+
+
+@pytest.mark.promise(33)
+def test_what_is_encoded_again_is_judged_as_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One decoding is the check and makes the pixels; what is odd goes the longer way, as if there were no other."""
+    data = file(picture(), "JPEG")
+    damaged = [data, data[:-2] + b"\x01\x02\x03\xff\xd9", data[:11] + b"\x09" + data[12:]]
+    for at in range(300, len(data) - 30, len(data) // 20):
+        damaged += [data[:at], data[:at] + b"\xff\xd9", data[:at] + bytes(30) + data[at + 30 :]]
+
+    def outcomes() -> list[object]:
+        found: list[object] = []
+        for each, check in itertools.product(damaged, CHECKS):
+            try:
+                found.append(store_image(each, ImageOptions(check=check, resize_shorter=20)))
+            except RejectedError as error:
+                found.append((error.code, error.reason))
+        return found
+
+    usual = outcomes()
+    rejected = sum(isinstance(found, tuple) for found in usual)
+    assert 20 < rejected < len(usual) - 20
+    monkeypatch.setattr("shardfeed.converters.images.pixels.clean_pixels", lambda *args, **kwargs: None)
+    assert outcomes() == usual
