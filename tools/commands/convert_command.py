@@ -186,7 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where they run (default local); ray needs shardfeed[ray]",
     )
     run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, or one here)")
-    run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
+    run.add_argument("--start-method", choices=("auto", "spawn", "forkserver"), default="auto", help=argparse.SUPPRESS)
     run.add_argument(
         "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
     )
