@@ -175,12 +175,12 @@ def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
 
 
 def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image:
-    """The part of `pixels` that `fit` means, at its size: antialiased (Lanczos) where shrunk, bicubic where enlarged.
+    """The part of `pixels` that `fit` means, at its size: by its filter where shrunk, bicubic where enlarged.
 
     `reduction`: pixels of the image that `fit` was made for, along a side, to one of `pixels`.
     """
-    # Lanczos is the sharper of the two and would draw rings around edges when it enlarges.
-    how = Image.Resampling.LANCZOS if fit.scale < 1 else Image.Resampling.BICUBIC
+    # Lanczos, which is sharper than bicubic, would draw rings around edges when it enlarges.
+    how = Image.Resampling[fit.filter.upper()] if fit.scale < 1 else Image.Resampling.BICUBIC
     left, top, right, bottom = (edge / reduction for edge in fit.box)
     return pixels.resize(fit.size, how, (left, top, right, bottom))
 

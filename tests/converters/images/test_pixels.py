@@ -1,14 +1,15 @@
 import io
 import threading
 import warnings
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
-from shardfeed.converters.images.fit import Fit
+from shardfeed.converters.images.fit import Fit, fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.images.pixels import (
     check_pixels,
     encode_jpeg,
@@ -74,6 +75,24 @@ def test_the_fast_decoder_takes_nothing_odd(mode: str) -> None:
     assert load_clean_jpeg(data, header) is not None
     inks = file(picture("CMYK"), "JPEG")
     assert load_clean_jpeg(inks, read_jpeg_header(inks, MAX_PIXELS)) is None
+
+
+def test_filters_are_pillows_and_differ() -> None:
+    data = file(picture(), "JPEG", quality=95)
+    header = read_jpeg_header(data, MAX_PIXELS)
+    whole, found = load_jpeg(data, header), set()
+    for name in get_args(Filter):
+        fit = fit_image(45, 70, ImageOptions(resize_shorter=30, resize_filter=name))
+        assert fit is not None
+        expected = whole.resize((47, 30), Image.Resampling[name.upper()])
+        for load in (load_jpeg, load_clean_jpeg):
+            pixels = load(data, header, fit)
+            assert pixels is not None
+            assert pixels.tobytes() == expected.tobytes()
+        found.add(expected.tobytes())
+    assert len(found) == 3
+    larger = Fit((140, 90), (0, 0, 70, 45), "hamming")
+    assert fitted(whole, larger).tobytes() == whole.resize((140, 90), Image.Resampling.BICUBIC).tobytes()
 
 
 def png_pixels(data: bytes) -> Image.Image:
