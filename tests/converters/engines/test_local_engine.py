@@ -248,7 +248,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> 
     expected = 3 if method == "auto" else 4  # three workers, and the resource tracker or the fork server
     while len(below := descendants(process.pid)) < expected and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(below) == expected
+    assert len(below) >= expected
     time.sleep(0.3)
     process.kill()
     process.wait()
