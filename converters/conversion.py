@@ -82,7 +82,8 @@ def convert(
         verify: read every byte again before the commit.
         dry_run: write nothing: the report says what the dataset would be. What the run would refuse is refused.
         workers: processes; default one for each CPU that this process is granted, with Ray one for each of the cluster.
-        start_method: of those processes, "spawn" or "forkserver".
+        start_method: of those processes, "spawn" or "forkserver"; or "auto", what the command takes: fork where there
+            are few images and this process has one thread, which starts in half the time, else spawn.
         engine: "local" for this machine, "ray" for the nodes of a Ray cluster, which must all see the images and the
             output under the same paths; needs `shardfeed[ray]`. Or an `Engine` of your own, for this one conversion;
             `workers`, `start_method` and `address` are then its business.

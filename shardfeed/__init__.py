@@ -4,7 +4,7 @@
 `shardfeed.readers`, feeding Keras and tf.distribute in `shardfeed.pipelines`.
 """
 
-from pathlib import Path as _Path
+import os.path as _path
 from typing import TYPE_CHECKING, Any
 
 from shardfeed.version import __version__
@@ -14,9 +14,9 @@ __all__ = ["__version__", "open"]
 # The repository keeps converters/, readers/, pipelines/ and tools/ beside this folder, and setup.cfg maps
 # them to `shardfeed.*` when it installs. Python started in the repository's root finds this folder first,
 # where nothing is mapped, so we let it look one folder up; in an installed package there is no setup.cfg.
-_root = _Path(__file__).parent.parent
-if (_root / "setup.cfg").is_file():
-    __path__.append(str(_root))
+_root = _path.dirname(_path.dirname(__file__))
+if _path.isfile(_path.join(_root, "setup.cfg")):
+    __path__.append(_root)
 
 if TYPE_CHECKING:
     from shardfeed.readers.dataset import open

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
+from shardfeed.machine.numpy_threads import no_numpy_threads
 from shardfeed.storage.local import storage_error
 from shardfeed.text import table
 from shardfeed.tools.command_list import COMMANDS, OPERATIONS, command_module, command_parser, flags_of
@@ -101,6 +102,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
             kind = "option" if command.startswith("-") else "command"
             remedy = did_you_mean(command, [*COMMANDS, "help", "--help", "--version"], "`shardfeed --help` lists all")
             raise UsageError(escape(command), f"no such {kind}", remedy)
+        no_numpy_threads()
         parser = command_parser(command)
         flags = flags_of(parser, command, rest)
         try:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from tqdm import tqdm
-
 from shardfeed.converters.missing_shards import Progress
 from shardfeed.errors import UsageError
 from shardfeed.storage.local import storage_error
@@ -62,6 +60,7 @@ class SignsOfLife:
 
     def __init__(self, *, quiet: bool, log: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._log, self._clock = quiet, log, clock
+        self._terminal = sys.stderr.isatty()
         self._bar: Any = None
         self._doing = ""
         self._said = clock()
@@ -91,18 +90,20 @@ class SignsOfLife:
         self._line(f"converting {done:,} of {number(state.images_planned, 'image')}, {shards}")
 
     def _show(self, doing: str, done: int, total: int | None, unit: str, beside: str) -> None:
-        if self._quiet:
+        if self._quiet or not self._terminal:
             return
         if self._bar is None or doing != self._doing:
             self.close()
             self._doing = doing
             bar = {"desc": doing or None, "total": total, "initial": done, "unit": unit, "leave": not doing}
-            self._bar = tqdm(**bar, disable=None, dynamic_ncols=True)
+            from tqdm import tqdm  # not above: without a terminal nobody sees it
+
+            self._bar = tqdm(**bar, dynamic_ncols=True)
         self._bar.set_postfix_str(beside, refresh=False)
         self._bar.update(done - self._bar.n)
 
     def _line(self, text: str) -> None:
-        if self._quiet or self._bar is None or not self._bar.disable:
+        if self._quiet or self._terminal:
             return
         if self._clock() - self._said >= A_LINE_EVERY:
             self._said = self._clock()

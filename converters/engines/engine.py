@@ -13,6 +13,9 @@ IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
 LOSSES = 8  # workers one shard may lose before the run gives up
 
 
+AUTO = "auto"  # how workers are started: by fork where they have little to do and that is safe, else by spawn
+
+
 POLL = 0.2  # seconds between looks at the clock
 
 
@@ -48,5 +51,5 @@ def check_workers(workers: int, start_method: str) -> None:
     """Raises UsageError for a number of workers, or a way to start them, that there is not."""
     if workers < 1:
         raise UsageError("workers", f"got {workers}, expected at least 1")
-    if start_method not in START_METHODS:
-        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
+    if start_method not in (AUTO, *START_METHODS):
+        raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join((AUTO, *START_METHODS))}")

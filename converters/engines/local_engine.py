@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from shardfeed.converters.engines.engine import IMAGE_TIMEOUT, LOSSES, POLL, check_workers
+from shardfeed.converters.engines.engine import AUTO, IMAGE_TIMEOUT, LOSSES, POLL, check_workers
 from shardfeed.converters.engines.lifeline import work_with_parent
 from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.errors import UsageError, WorkerLostError
-from shardfeed.machine.processes import hold_lifeline, signals_later, without_main
+from shardfeed.machine.processes import hold_lifeline, signals_later, single_threaded, without_main
 
+_LIKELY = 512  # images that are likely to be a task of their own, where their number is all that is known
 _STRIKES = 2  # deaths at one image before it is condemned
 
 
@@ -47,12 +48,14 @@ class _Worker:
 class LocalEngine:
     """Writes shards in `workers` processes of this machine; use it as a context manager.
 
-    `start_method`: "spawn" or "forkserver". `image_timeout`: seconds for one image.
+    `start_method`: "spawn" or "forkserver", or "auto": fork where `start` is asked for few tasks and this process has
+    no other thread, which saves a worker all its imports, else spawn. `image_timeout`: seconds for one image.
     """
 
     def __init__(self, workers: int, start_method: str = "spawn", image_timeout: float = IMAGE_TIMEOUT) -> None:
         check_workers(workers, start_method)
-        self._context: Any = multiprocessing.get_context(start_method)
+        self._context: Any = multiprocessing.get_context("spawn" if start_method == AUTO else start_method)
+        self._auto, self._few = start_method == AUTO, False
         self._wanted = workers
         self._image_timeout = image_timeout
         self._workers: list[_Worker] = []
@@ -81,8 +84,12 @@ class LocalEngine:
         )
 
     def start(self, tasks: int) -> None:
-        """Start the workers that `tasks` tasks can keep busy; else `run` starts each when it needs one."""
-        for _ in range(min(self._wanted, tasks) - len(self._workers)):
+        """Start the workers that at most `tasks` tasks are likely to keep busy; `run` starts any others.
+
+        A worker that has nothing to do costs as much as one that converts some hundred images.
+        """
+        self._few = tasks < _LIKELY
+        for _ in range(min(self._wanted, 1 + tasks // _LIKELY) - len(self._workers)):
             self._start()
 
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = lambda: None) -> Iterator[Receipt]:
@@ -137,12 +144,14 @@ class LocalEngine:
             raise UsageError("source", f"its samples cannot be sent to workers: {error!r}", IMPORTABLE) from error
 
     def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        lifeline, end = self._context.Pipe(duplex=False)
+        fork = self._auto and self._few and single_threaded()
+        context = multiprocessing.get_context("fork") if fork else self._context
+        ours, theirs = context.Pipe()
+        lifeline, end = context.Pipe(duplex=False)
         hold_lifeline(end)
-        board = Board(self._context.RawArray("q", IDLE))
-        process = self._context.Process(target=work_with_parent, args=(lifeline, theirs, board.words), daemon=True)
-        with signals_later(), without_main():
+        board = Board(context.RawArray("q", IDLE))
+        process = context.Process(target=work_with_parent, args=(lifeline, theirs, board.words), daemon=True)
+        with signals_later(fork=fork), without_main():
             process.start()
             self._workers.append(_Worker(process, ours, end, board))
         theirs.close()

@@ -7,7 +7,6 @@ from typing import Any
 
 from shardfeed.converters.engines.memory_limit import limit_memory
 from shardfeed.converters.shards.task import ShardTask
-from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.errors import UsageError
 from shardfeed.machine.malloc import keep_heap
 
@@ -49,6 +48,9 @@ class Board:
 
 def work(tasks: Connection, words: Any) -> None:
     """Answer each ShardTask with (receipt, error, traceback) until the parent closes the pipe; `words` as of Board."""
+    # Not above: whoever starts workers needs none of it.
+    from shardfeed.converters.shards.write_shard import write_shard
+
     keep_heap()
     limit_memory()
     board = Board(words)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.options import Filter, ImageOptions
 
 # By EXIF orientation the one that undoes it.
 TURNED_BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
@@ -12,6 +12,8 @@ TURNED_BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
 
 class Fit(NamedTuple):
     """`size`: (width, height) to make, pixels. `box`: (left, top, right, bottom) of the image that becomes it.
+
+    `filter`: how pixels are mixed where it is shrunk.
 
     The box is in pixels of the image, as real numbers: a pixel is the square from its number to the next one, so half
     pixels can be meant. Nothing is rounded but what is said here:
@@ -23,6 +25,7 @@ class Fit(NamedTuple):
 
     size: tuple[int, int]
     box: tuple[float, float, float, float]
+    filter: Filter = "lanczos"
 
     @property
     def scale(self) -> float:
@@ -40,15 +43,15 @@ def fit_image(height: int, width: int, options: ImageOptions, *, lying: bool = F
         goal_height, goal_width = options.shape[::-1] if lying else options.shape
         if (height, width) == (goal_height, goal_width):
             return None
-        return _cover(height, width, goal_height, goal_width)
+        return _cover(height, width, goal_height, goal_width, options.resize_filter)
     shorter, goal = min(height, width), options.resize_shorter
     if goal is None or shorter <= goal:
         return None
     sides = max(1, (width * goal + shorter // 2) // shorter), max(1, (height * goal + shorter // 2) // shorter)
-    return Fit(sides, (0, 0, width, height))
+    return Fit(sides, (0, 0, width, height), options.resize_filter)
 
 
-def _cover(height: int, width: int, goal_height: int, goal_width: int) -> Fit:
+def _cover(height: int, width: int, goal_height: int, goal_width: int, how: Filter) -> Fit:
     # In integers where it is decided which side is cut, so that the other one is the image's own to the last bit.
     if width * goal_height >= height * goal_width:
         box_height, box_width = float(height), height * goal_width / goal_height
@@ -57,7 +60,7 @@ def _cover(height: int, width: int, goal_height: int, goal_width: int) -> Fit:
     left, top = (width - box_width) / 2, (height - box_height) / 2
     if (box_height, box_width) == (goal_height, goal_width):
         left, top = left // 1, top // 1
-    return Fit((goal_width, goal_height), (left, top, left + box_width, top + box_height))
+    return Fit((goal_width, goal_height), (left, top, left + box_width, top + box_height), how)
 
 
 class Placement(NamedTuple):

@@ -157,6 +157,18 @@ def check_end_marker(data: bytes, header: JpegHeader) -> None:
         raise RejectedError(RejectCode.TRUNCATED, "JPEG has no end marker")
 
 
+def is_one_plain_scan(data: bytes, header: JpegHeader) -> bool:
+    """Whether `check_scans` need not look at the file if a strict decoder, for which any marker is an end, is silent.
+
+    One sequential scan of all components, no restart markers, and an end marker where the file ends. Of what
+    `check_scans` refuses, only a restart marker between whole image data and another segment would be passed over.
+    """
+    count = header.components
+    if header.process > 1 or header.restart_interval or count > 4 or data[-2:] != b"\xff\xd9" or data[-4] == 0xFF:
+        return False
+    return data.startswith(b"\xff\xda\0%c%c" % (6 + 2 * count, count), header.scan - 8 - 2 * count)
+
+
 def check_scans(data: bytes, header: JpegHeader) -> None:
     """Raises RejectedError on markers in the image data that no encoder puts there, and without an end marker.
 

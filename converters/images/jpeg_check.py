@@ -5,6 +5,7 @@ simplejpeg, which is libjpeg-turbo, stops at it. So it sees a cut file whose end
 take for whole. Figures are in docs/design/008-decoder-of-the-check.md.
 """
 
+import numpy as np
 import simplejpeg
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
@@ -32,6 +33,25 @@ def complaint(data: bytes) -> str | None:
         # It stopped there, before the image: with a version that it knows it goes on.
         return _first_words(data[: _JFIF.stop] + b"\x01\x01" + data[_JFIF.stop + 2 :]) or said
     return said
+
+
+def clean_pixels(data: bytes, height: int, width: int, reduction: int, *, gray: bool) -> np.ndarray | None:
+    """Pixels of a JPEG file of which `complaint` would say nothing; None where it would, or where memory is short.
+
+    `height`, `width`: of the image. Its sides are divided by `reduction`, 1, 2, 4 or 8, and rounded up: uint8
+    [height, width, 1], or [height, width, 4], red, green, blue, and a byte without meaning. Pillow makes the same of
+    the file bit for bit, and takes longer.
+    """
+    try:
+        return simplejpeg.decode_jpeg(
+            data,
+            "GRAY" if gray else "RGBX",
+            min_height=-(-height // reduction),
+            min_width=-(-width // reduction),
+            min_factor=reduction,
+        )
+    except (ValueError, MemoryError):
+        return None
 
 
 def _first_words(data: bytes) -> str | None:

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from PIL import ImageColor
-
 from shardfeed.converters.limits import MAX_FILE_BYTES, MAX_PIXELS
 from shardfeed.errors import UsageError, argument
 
 Check = Literal["decode", "header", "none"]
 Encode = Literal["keep", "raw"]
+Filter = Literal["lanczos", "bicubic", "hamming"]
 Rgb = tuple[int, int, int]  # each 0 to 255
 
 WHITE: Rgb = (255, 255, 255)
@@ -31,6 +30,8 @@ class ImageOptions:
         resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
         size: (height, width), or one number for a square, each 1 to 65535: every image covers it and the middle is cut
             out, so that all records have one shape. Enlarges small images. Excludes `resize_shorter`.
+        resize_filter: how pixels are mixed where an image is shrunk: "lanczos", the sharpest, "bicubic", or "hamming",
+            the fastest, which is about as good as averaging over areas. What is enlarged is always bicubic.
         quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
         baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the
             extra `baseline`, looked for when a conversion is planned; not for "raw".
@@ -50,6 +51,7 @@ class ImageOptions:
     encode: Encode = "keep"
     resize_shorter: int | None = None
     size: int | tuple[int, int] | None = None
+    resize_filter: Filter = "lanczos"
     quality: int | None = None
     baseline: bool = False
     seekable: bool | None = None
@@ -63,6 +65,8 @@ class ImageOptions:
             raise UsageError("check", f"got {self.check!r}, expected decode, header or none")
         if self.encode not in get_args(Encode):
             raise UsageError("encode", f"got {self.encode!r}, expected keep or raw")
+        if self.resize_filter not in get_args(Filter):
+            raise UsageError("resize_filter", f"got {self.resize_filter!r}, expected {', '.join(get_args(Filter))}")
         _check_range("resize_shorter", self.resize_shorter, _LONGEST, optional=True)
         _check_range("quality", self.quality, 100, optional=True)
         _check_range("max_pixels", self.max_pixels, MAX_PIXELS)
@@ -109,7 +113,11 @@ class ImageOptions:
     def background_rgb(self) -> Rgb:
         """`background` as red, green, blue, each 0 to 255. Raises UsageError for what is no color."""
         found: object = self.background
+        if found == "white":  # nearly always: what knows the others takes a while to import
+            return WHITE
         if isinstance(found, str):
+            from PIL import ImageColor
+
             try:
                 numbers = [int(part) for part in found.split(",")] if "," in found else None
                 found = tuple(numbers) if numbers else ImageColor.getrgb(found.strip())
@@ -128,6 +136,8 @@ class ImageOptions:
             "encode": self.encode,
             "resize_shorter": self.resize_shorter,
             "size": list(self.shape) if self.shape else None,
+            # Others were made before there was a choice.
+            **({"resize_filter": self.resize_filter} if self.resize_filter != "lanczos" else {}),
             "quality": self.quality,
             "baseline": self.baseline,
             "seekable": self.seekable,

@@ -1,7 +1,8 @@
 """From any readable image to upright 8-bit gray or RGB pixels, and from those to the bytes of a record.
 
-Pillow decodes. What it would do quietly (warn, fill in a cut file, keep metadata) is made an error or taken away here.
-Only the check of a JPEG's image data has a decoder of its own, which says more: `jpeg_check`.
+Pillow decodes what is odd in any way, and all but JPEGs. What it would do quietly (warn, fill in a cut file, keep
+metadata) is made an error or taken away here. A JPEG's image data is checked, and decoded where nothing is odd, by a
+decoder that says more: `jpeg_check`.
 The reference for colors, exact unless said otherwise:
 - CMYK: R = (255 - C) * (255 - K) / 255, and so on; values of a JPEG are inverted when it has an Adobe marker. As
   TensorFlow and ImageMagick do; ICC profiles are not applied, no loader does.
@@ -23,7 +24,7 @@ from PIL.PngImagePlugin import PngImageFile
 
 from shardfeed.converters.images.fit import Fit
 from shardfeed.converters.images.jpeg import JpegHeader, without_metadata
-from shardfeed.converters.images.jpeg_check import complaint
+from shardfeed.converters.images.jpeg_check import clean_pixels, complaint
 from shardfeed.converters.images.options import WHITE, Rgb
 from shardfeed.converters.images.png import PngHeader, only_pixels
 from shardfeed.converters.images.png_check import check_rows
@@ -99,15 +100,37 @@ def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]
     return (f"its decoder says: {said}",) if said else ()
 
 
+def load_clean_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image | None:
+    """What `load_jpeg` gives, of a file that `check_pixels` would find nothing odd about; None of any other.
+
+    So a file that is encoded again is decoded once, and by the faster decoder.
+    """
+    if header.color not in ("gray", "YCbCr"):
+        return None
+    gray, reduction = header.color == "gray", _reduction(header, fit)
+    found = clean_pixels(data, header.height, header.width, reduction, gray=gray)
+    if found is None:
+        return None
+    size = found.shape[1], found.shape[0]
+    pixels = Image.frombytes("L" if gray else "RGB", size, found.data, "raw", "L" if gray else "RGBX")
+    return fitted(pixels, fit, reduction) if fit else pixels
+
+
+def _reduction(header: JpegHeader, fit: Fit | None) -> int:
+    """By what a decoder may divide the sides: 1, 2, 4 or 8."""
+    if fit is None:
+        return 1
+    # At least twice the size wanted: the last step is then always a real, antialiased one.
+    width, height = math.ceil(2 * fit.scale * header.width), math.ceil(2 * fit.scale * header.height)
+    return next((by for by in (8, 4, 2) if header.width >= by * width and header.height >= by * height), 1)
+
+
 def load_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image:
     """Gray or RGB pixels as stored, with `fit` made to fit; then decoded at 1/2, 1/4 or 1/8 where that is enough."""
     image: Image.Image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
-    reduction = 1.0
-    if fit:
-        # At least twice the size wanted: the last step is then always a real, antialiased one.
-        at_least = math.ceil(2 * fit.scale * header.width), math.ceil(2 * fit.scale * header.height)
-        drafted = image.draft(None, at_least)
-        reduction = header.width / drafted[1][2] if drafted else reduction
+    reduction = _reduction(header, fit)
+    if reduction > 1:
+        image.draft(None, (header.width // reduction, header.height // reduction))
     image.load()
     if header.components == 4 and not header.adobe:
         image = ImageChops.invert(image)  # Pillow takes every CMYK JPEG for Adobe's, whose values are inverted
@@ -152,12 +175,12 @@ def gray_or_rgb(image: Image.Image, background: Rgb = WHITE) -> Image.Image:
 
 
 def fitted(pixels: Image.Image, fit: Fit, reduction: float = 1.0) -> Image.Image:
-    """The part of `pixels` that `fit` means, at its size: antialiased (Lanczos) where shrunk, bicubic where enlarged.
+    """The part of `pixels` that `fit` means, at its size: by its filter where shrunk, bicubic where enlarged.
 
     `reduction`: pixels of the image that `fit` was made for, along a side, to one of `pixels`.
     """
-    # Lanczos is the sharper of the two and would draw rings around edges when it enlarges.
-    how = Image.Resampling.LANCZOS if fit.scale < 1 else Image.Resampling.BICUBIC
+    # Lanczos, which is sharper than bicubic, would draw rings around edges when it enlarges.
+    how = Image.Resampling[fit.filter.upper()] if fit.scale < 1 else Image.Resampling.BICUBIC
     left, top, right, bottom = (edge / reduction for edge in fit.box)
     return pixels.resize(fit.size, how, (left, top, right, bottom))
 

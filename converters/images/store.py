@@ -14,7 +14,13 @@ from PIL import Image
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.fit import Placement, fit_image
-from shardfeed.converters.images.jpeg import JpegHeader, check_end_marker, check_scans, read_jpeg_header
+from shardfeed.converters.images.jpeg import (
+    JpegHeader,
+    check_end_marker,
+    check_scans,
+    is_one_plain_scan,
+    read_jpeg_header,
+)
 from shardfeed.converters.images.lossless.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
 from shardfeed.converters.images.lossless.seekable import interval_for, to_seekable
 from shardfeed.converters.images.options import Check, ImageOptions
@@ -107,13 +113,13 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
     header = read_jpeg_header(data, options.max_pixels)
     _check_jpeg_variant(header)
     warnings = (header.exif_problem,) if header.exif_problem else ()
-    if options.check == "decode":
+    changes = list(_COLOR_CHANGES.get(header.color or "", ()))
+    exact = bool(changes)
+    plain = not exact and is_one_plain_scan(data, header)
+    if options.check == "decode" and not plain:
         check_scans(data, header)
     elif options.check == "header":
         check_end_marker(data, header)
-
-    changes = list(_COLOR_CHANGES.get(header.color or "", ()))
-    exact = bool(changes)
     if header.orientation != 1:
         changes.append(Change.TURNED)
     fit = fit_image(header.height, header.width, options, lying=header.orientation >= 5)
@@ -121,18 +127,36 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
         changes.append(Change.RESIZED)
     elif options.quality is not None:
         changes.append(Change.REENCODED)
-    if options.check == "decode" and not exact:
-        warnings += px.check_pixels(data, header)  # stricter than the decoder below, which fills in what is missing
-    if not changes and options.encode == "keep":
+    keeps, pixels = not changes and options.encode == "keep", None
+    if not keeps:
+        with px.strict_decoding("jpeg"):
+            pixels = px.load_clean_jpeg(data, header, fit)
+    if pixels is None and options.check == "decode" and not exact:
+        # Stricter than the decoder below, which fills in what is missing.
+        warnings += _check_pixels(data, header, plain)
+    if keeps:
         return _kept_jpeg(data, header, warnings, options)
     placement = Placement(header.height, header.width, header.orientation, fit)
     with px.strict_decoding("jpeg"):
-        pixels = px.upright(px.load_jpeg(data, header, fit), header.orientation)
+        pixels = px.upright(pixels or px.load_jpeg(data, header, fit), header.orientation)
         if options.encode == "raw":
             return _stored_raw(pixels, changes, warnings, placement)
         if exact and not fit and options.quality is None:
             return _stored_png(pixels, changes, warnings, placement, options)
         return _stored_jpeg(pixels, changes, warnings, placement, options, half_chroma=header.half_chroma)
+
+
+def _check_pixels(data: bytes, header: JpegHeader, plain: bool) -> tuple[str, ...]:
+    """What is odd about a JPEG's image data. Raises RejectedError. `plain`: its scan was not looked at."""
+    try:
+        odd = px.check_pixels(data, header)
+    except RejectedError:
+        if plain:
+            check_scans(data, header)  # which says it more exactly
+        raise
+    if odd and plain:
+        check_scans(data, header)
+    return odd
 
 
 def _kept_jpeg(data: bytes, header: JpegHeader, warnings: tuple[str, ...], options: ImageOptions) -> StoredImage:

@@ -103,11 +103,11 @@ def same_pictures(schema: Schema, receipts: Sequence[Receipt]) -> SamePictures:
         return SamePictures()
     prefixes = np.concatenate([_prefixes(receipt) for receipt in receipts])
     ordered = np.sort(prefixes)
-    again = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    again = ordered[1:][ordered[1:] == ordered[:-1]]
     del ordered
     if not len(again):
         return SamePictures()
-    return _Found(schema, receipts, prefixes, again).summary()
+    return _Found(schema, receipts, prefixes, np.unique(again)).summary()
 
 
 def _hashes(receipt: Receipt) -> np.ndarray:

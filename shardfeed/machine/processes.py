@@ -10,7 +10,19 @@ from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 
-START_METHODS = ("spawn", "forkserver")  # not fork: it copies the locks of whatever threads the caller has running
+# Not fork: it copies the locks of whatever threads the caller has running. See `single_threaded`.
+START_METHODS = ("spawn", "forkserver")
+
+
+def single_threaded() -> bool:
+    """Whether this process has no thread but this one, of Python's or of a library's; False where none can tell.
+
+    Then nobody holds a lock that would stay locked in a fork.
+    """
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -35,13 +47,14 @@ def without_main() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def signals_later() -> Iterator[None]:
+def signals_later(*, fork: bool = False) -> Iterator[None]:
     """Start a process undisturbed: Ctrl-C reaches the whole group, and either side would print a traceback.
 
     The child has SIGINT blocked from its first instruction until it ignores it. Here a signal waits for its handler: a
     mask is not enough, as another thread (numpy has some) takes the signal and Python still runs the handler here.
     """
-    resource_tracker.ensure_running()  # not below: it unblocks SIGINT
+    if not fork:  # which has no use for it
+        resource_tracker.ensure_running()  # not below: it unblocks SIGINT
     waiting: list[int] = []
     handlers = {}
     if threading.current_thread() is threading.main_thread():  # handlers run there, and only it may set them

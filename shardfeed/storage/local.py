@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -355,6 +356,7 @@ class Lock:
                 if os.stat(path).st_ino == os.fstat(self._fd).st_ino:
                     break
             os.close(self._fd)
+        _locks.add(self)
         try:
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, owner.encode(), 0)
@@ -373,7 +375,21 @@ class Lock:
 
     def release(self) -> None:
         """Remove the file and let the next run in. Raises nothing: a file that stays is no lock."""
+        _locks.discard(self)
         with suppress(StorageError):
             remove_file(self.path)
         with suppress(OSError):
             os.close(self._fd)
+
+
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _let_go_of_locks() -> None:
+    for lock in list(_locks):
+        with suppress(OSError):
+            os.close(lock._fd)
+
+
+# A fork has the same lock, which would outlive its owner with it.
+os.register_at_fork(after_in_child=_let_go_of_locks)

@@ -163,6 +163,25 @@ def test_publish_and_exchange(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise(10)
+def test_a_fork_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
+    script = """
+import os, sys, time
+from shardfeed.storage.local import Lock
+lock = Lock(sys.argv[1], "parent")
+ready, done = os.pipe()
+if not os.fork():
+    os.write(done, b"1")
+    time.sleep(60)
+os.read(ready, 1)
+os._exit(0)
+"""
+    path = str(tmp_path / "lock")
+    process = subprocess.Popen([sys.executable, "-c", script, path], start_new_session=True)
+    assert process.wait(60) == 0
+    Lock(path, "next").release()
+    os.killpg(process.pid, signal.SIGKILL)
+
+
 def test_lock_is_exclusive_and_ends_with_its_owner(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     lock = Lock(path, "process 1 on here")

@@ -167,6 +167,7 @@ OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "check": ({"check": "header"}, "check was 'decode', now 'header'"),
     "encode": ({"encode": "raw"}, "encode was 'keep', now 'raw'"),
     "resize_shorter": ({"resize_shorter": 16}, "resize_shorter was None, now 16"),
+    "resize_filter": ({"resize_filter": "hamming"}, "resize_filter was None, now 'hamming'"),
     "size": ({"size": (8, 9)}, "size was None, now [8, 9]"),
     "quality": ({"quality": 50}, "quality was None, now 50"),
     "baseline": ({"baseline": True}, "baseline was False, now True"),

@@ -49,6 +49,20 @@ finally:
         assert name in done.stdout
 
 
+def test_converting_a_few_images_loads_little(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """What is imported is most of its time."""
+    script = """
+import os, sys
+from shardfeed.tools.cli import main
+assert main(["convert", *sys.argv[1:]]) == 0
+found = {"tqdm", "importlib.metadata", "numpy.ma", "PIL.ImageColor", "PIL.PngImagePlugin"} & sys.modules.keys()
+assert not found, found
+assert len(os.listdir("/proc/self/task")) == 1, "numpy has threads"
+"""
+    paths = [str(folder(2)), str(tmp_path / "out")]
+    subprocess.run([sys.executable, "-c", script, *paths], stdout=subprocess.DEVNULL, check=True)
+
+
 def test_convert_says_what_it_did_and_what_is_next(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     code, out, err = run("convert", folder(6), tmp_path / "out", "--split", "train=0.7,validation=0.3")
     assert (code, err) == (0, "")

@@ -7,13 +7,13 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.elsewhere import check_local
-from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
@@ -161,6 +161,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_shape,
         help="scale to cover HxW pixels, cut out the middle, re-encode",
     )
+    # For few: docs/convert.md says when it is wanted.
+    bytes_.add_argument("--resize-filter", choices=get_args(Filter), default="lanczos", help=argparse.SUPPRESS)
     bytes_.add_argument("--quality", metavar="Q", type=int, help="JPEG quality of what is re-encoded, 1 to 100")
     bytes_.add_argument(
         "--encode",
@@ -200,7 +202,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where they run (default local); ray needs shardfeed[ray]",
     )
     run.add_argument("--address", metavar="HOST:PORT", help=argparse.SUPPRESS)  # default: RAY_ADDRESS, or one here
-    run.add_argument("--start-method", choices=("spawn", "forkserver"), default="spawn", help=argparse.SUPPRESS)
+    run.add_argument("--start-method", choices=("auto", "spawn", "forkserver"), default="auto", help=argparse.SUPPRESS)
     run.add_argument(
         "--max-bad", metavar="N|P%", default="0", help="rejected inputs that still let it commit (default 0)"
     )
@@ -250,6 +252,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         encode=args.encode,
         resize_shorter=args.resize_shorter,
         size=args.size,
+        resize_filter=args.resize_filter,
         quality=args.quality,
         baseline=args.baseline,
         seekable=args.seekable,

@@ -9,16 +9,15 @@ import importlib
 import io
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
-
-from PIL import Image, ImageChops
-from PIL.JpegImagePlugin import JpegImageFile
+from typing import TYPE_CHECKING, Any
 
 from shardfeed.converters.images.jpeg import JpegHeader, read_jpeg_header, without_metadata
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.errors import MissingExtraError
 from shardfeed.jpeg.markers import SOS, scan_markers
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 PACKAGE = "turbojpeg"
 
@@ -32,15 +31,21 @@ class NotTranscodableError(Exception):
 def tool_version() -> str:
     """Of the package that transcodes. Raises MissingExtraError, which says what to install, when it is not there."""
     _tool()
+    return _version()
+
+
+def _version() -> str:
+    from importlib.metadata import version  # not above: every conversion would wait for what few need
+
     return version(PACKAGE)
 
 
 @cache
 def _tool() -> Any:
     try:
-        version(PACKAGE)  # another package, PyTurboJPEG, has a module of the same name
+        _version()  # another package, PyTurboJPEG, has a module of the same name
         return importlib.import_module(PACKAGE)
-    except (PackageNotFoundError, ImportError) as error:
+    except ImportError as error:  # the module, or what is known of its package
         remedy = f"pip install 'shardfeed[baseline]', which installs {PACKAGE}"
         problem = f"the package {PACKAGE}, which transcodes, is not installed"
         raise MissingExtraError("baseline", problem, remedy) from error
@@ -52,6 +57,8 @@ def to_baseline(data: bytes, header: JpegHeader) -> bytes:
     EXIF, ICC profile and comments are kept; what follows the image (a second picture, a camera's own data) is not.
     Both are decoded and compared. Raises NotTranscodableError, and nothing else for any bytes.
     """
+    from PIL import ImageChops
+
     _check_complete(data, header)
     try:
         transcoded: bytes = _tool().transform(data)
@@ -69,7 +76,9 @@ def to_baseline(data: bytes, header: JpegHeader) -> bytes:
     return transcoded
 
 
-def _decoded(data: bytes, header: JpegHeader) -> Image.Image:
+def _decoded(data: bytes, header: JpegHeader) -> "Image.Image":
+    from PIL.JpegImagePlugin import JpegImageFile
+
     image = JpegImageFile(io.BytesIO(without_metadata(data, header)))
     image.load()
     return image

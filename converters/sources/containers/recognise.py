@@ -1,5 +1,6 @@
 """Which reader of containers fits what a user points at, by its content."""
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
@@ -29,6 +30,10 @@ READERS = tuple((name, module) for name, module, _ in _READERS)
 ENDS = tuple(end for _, _, ends in _READERS for end in ends)
 
 
+_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+_LOOKED_AT, _DEPTH = 1000, 3  # names in all, and folders below each other; no reader looks so deep
+
+
 class Reader(Protocol):
     """What the module of a reader has."""
 
@@ -47,7 +52,29 @@ def reader(name: str) -> Reader | None:
 
 def recognise(path: str, options: ContainerOptions, glance: Glance | None = None) -> Sequence[Evidence]:
     """What every reader says that takes `path` for its own, or almost. `glance`: at its names, for `ENDS`."""
+    if _holds_images_alone(path):
+        return []  # the usual case, and importing all readers takes longer than converting a few images
     glance = glance or Glance(path, ENDS)
     modules = (reader(name) for name, _, ends in _READERS if glance.may_have(ends))
     found = (module.recognise(path, options) for module in modules if module is not None)
     return [evidence for evidence in found if evidence is not None]
+
+
+def _holds_images_alone(path: str) -> bool:
+    """Whether each file in a folder, and in its folders, is called like an image; False where there are many."""
+    folders, seen = [(path, 0)], 0
+    try:
+        while folders:
+            folder, depth = folders.pop()
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > _LOOKED_AT or entry.name.startswith("."):
+                        return False
+                    if entry.is_dir() and depth < _DEPTH:
+                        folders.append((entry.path, depth + 1))
+                    elif not entry.name.lower().endswith(_IMAGES) or entry.is_dir():
+                        return False
+    except OSError:
+        return False
+    return True

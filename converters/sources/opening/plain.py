@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.converters.sources.files.glance import Glance
@@ -11,9 +11,11 @@ from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.folders.unlabelled import Unlabelled
-from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import ShardfeedError, UsageError, argument
 from shardfeed.schema import LABEL
+
+if TYPE_CHECKING:
+    from shardfeed.converters.sources.labels.label_file import LabelFile
 
 _OF_ANNOTATIONS_TOO = ("delimiter", "encoding")
 
@@ -68,7 +70,7 @@ class Plain:
             return FileNames(self.path, pattern=self.pattern, class_names=self.class_names, **self.wanted)
         return ImageFolder(self.path, class_names=self.class_names, **self.wanted)
 
-    def _label_file(self) -> LabelFile:
+    def _label_file(self) -> "LabelFile":
         if self.pattern is not None:
             raise UsageError("pattern", "labels come either from a file or from file names", "leave one out")
         if self.labels is not None and os.path.isfile(self.path):
@@ -77,6 +79,8 @@ class Plain:
         table = {name: value for name, value in self.table.items() if value is not None}
         if self.unlabelled:
             table["label_columns"] = ()
+        from shardfeed.converters.sources.labels.label_file import LabelFile  # not above: a folder needs none
+
         return LabelFile(file, root, class_names=self.class_names, **table, **self.wanted)
 
     def classes(self) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -169,6 +168,8 @@ class ContainerFormat:
         if not self.package:
             return {}
         check_extra(self.package, "to")
+        from importlib.metadata import version  # not above: every conversion would wait for what few need
+
         return {self.package: version(self.package)}
 
     def open(self, storage: Storage, data: str, index: str) -> OpenFile:

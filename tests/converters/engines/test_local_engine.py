@@ -51,6 +51,47 @@ def test_shards_of_many_workers(tmp_path: Path, image: bytes) -> None:
     assert engine.warnings == []
 
 
+def test_no_more_workers_are_started_than_few_images_need(tmp_path: Path, image: bytes) -> None:
+    with LocalEngine(3) as engine:
+        engine.start(10)
+        assert len(engine._workers) == 1
+        receipts = {receipt.number for receipt in engine.run(task(tmp_path, n, [image]) for n in range(3))}
+        assert receipts == {0, 1, 2}
+        assert len(engine._workers) == 3
+        engine.start(1500)
+        assert len(engine._workers) == 3
+
+
+def test_few_images_are_written_by_a_fork_where_that_is_safe(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """Without the other processes that spawn takes, one of them to import everything again; to the same bytes."""
+    script = """
+import os, sys, threading
+from multiprocessing import get_context
+from shardfeed.converters import convert
+methods = []
+for method in ("fork", "spawn"):
+    context = get_context(method)
+    start = context.Process.start
+    context.Process.start = lambda self, start=start, method=method: methods.append(method) or start(self)
+folder, out = sys.argv[1:]
+convert(folder, out + "/a", start_method="auto")
+lock = threading.Lock()
+lock.acquire()
+other = threading.Thread(target=lock.acquire)
+other.start()
+convert(folder, out + "/b", start_method="auto")
+lock.release()
+convert(folder, out + "/c")
+print(methods)
+"""
+    command = [sys.executable, "-c", script, str(folder(2)), str(tmp_path)]
+    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=one_thread, capture_output=True, text=True, check=True)
+    assert done.stdout == "['fork', 'spawn', 'spawn']\n"
+    shards = [next((tmp_path / name).rglob("*.tfrecord")).read_bytes() for name in "abc"]
+    assert shards[0] == shards[1] == shards[2]
+
+
 def test_a_worker_has_its_next_shard_before_a_receipt_is_handed_out(tmp_path: Path, image: bytes) -> None:
     """Keeping a receipt takes the disk a while. None is made before it is kept: that might raise, and takes memory."""
     made = []
@@ -197,15 +238,17 @@ def lives(pid: int) -> bool:
 
 
 @pytest.mark.promise(6)
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "auto"])
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> None:
     """RELIABILITY 6: a SIGKILL that only the parent gets."""
     write_slow_conversion(tmp_path, tmp_path / "out")
-    process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py"), method])
+    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, str(tmp_path / "slow.py"), method], env=one_thread)
     deadline = time.monotonic() + 60
-    while len(below := descendants(process.pid)) < 4 and time.monotonic() < deadline:
+    expected = 3 if method == "auto" else 4  # three workers, and the resource tracker or the fork server
+    while len(below := descendants(process.pid)) < expected and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(below) >= 4, "three workers and the resource tracker or the fork server"
+    assert len(below) >= expected
     time.sleep(0.3)
     process.kill()
     process.wait()
@@ -216,22 +259,20 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> 
 
 
 @pytest.mark.promise(5)
-def test_ctrl_c_while_workers_start_prints_one_line(folder: Callable[..., Path], tmp_path: Path) -> None:
-    root = folder(300)
-    command = [
-        sys.executable,
-        "-m",
-        "shardfeed.tools.cli",
-        "convert",
-        str(root),
-        str(tmp_path / "out"),
-        "--workers",
-        "2",
-    ]
+@pytest.mark.parametrize(
+    ("images", "options", "processes"),
+    [(300, ["--workers", "2"], 3), (30, ["--shards", "30"], 1)],
+    ids=["spawn", "fork"],
+)
+def test_ctrl_c_while_workers_start_prints_one_line(
+    folder: Callable[..., Path], tmp_path: Path, images: int, options: list[str], processes: int
+) -> None:
+    root = folder(images)
+    command = [sys.executable, "-m", "shardfeed.tools.cli", "convert", str(root), str(tmp_path / "out"), *options]
     for _ in range(5):
         process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
-        while len(descendants(process.pid)) < 3 and process.poll() is None and time.monotonic() < deadline:
+        while len(descendants(process.pid)) < processes and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.002)
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)

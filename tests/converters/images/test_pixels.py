@@ -1,19 +1,22 @@
 import io
 import threading
 import warnings
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
-from shardfeed.converters.images.fit import Fit
+from shardfeed.converters.images.fit import Fit, fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.images.pixels import (
     check_pixels,
     encode_jpeg,
     encode_png,
     fitted,
     gray_or_rgb,
+    load_clean_jpeg,
     load_jpeg,
     load_png,
     raw_bytes,
@@ -46,6 +49,50 @@ def array(image: Image.Image | bytes) -> np.ndarray:
 
 def jpeg_pixels(data: bytes) -> Image.Image:
     return load_jpeg(data, read_jpeg_header(data, MAX_PIXELS))
+
+
+@pytest.mark.parametrize("kind", [{"subsampling": n} for n in range(3)] + [{"progressive": True}, {"mode": "L"}])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (45, 70), (17, 131), (64, 96)])
+def test_both_decoders_make_the_same_pixels_at_every_scale(kind: dict[str, Any], height: int, width: int) -> None:
+    mode, options = kind.get("mode", "RGB"), {key: value for key, value in kind.items() if key != "mode"}
+    data = file(picture(mode, height, width), "JPEG", quality=83, **options)
+    header = read_jpeg_header(data, MAX_PIXELS)
+    for by in (1, 2, 3, 5, 9, 17):
+        size = (max(1, width // by), max(1, height // by)) if by > 1 else (width, height)
+        fit = Fit(size, (0, 0, width, height)) if by > 1 else None
+        clean = load_clean_jpeg(data, header, fit)
+        assert clean is not None
+        assert (clean.mode, clean.size) == (mode, size)
+        assert (array(clean) == array(load_jpeg(data, header, fit))).all()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_the_fast_decoder_takes_nothing_odd(mode: str) -> None:
+    data = file(picture(mode), "JPEG")
+    header = read_jpeg_header(data, MAX_PIXELS)
+    for odd in (data[:-40], data[: -len(data) // 3] + b"\xff\xd9", data[:11] + b"\x09" + data[12:]):
+        assert load_clean_jpeg(odd, header) is None
+    assert load_clean_jpeg(data, header) is not None
+    inks = file(picture("CMYK"), "JPEG")
+    assert load_clean_jpeg(inks, read_jpeg_header(inks, MAX_PIXELS)) is None
+
+
+def test_filters_are_pillows_and_differ() -> None:
+    data = file(picture(), "JPEG", quality=95)
+    header = read_jpeg_header(data, MAX_PIXELS)
+    whole, found = load_jpeg(data, header), set()
+    for name in get_args(Filter):
+        fit = fit_image(45, 70, ImageOptions(resize_shorter=30, resize_filter=name))
+        assert fit is not None
+        expected = whole.resize((47, 30), Image.Resampling[name.upper()])
+        for load in (load_jpeg, load_clean_jpeg):
+            pixels = load(data, header, fit)
+            assert pixels is not None
+            assert pixels.tobytes() == expected.tobytes()
+        found.add(expected.tobytes())
+    assert len(found) == 3
+    larger = Fit((140, 90), (0, 0, 70, 45), "hamming")
+    assert fitted(whole, larger).tobytes() == whole.resize((140, 90), Image.Resampling.BICUBIC).tobytes()
 
 
 def png_pixels(data: bytes) -> Image.Image:

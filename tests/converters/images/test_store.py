@@ -1,5 +1,6 @@
 import contextlib
 import io
+import itertools
 import random
 import resource
 import struct
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from shardfeed.converters.images.fit import Placement
-from shardfeed.converters.images.jpeg import read_jpeg_header
+from shardfeed.converters.images.jpeg import is_one_plain_scan, read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage, check_stored, store_image
 from shardfeed.converters.limits import MAX_PIXELS
@@ -614,3 +615,67 @@ def test_a_png_too_wide_for_a_jpeg_is_told() -> None:
     data = file(Image.new("L", (65_536, 1)), "PNG")
     assert store_image(data, ImageOptions()).format == b"png"
     assert refused(data, ImageOptions(png_to_jpeg=True)) is RejectCode.TOO_LARGE
+
+
+@pytest.mark.promise(33)
+def test_what_is_encoded_again_is_judged_as_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One decoding is the check and makes the pixels; what is odd goes the longer way, as if there were no other."""
+    data = file(picture(), "JPEG")
+    damaged = [data, data[:-2] + b"\x01\x02\x03\xff\xd9", data[:11] + b"\x09" + data[12:]]
+    for at in range(300, len(data) - 30, len(data) // 20):
+        damaged += [data[:at], data[:at] + b"\xff\xd9", data[:at] + bytes(30) + data[at + 30 :]]
+
+    def outcomes() -> list[object]:
+        found: list[object] = []
+        for each, check in itertools.product(damaged, CHECKS):
+            try:
+                found.append(store_image(each, ImageOptions(check=check, resize_shorter=20)))
+            except RejectedError as error:
+                found.append((error.code, error.reason))
+        return found
+
+    usual = outcomes()
+    rejected = sum(isinstance(found, tuple) for found in usual)
+    assert 20 < rejected < len(usual) - 20
+    monkeypatch.setattr("shardfeed.converters.images.pixels.clean_pixels", lambda *args, **kwargs: None)
+    assert outcomes() == usual
+
+
+@pytest.mark.promise(33)
+@pytest.mark.parametrize("kind", [{}, {"subsampling": 0}, {"progressive": True}, {"restart_marker_rows": 1}])
+def test_scans_that_are_not_looked_at_are_judged_as_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, object]
+) -> None:
+    """A strict decoder stops at any marker; walking over all bytes for them took a twentieth of the time."""
+    data, draws = file(picture(), "JPEG", **kind), random.Random(3)
+    plain = is_one_plain_scan(data, read_jpeg_header(data, MAX_PIXELS))
+    assert plain == (not kind or "subsampling" in kind)
+    spoiled = [
+        data,
+        data + b"junk",
+        data + data,
+        data[:-2],
+        data[:-2] + b"\xff\xfe\0\4ab\xff\xd9",
+        data[:-2] + b"ab\xff\xd9",
+    ]
+    for marker in b"\xd0\xd5\x01\xc0\xe0\xdc\xd8\xff\xd9\xda":
+        for at in (len(data) - 2, draws.randrange(300, len(data)), draws.randrange(300, len(data))):
+            spoiled.append(data[:at] + bytes((0xFF, marker)) + data[at:])
+    for _ in range(40):
+        at = draws.randrange(20, len(data) - 2)
+        spoiled.append(data[:at] + bytes((data[at] ^ 1 << draws.randrange(8),)) + data[at + 1 :])
+        spoiled.append(data[:at] + b"\xff\xd9")
+
+    def outcomes() -> list[object]:
+        found: list[object] = []
+        for each in spoiled:
+            try:
+                found.append(store_image(each, DECODE).warnings)
+            except RejectedError as error:
+                found.append((error.code, error.reason))
+        return found
+
+    usual = outcomes()
+    assert len(set(usual)) > 5
+    monkeypatch.setattr("shardfeed.converters.images.store.is_one_plain_scan", lambda *args: False)
+    assert outcomes() == usual

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,18 @@ def test_images_beside_are_not_left_out_in_silence(folder: Path, name: str) -> N
         open_source(folder)
     assert f"2 readers fit it (folder: images ({name}); npz: 1 .npz file" in str(caught.value)
     assert len(open_source(folder, reader="npz")) == 8
+
+
+def test_a_folder_of_images_alone_asks_no_reader(tmp_path: Path) -> None:
+    """Importing them takes longer than converting a few images."""
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "1.JPG").write_bytes(b"")
+    script = (
+        "import sys\nfrom shardfeed.converters import open_source\n"
+        f"assert len(open_source({str(tmp_path)!r})) == 1\n"
+        "assert not [name for name in sys.modules if name.endswith(('.parquet.reader', '.arrays.npz', '.lmdb'))]\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_what_is_hidden_or_far_below_is_not_meant(folder: Path) -> None:
