@@ -59,6 +59,12 @@ def test_large_images() -> None:
     assert only(replace(PHOTOS, read_us=20, variants=[variant("resized", 400)])).factor == pytest.approx(920 / 420)
 
 
+def test_seekable_images() -> None:
+    advice = only(replace(PHOTOS, variants=[variant("seekable", 500)]))
+    assert "--seekable" in advice.change
+    assert 'order="global"' in advice.why
+
+
 def test_progressive_images() -> None:
     advice = only(replace(PHOTOS, progressive=0.6, variants=[variant("baseline", 300)]))
     assert "--baseline" in advice.change

@@ -77,6 +77,15 @@ def test_progressive_ones_become_baseline() -> None:
     assert kept is samples[1]
 
 
+def test_large_jpegs_are_cut_into_pieces() -> None:
+    samples = [jpeg(448, 300, 1), jpeg(448, 300, 2, progressive=True), jpeg(64, 48, 3)]
+    changed, *kept = variants(samples, 42)["seekable"]
+    assert [*kept] == samples[1:]
+    assert changed.restarts
+    (found,) = measure_variants(samples, {"seekable": [changed, *kept]}, 64, 2, rounds=1, windows=30)
+    assert (found.name, found.original_bytes < found.bytes_per_image) == ("seekable", True)
+
+
 def test_pngs_become_jpegs() -> None:
     out = io.BytesIO()
     Image.new("RGB", (40, 30), (10, 200, 30)).save(out, "PNG")

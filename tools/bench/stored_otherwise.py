@@ -8,22 +8,28 @@ import io
 import os
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
 
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.lossless.baseline import PROGRESSIVE
+from shardfeed.converters.images.lossless.seekable import interval_for
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.pixels import encode_jpeg
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.formats.example import encode
 from shardfeed.formats.native import NATIVE
+from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Value, image_features
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema, Value, image_features
 from shardfeed.storage.local import storage_error
 from shardfeed.tools.bench.rounds import Contender, handed_over, measure_rounds
 
@@ -35,8 +41,9 @@ _SMALLER = 1.15  # the shorter side must be larger by this before a smaller copy
 _USUAL = 256 / 224  # images stored a little larger than they are used, as everybody does
 _QUALITY = 92
 _BATCH = 16
-_AS_IT_IS = "as_it_is"
-_FEATURES = {key: image_features(sha256=False)[key] for key in (ENCODED, FORMAT, HEIGHT, WIDTH)}
+_AS_IT_IS, _SEEKABLE, _NOT_SEEKABLE = "as_it_is", "seekable", "not_seekable"
+_STORED = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
+_FEATURES = {key: image_features(sha256=False, restarts=True)[key] for key in _STORED}
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class StoredSample:
     height: int
     width: int
     progressive: bool = False
+    restarts: bytes = b""  # of a seekable JPEG
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ def _sample(record: Any) -> StoredSample:
         return StoredSample(data, "raw", record[HEIGHT], record[WIDTH])
     if data.startswith(b"\xff\xd8"):
         header = read_jpeg_header(data, MAX_PIXELS)
-        return StoredSample(data, "jpeg", header.height, header.width, header.process == PROGRESSIVE)
+        progressive = header.process == PROGRESSIVE
+        return StoredSample(data, "jpeg", header.height, header.width, progressive, row_lengths(data))
     with Image.open(io.BytesIO(data)) as image:
         return StoredSample(data, "png", image.height, image.width)
 
@@ -99,7 +108,7 @@ def variants(samples: Sequence[StoredSample], image_size: int) -> dict[str, list
     """The ways to store `samples` that could help, by name; only those that change something.
 
     "resized": shrunk to `stored_side`. "baseline": progressive JPEGs made baseline, with their own tables. "jpeg": PNGs
-    as JPEGs of quality 92. "raw": pixels. "resized_raw": both.
+    as JPEGs of quality 92. "seekable": large JPEGs with restart markers. "raw": pixels. "resized_raw": both.
     """
     found: dict[str, list[StoredSample]] = {}
     side = stored_side(image_size)
@@ -111,6 +120,9 @@ def variants(samples: Sequence[StoredSample], image_size: int) -> dict[str, list
         found["baseline"] = [_baseline(sample) if sample.progressive else sample for sample in samples]
     if any(sample.form == "png" for sample in samples):
         found["jpeg"] = [_jpeg(sample) if sample.form == "png" else sample for sample in samples]
+    cut = [_seekable(sample) for sample in samples] if find_spec("cv2") is not None else [*samples]
+    if any(made.restarts and not sample.restarts for made, sample in zip(cut, samples, strict=True)):
+        found["seekable"] = cut
     if compressed:
         found["raw"] = [_raw(sample) for sample in samples]
     return found
@@ -133,6 +145,22 @@ def _baseline(sample: StoredSample) -> StoredSample:
     with Image.open(io.BytesIO(sample.encoded)) as image:
         image.save(out, "JPEG", quality="keep", progressive=False)
     return StoredSample(out.getvalue(), "jpeg", sample.height, sample.width)
+
+
+def _seekable(sample: StoredSample) -> StoredSample:
+    """The same JPEG cut into pieces, or where it cannot be, as it is."""
+    if sample.form != "jpeg" or sample.progressive or sample.restarts:
+        return sample
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(sample.encoded)) as image:
+        assert isinstance(image, JpegImageFile)
+        factors = [layer[1:3] for layer in image.layer] if image.layers > 1 else [(1, 1)]
+        mcu = 8 * max(down for _, down in factors), 8 * max(across for across, _ in factors)
+        interval = interval_for(sample.height, sample.width, mcu, sparing=True)
+        image.save(out, "JPEG", quality="keep", restart_marker_blocks=interval)
+    restarts = row_lengths(out.getvalue())
+    made = StoredSample(out.getvalue(), "jpeg", sample.height, sample.width, restarts=restarts)
+    return made if restarts else sample
 
 
 def _jpeg(sample: StoredSample) -> StoredSample:
@@ -165,6 +193,10 @@ def measure_variants(
     with tempfile.TemporaryDirectory() as directory:
         contenders = {}
         for name, images in {_AS_IT_IS: samples, **others}.items():
+            if name == _SEEKABLE:
+                contenders[name] = _read_by_position(images, image_size, parallelism, draws)
+                contenders[_NOT_SEEKABLE] = _read_by_position(samples, image_size, parallelism, draws)
+                continue
             path = os.path.join(directory, name)
             _write(path, images)
             contenders[name] = _contender(path, images, image_size, parallelism, draws)
@@ -175,24 +207,19 @@ def measure_variants(
     made = []
     for name, images in others.items():
         # The median of ratios, each of one round: the machine's speed drifts from round to round.
-        ratio = statistics.median(c.cpu_us / base.cpu_us for c, base in zip(found[name], found[_AS_IT_IS], strict=True))
+        beside = found[_NOT_SEEKABLE if name == _SEEKABLE else _AS_IT_IS]
+        ratio = statistics.median(c.cpu_us / base.cpu_us for c, base in zip(found[name], beside, strict=True))
         mean = statistics.mean(len(sample.encoded) for sample in images)
         made.append(Variant(name, original * ratio, original, mean, size))
     return made
 
 
 def _write(path: str, images: Sequence[StoredSample]) -> None:
-    encode = NATIVE.encoder(_FEATURES)
+    encoder = NATIVE.encoder(_FEATURES)
     try:
         with open(path, "wb") as file:
             for image in images:
-                values: dict[str, Value] = {
-                    ENCODED: image.encoded,
-                    FORMAT: image.form.encode(),
-                    HEIGHT: image.height,
-                    WIDTH: image.width,
-                }
-                file.writelines(encode(values))
+                file.writelines(encoder(_values(image)))
     except OSError as error:
         raise storage_error(path, "write", error) from error
 
@@ -204,6 +231,52 @@ def _contender(path: str, images: Sequence[StoredSample], image_size: int, paral
     few = max(1, len(images) // 8)
     first = _cut(path, form, image_size, parallelism, few)
     return Contender(lambda: whole, len(images) * draws, first, few, handed_over)
+
+
+def _read_by_position(images: Sequence[StoredSample], image_size: int, parallelism: int, draws: int) -> Contender:
+    """As the orders that are read by position make their batches, for only there a window is decoded alone."""
+    from shardfeed.pipelines import random_resized_crop
+    from shardfeed.pipelines.decoding.batch import BatchDecoder
+
+    schema = Schema(_FEATURES)
+    decoder = BatchDecoder(random_resized_crop(image_size).crop, schema, {i.form for i in images}, parallelism)
+    payloads = [encode(_FEATURES, _values(image)) for image in images]
+
+    def batches(count: int) -> Iterator[Any]:
+        for start in range(0, count, _BATCH):
+            few = payloads[start : min(start + _BATCH, count)]
+            seeds = np.stack([np.zeros(len(few), np.int64), np.arange(start, start + len(few))], 1)
+            yield decoder(few, seeds).images
+
+    first = max(1, len(images) // 8)
+    return Contender(
+        lambda: chain.from_iterable(batches(len(images)) for _ in range(draws)),
+        len(images) * draws,
+        _Again(lambda: batches(first)),
+        first,
+        handed_over,
+    )
+
+
+class _Again:
+    """An iterable of what a function gives, each time anew."""
+
+    def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._make()
+
+
+def _values(image: StoredSample) -> dict[str, Value]:
+    """What a record says of an image."""
+    return {
+        ENCODED: image.encoded,
+        FORMAT: image.form.encode(),
+        HEIGHT: image.height,
+        WIDTH: image.width,
+        RESTARTS: image.restarts,
+    }
 
 
 def _cut(path: str, form: str | None, image_size: int, parallelism: int, count: int = -1) -> Any:
