@@ -130,7 +130,7 @@ def _other_bytes(figures: Figures, fits: Callable[[int], bool]) -> list[Advice]:
             change = "shardfeed convert SOURCE OUT --seekable"
             why = (
                 'a crop is decoded without the rest of its image, in PyTorch and with order="global" or "blocks"; '
-                f"{variant.bytes_per_image / variant.original_bytes - 1:.1%} more bytes"
+                "a hundredth more bytes, and the same pixels"
             )
             estimate = "measured: a sample of your images, with restart markers"
         elif variant.name == "jpeg":
