@@ -4,6 +4,7 @@ It takes less than TensorFlow's operations: OpenCV resizes bytes, in half of the
 rounding; and what was read is decoded where it lies. What a transform does beside the image stays in the graph.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +18,7 @@ from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
 from shardfeed.readers.tensorflow.indexed import ReadChunk, python_map
+from shardfeed.readers.tensorflow.parse import ParseSpec
 
 _MOST_WAITING = 4  # batches read and made at once, each of which is held
 
@@ -85,8 +87,23 @@ class ApartImages:
         self._decoder = BatchDecoder(crop, samples.schema, samples.formats, parallelism)
         self.keys = frozenset(self._decoder.keys)
 
-    def finish(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor, views: tf.Tensor | None) -> Any:
-        """What the transform makes of a batch; of a sample and its image, with `views`."""
+    def finish(
+        self,
+        spec: ParseSpec,
+        aliases: Mapping[str, str],
+        seeds: tf.Tensor,
+        records: tf.Tensor,
+        images: tf.Tensor,
+        views: tf.Tensor | None = None,
+    ) -> Any:
+        """What the transform makes of a batch; of one sample and its image, with `views`, which is then its own.
+
+        `spec`: of all that is parsed. `aliases`: other names of features.
+        """
+        rest = {key: feature for key, feature in spec.items() if key not in self.keys}
+        parse = tf.io.parse_example if views is None else tf.io.parse_single_example
+        features = parse(records, rest) if rest else {}
+        features |= {alias: features[key] for alias, key in aliases.items() if key in features}
         if isinstance(self._transform, ViewFollower) and views is not None:
             return self._transform.follow(features, seeds, images, row_view(views, self._crop))
         assert isinstance(self._transform, ImageApart)

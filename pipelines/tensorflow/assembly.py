@@ -21,7 +21,7 @@ from shardfeed.pipelines.tensorflow.options import data_options
 from shardfeed.pipelines.tensorflow.unvouched import looking, vouched_for
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
-from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number
+from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, random_number
 from shardfeed.readers.tensorflow.parse import parse_spec
 from shardfeed.readers.tensorflow.stream import serialized_records
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
@@ -123,15 +123,10 @@ def assemble_batches(
         made = transform(features, seed)
         return made if batch_transform is None else (made, seed)
 
-    def beside(seeds: tf.Tensor, records: tf.Tensor, images: tf.Tensor, views: tf.Tensor | None = None) -> Any:
-        """As `sample`: of a batch whose images are made, or, with its view, of one such sample."""
+    def beside(*ready: tf.Tensor) -> Any:
         assert apart is not None
-        rest = {key: feature for key, feature in spec.items() if key not in apart.keys}
-        parse = tf.io.parse_example if views is None else tf.io.parse_single_example
-        features = parse(records, rest) if rest else {}
-        features |= {alias: features[key] for alias, key in aliases.items() if key in features}
-        made = apart.finish(features, seeds, images, views)
-        return made if batch_transform is None else (made, seeds)
+        made = apart.finish(spec, aliases, *ready)
+        return made if batch_transform is None else (made, ready[0])
 
     def batched(records: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
         return _batch(records.map(function, num_parallel_calls=_IN_FLIGHT * parallelism), size, whole, pad)
@@ -147,11 +142,11 @@ def assemble_batches(
         if apart is None:
             batches = batched(records, sample)
         else:
+            static = size if whole else None
             if counted and order.chunk == order.batch_size and share.replicas == share.parts:
-                made = apart.of_chunks(chunks, read, size if whole else None)
+                made = apart.of_chunks(chunks, read, static)
             else:
-                records = records.batch(size, drop_remainder=whole)
-                made = apart.of_records(records, size if whole else None)
+                made = apart.of_records(records.batch(size, drop_remainder=whole), static)
             batches = batched(made.unbatch(), beside) if apart.follows else made.map(beside)
     else:
         assert isinstance(order, StreamOrder)
@@ -246,28 +241,11 @@ def _streamed(
         return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sample_seed).repeat(), records)
 
     first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
-    epochs = _random_number(order.seed) if start_step is None else tf.data.Dataset.counter(first_epoch)
+    epochs = random_number(order.seed) if start_step is None else tf.data.Dataset.counter(first_epoch)
     records = epochs.flat_map(epoch)
     if skipped := first_number * (order.batch_size // share.parts):
         records = records.skip(skipped)
     return records
-
-
-def _random_number(seed: int) -> tf.data.Dataset:
-    """One number, int64, another in each iteration: the key of an epoch of a stream that ends.
-
-    A stream is a graph without Python, which has nothing that counts iterations.
-    `Dataset.random(seed, rerandomize_each_iteration=True)`, which would mix in the seed of `tf.random.set_seed`.
-    """
-    numbers = tf.raw_ops.RandomDatasetV2(
-        seed=seed,
-        seed2=1,
-        seed_generator=tf.raw_ops.DummySeedGenerator(),
-        rerandomize_each_iteration=True,
-        output_types=[tf.int64],
-        output_shapes=[[]],
-    )
-    return tf.data.experimental.from_variant(numbers, tf.TensorSpec([], tf.int64)).take(1)
 
 
 def _batch(samples: tf.data.Dataset, size: int, drop_remainder: bool, pad: float | None) -> tf.data.Dataset:

@@ -118,8 +118,7 @@ def make_batches(
     begins one more, to build the model, so that it trains on epochs 1, 2... Epochs of "stream" that end are numbered
     by a generator seeded with `seed`. "stored" with `drop_remainder=False` evaluates: each iteration is epoch 0 again.
 
-    Of our own transforms, given as they are (`random_resized_crop`, `detection(...)`), images are made as those of
-    `train_batches`; a function of yours that calls them is a part of the graph, with all that it calls.
+    Our own transforms, given as they are, have their images made as in `train_batches`; what yours calls is a graph.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.

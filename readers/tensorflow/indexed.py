@@ -147,3 +147,20 @@ def iteration_number() -> tf.data.Dataset:
         return tf.ensure_shape(tf.numpy_function(next_number, [], tf.int64), [])
 
     return tf.data.Dataset.range(1).map(number)
+
+
+def random_number(seed: int) -> tf.data.Dataset:
+    """One number, int64, another in each iteration: the key of an epoch of a stream that ends.
+
+    A stream is a graph without Python, which has nothing that counts iterations.
+    `Dataset.random(seed, rerandomize_each_iteration=True)`, which would mix in the seed of `tf.random.set_seed`.
+    """
+    numbers = tf.raw_ops.RandomDatasetV2(
+        seed=seed,
+        seed2=1,
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        rerandomize_each_iteration=True,
+        output_types=[tf.int64],
+        output_shapes=[[]],
+    )
+    return tf.data.experimental.from_variant(numbers, tf.TensorSpec([], tf.int64)).take(1)
