@@ -143,15 +143,15 @@ def _of_split(
 
 def _from_shards(format: str, schema: Schema) -> str:
     """The remedy for an index that is lost: shards of other ecosystems say by themselves what a source needs."""
-    command, names = f"shardfeed convert DIR NEW --from {format}", ""
+    options, names = {"from": format}, ""
     columns = [f"key=json.{FILENAME}"] if format == "webdataset" else []
     if TEXT in schema.features and format in ("webdataset", "mds"):  # which have no names of classes beside
         columns.append(f"label={'json.' if columns else ''}{TEXT}")
+        options["classes"] = "NAMES"
         names = ", with the names of classes in the file NAMES, in label order"
     if columns:
-        command += f" --columns {','.join(columns)}"
-    if names:
-        command += " --classes NAMES"
+        options["columns"] = ",".join(columns)
+    command = " ".join(["shardfeed convert DIR NEW", *(f"--{name} {value}" for name, value in options.items())])
     return f"restore it from a copy, or `{command}` takes images, labels and splits from the shards{names}"
 
 
