@@ -63,6 +63,7 @@ def test_an_estimate_from_some_images(folder: Callable[..., Path]) -> None:
     assert planned(source, encode="raw").forecast.pixels is not None
 
 
+@pytest.mark.long
 @pytest.mark.promise(15)
 @pytest.mark.parametrize(
     ("options", "within"),

@@ -81,6 +81,7 @@ def test_the_command_line_reference_is_what_the_parsers_say() -> None:
     assert made.stdout in CLI.read_text(), "run: python docs/cli_reference.py --write"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_reference(command: str) -> None:
     asked = [sys.executable, "-m", "shardfeed.tools.cli", command, "--help"]

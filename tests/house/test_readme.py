@@ -66,6 +66,7 @@ def test_most_pages_show_code() -> None:
     assert len(WITH_BLOCKS) >= 15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "page",
     [

@@ -145,6 +145,7 @@ def test_images_for_tensorflow() -> None:
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(found))), pixels)
 
 
+@pytest.mark.long
 def test_tfds_prepared_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What TFDS itself writes trains without an argument: image, label and names of classes are found."""
     import tensorflow_datasets as tfds

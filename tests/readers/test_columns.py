@@ -267,6 +267,7 @@ def strip_columns(receipts: Path) -> int:
     return changed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("older", [False, True])
 def test_resumed_from_receipts_with_other_workers(noise: Path, tmp_path: Path, older: bool) -> None:
     options: dict[str, Any] = {"split": {"train": 0.7, "validation": 0.3}, "shards": {"train": 4, "validation": 2}}

@@ -111,6 +111,7 @@ def test_exactly_the_damaged_ones_are_left_out(damaged: Damaged, order: str) -> 
     assert {place + first for place in places for first in firsts} >= set(BAD)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:left out:RuntimeWarning")
 @pytest.mark.parametrize("order", ORDERS)
 def test_steps_stay_what_they_are(damaged: Damaged, flowers: Dataset, order: str) -> None:

@@ -38,6 +38,7 @@ def test_stored_order(flowers: Dataset, many_shards: Split) -> None:
         assert numbers(split) == list(range(len(split)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", [slice(0, 1), slice(3, 150), slice(40, 45), slice(-5, None), slice(None, 42)])
 def test_a_slice_is_its_part_of_the_split(flowers: Dataset, part: slice) -> None:
     split = flowers["train"]
@@ -53,6 +54,7 @@ def test_shuffled_is_a_permutation(flowers: Dataset, many_shards: Split) -> None
         assert found != list(range(len(split)))
 
 
+@pytest.mark.long
 def test_the_order_is_a_function_of_the_seed(many_shards: Split) -> None:
     first = numbers(many_shards, seed=5, shuffle_buffer=32)
     assert numbers(many_shards, seed=5, shuffle_buffer=32) == first
@@ -68,6 +70,7 @@ def test_the_order_does_not_depend_on_parallelism(many_shards: Split, flowers: D
             assert numbers(split, seed=5, shuffle_buffer=16, parallelism=parallelism) == first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("global_seed", [0, 1])
 def test_the_order_does_not_depend_on_the_global_seed(flowers: Dataset, global_seed: int) -> None:
     split = flowers["train"]

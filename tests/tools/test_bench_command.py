@@ -190,6 +190,7 @@ def test_what_cannot_be_meant_is_refused(run: Run, flowers: Any, arguments: list
     assert said in err
 
 
+@pytest.mark.long
 def test_damage_is_named(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     convert(ImageFolder(folder(8)), tmp_path / "out", workers=1)
     (shard,) = (tmp_path / "out").glob("*.tfrecord")

@@ -152,6 +152,7 @@ def test_exit_codes(run: Run, folder: Callable[..., Path], tmp_path: Path) -> No
     assert run("inspect", out)[0] == 4
 
 
+@pytest.mark.long
 def test_every_way_to_give_labels(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     root = folder(4)
     names = sorted(path.relative_to(root) for path in root.rglob("*.jpg"))

@@ -262,6 +262,7 @@ KINDS: dict[str, Made] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_next_lines_work_as_printed_for_every_kind_of_dataset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -344,6 +345,7 @@ def test_what_was_made_plain_is_counted_once_an_image(run: Run, tmp_path: Path) 
     assert "4 images stored as plain RGB or gray, upright, so that every loader reads alike: alpha 3, bmp 1" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["masks", "keypoints", "rasters"])
 def test_the_next_lines_take_along_what_is_in_an_image(tmp_path: Path, kind: str) -> None:
     scenes = ROOT / "data_samples" / "scenes"

@@ -54,6 +54,7 @@ def test_the_last_stage_is_what_train_batches_gives(flowers: Dataset) -> None:
         np.testing.assert_array_equal(mine, other)
 
 
+@pytest.mark.long
 def test_a_stage_has_the_first_pixel_of_the_same_crop(flowers: Dataset) -> None:
     split = flowers["train"]
     images, _ = next(iter(work(split).batches()))
@@ -61,6 +62,7 @@ def test_a_stage_has_the_first_pixel_of_the_same_crop(flowers: Dataset) -> None:
     np.testing.assert_array_equal(pixels[:, 0, 0, 0], images[:, 0, 0, 0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [64, 16])
 def test_the_decoder_alone_gets_the_windows_of_the_pipeline(large: Split, size: int) -> None:
     import tensorflow as tf

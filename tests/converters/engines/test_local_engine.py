@@ -258,6 +258,7 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, method: str) -> 
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(
     ("images", "options", "processes"),
@@ -280,7 +281,9 @@ def test_ctrl_c_while_workers_start_prints_one_line(
 
 
 @pytest.mark.promise(5)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+)
 def test_a_signal_stops_the_command(folder: Callable[..., Path], tmp_path: Path, number: int, code: int) -> None:
     """RELIABILITY 5: whole process group or parent alone, workers gone, resumable."""
     root = folder(1500)

@@ -250,6 +250,7 @@ def test_a_connection_of_its_own_is_left(cluster: Any, image: Path, tmp_path: Pa
     assert sum(path.is_file() for path in tmp_path.rglob("*")) == 10, "five shards, five indexes"
 
 
+@pytest.mark.long
 def test_another_cluster_than_the_one_that_is_joined(connected: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"connected to"), RayEngine(str(tmp_path), "127.0.0.1:1") as engine:
         engine.start(1)
@@ -293,6 +294,7 @@ def test_a_shard_that_loses_every_actor(
         run(RayEngine(str(tmp_path / "tries"), connected.address), [task(tmp_path, 0, [trouble(image, "actor")])])
 
 
+@pytest.mark.long
 def test_actors_that_cannot_begin(connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_engine, "_DOOMED", 2)
     monkeypatch.setattr(ray_engine, "ShardWriter", NeverBorn)
@@ -346,6 +348,7 @@ def test_a_node_must_see_the_output_and_the_images(
     assert [(noted.what, noted.key) for noted in report.rejected] == [("E_SOURCE_CHANGED", source[0].key)]
 
 
+@pytest.mark.long
 def test_what_cannot_be_sent_is_said(connected: Any, tmp_path: Path) -> None:
     """What does not pickle at all, and what only Ray pickles."""
     for image in (threading.Lock().acquire, lambda: b""):
@@ -353,6 +356,7 @@ def test_what_cannot_be_sent_is_said(connected: Any, tmp_path: Path) -> None:
             run(RayEngine(str(tmp_path / "tries"), connected.address, 1), [task(tmp_path, 0, [image])])
 
 
+@pytest.mark.long
 def test_a_workers_error_keeps_its_class_and_trace(
     connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def test_and_binds_before_or_and_not_before_both() -> None:
     assert found == Joined("or", (Joined("and", (Not(a), b)), c))
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(text=st.text(max_size=40) | st.text("()andornti =<>!,'\"\\height1.5", max_size=40))
 def test_any_text_is_a_condition_or_an_error_with_its_place(text: str) -> None:

@@ -96,6 +96,7 @@ def test_batches_are_steps_of_the_epochs(kind: str) -> None:
             assert np.array_equal(np.concatenate(shares), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SHUFFLED)
 def test_samples_stand_anywhere(kind: str) -> None:
     """Chi-square over 1,000 seeds: each place of an epoch sees each sample as often."""
@@ -139,6 +140,7 @@ def test_blocks_are_read_in_long_runs() -> None:
         assert runs <= len(places) / 10 + 2  # a block may wrap at the end of the split, and the last one is short
 
 
+@pytest.mark.long
 def test_quotas_of_every_batch_and_epoch() -> None:
     """At 9:1, half and half: each batch within one sample of the quota, no sample again before its class is through."""
     for batch_size in (1, 2, 7, 16, 32):

@@ -16,6 +16,7 @@ def test_every_size_to_2000_is_a_permutation() -> None:
         assert np.array_equal(np.sort(found), np.arange(size)), size
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [10**9, 10**10, 2**33 + 1, MAX_SIZE])
 def test_large_ones_are_one_to_one_where_looked_at(size: int) -> None:
     rng = np.random.default_rng(size)

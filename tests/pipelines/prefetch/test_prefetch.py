@@ -101,6 +101,7 @@ def test_as_completed_everything_once(prefetch: Callable[..., Prefetcher]) -> No
         assert [index for producer, index in found if producer == number] == list(range(COUNTS[number]))
 
 
+@pytest.mark.long
 @quick
 def test_as_completed_does_not_wait_for_the_slow(prefetch: Callable[..., Prefetcher]) -> None:
     pauses = (0.0, 0.6)
@@ -285,6 +286,7 @@ def test_batches_stay_while_kept(prefetch: Callable[..., Prefetcher]) -> None:
     assert [int(each[0]) for each in again] == [number * 1000 + index for index in range(30) for number in (0, 1)]
 
 
+@pytest.mark.long
 @quick
 def test_who_is_the_bottleneck(prefetch: Callable[..., Prefetcher]) -> None:
     with prefetch([partial(producers.sleeper, pauses=(0.0, 0.1), count=8)] * 2) as batches:

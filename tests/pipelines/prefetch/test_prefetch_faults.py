@@ -128,6 +128,7 @@ def test_a_killed_worker(in_processes: Callable[..., Prefetcher], at: int) -> No
     assert found == [[number, index] for index in range(at) for number in (0, 1)] + [[0, at]]
 
 
+@pytest.mark.long
 def test_a_killed_worker_whose_child_lives_on(nothing_left: None) -> None:
     """The child holds the worker's connection open, so that it does not end."""
     with pytest.raises(WorkerLostError, match="SIGKILL"):
@@ -233,6 +234,7 @@ def gone(session: int) -> None:
     assert not left
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "call",
     [
@@ -325,6 +327,7 @@ def test_a_fork_of_the_consumer_holds_no_worker(how: str, tmp_path: Path, nothin
         consumer.wait()
 
 
+@pytest.mark.long
 def test_without_a_guard_for_main(tmp_path: Path, nothing_left: None) -> None:
     """A producer of the script itself makes workers run the script: said, not a storm of processes."""
     script = tmp_path / "script.py"

@@ -96,6 +96,7 @@ def test_an_address_where_nothing_answers() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.long
 def test_a_signals_handler_stays_when_a_cluster_is_joined(cluster: Any) -> None:
     """Ray's own would end the process on the spot, past every `finally`."""
     before = signal.getsignal(signal.SIGTERM)
@@ -140,6 +141,7 @@ def test_someone_else_shuts_ray_down(connected: Any, monkeypatch: pytest.MonkeyP
     none_stays()
 
 
+@pytest.mark.long
 def test_arrays_are_where_they_lie(connected: Any) -> None:
     """Read-only, in the object store, and valid after the prefetcher is closed."""
     with prefetch_ray([partial(producers.large_stay, count=4)]) as batches:

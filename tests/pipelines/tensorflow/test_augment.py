@@ -40,6 +40,7 @@ def windows(transform: ImageTransform, image: np.ndarray = SQUARE) -> tuple[np.n
     return height, width, x[:, -1] < x[:, 0]
 
 
+@pytest.mark.long
 def test_random_windows_keep_to_their_ranges() -> None:
     height, width, mirrored = windows(random_resized_crop(32))
     area = height * width / (200 * 250)
@@ -114,6 +115,7 @@ def test_the_same_seed_gives_the_same_image() -> None:
     assert len(np.unique(first, axis=0)) == 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(1, 1), (1, 200), (200, 1), (2, 3), (3, 255)])
 @pytest.mark.parametrize("make", [random_resized_crop, resize_center_crop, letterbox])
 def test_images_of_any_size(make: type, size: tuple[int, int]) -> None:

@@ -67,6 +67,7 @@ def test_images_and_labels_belong_together(train: Split) -> None:
             np.testing.assert_array_equal(image, alone.numpy())
 
 
+@pytest.mark.long
 def test_train_batches_are_make_batches_with_a_crop(train: Split) -> None:
     crop = random_resized_crop(20)
     general = make_batches(train, lambda f, s: (crop(f, s), f[LABEL]), batch_size=8, seed=5)
@@ -120,7 +121,7 @@ def test_repeat_runs_through_the_epochs(train: Split) -> None:
     assert same(taken(dataset, 4), found[:4]), "a new iteration starts with the first epoch"
 
 
-@pytest.mark.parametrize("start_step", [None, 0])
+@pytest.mark.parametrize("start_step", [pytest.param(None, marks=pytest.mark.long), 0])
 def test_bit_for_bit_the_same_with_any_parallelism(train: Split, start_step: int | None) -> None:
     assert set(train.formats) == {"jpeg", "png"}
     options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": Stream(buffer=32)}
@@ -132,6 +133,7 @@ def test_bit_for_bit_the_same_with_any_parallelism(train: Split, start_step: int
     assert not same(taken(train_batches(train, parallelism=1, **(options | {"seed": 10})), 25), reference)
 
 
+@pytest.mark.long
 def test_iterations_do_not_depend_on_the_global_seed(train: Split) -> None:
     epochs = []
     for seed in (1, 2):
@@ -141,6 +143,7 @@ def test_iterations_do_not_depend_on_the_global_seed(train: Split) -> None:
     assert epochs[0] == epochs[1]
 
 
+@pytest.mark.long
 def test_the_same_sample_is_cut_anew_each_epoch(train: Split) -> None:
     crop = random_resized_crop(24)
     dataset = make_batches(train[:1], lambda f, s: (crop(f, s), s), batch_size=1)

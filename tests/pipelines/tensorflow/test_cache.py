@@ -648,6 +648,7 @@ cached(train, Cache(directory, decoded))
 )
 
 
+@pytest.mark.long
 def test_killed_from_outside_at_random_moments(train: Split, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for _ in range(4):

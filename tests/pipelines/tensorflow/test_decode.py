@@ -188,6 +188,7 @@ def test_antialiasing_is_within_one_level_of_a_float64_reference(kind: str, targ
     assert np.abs(found - np.round(triangle(opened(data), *target))).max() <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 @pytest.mark.parametrize("scale", [4, 5.5, 8, 11, 16])
 def test_antialiasing_after_a_reduction_is_close_to_the_exact(kind: str, scale: float) -> None:
@@ -224,6 +225,7 @@ def test_a_large_jpeg_is_scaled_down_while_it_is_decoded(ratio: int) -> None:
         assert off < np.abs(aliased - mean).mean() / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size", [(97, 61), (1, 300), *(pytest.param(s, marks=pytest.mark.long) for s in ((300, 1), (17, 17)))]
 )

@@ -122,6 +122,7 @@ def test_a_stored_epoch_may_start_again() -> None:
             assert again.passes.min() > drawn.passes.max()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [1, 9, 16, 100])
 def test_under_the_mask_is_each_sample_once(split: Split, batch_size: int) -> None:
     feed = distribute_eval(ONE, split, batch_size=batch_size, image_size=(20, 24))

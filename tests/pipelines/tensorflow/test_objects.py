@@ -148,6 +148,7 @@ CROPS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["random", "letterbox", *(pytest.param(name, marks=pytest.mark.long) for name in CROPS)]
 )
@@ -316,6 +317,7 @@ def test_a_letterbox_says_the_way_back(train: Split) -> None:
                 np.testing.assert_allclose(boxes[:count], expected, atol=2e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["stream", *(pytest.param(order, marks=LONG) for order in ("global", "blocks"))])
 def test_batches_go_on_where_they_were(train: Split, order: Any) -> None:
     detect = detection(random_resized_crop(24), max_objects=3, image_id=True)

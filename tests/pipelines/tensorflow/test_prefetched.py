@@ -50,6 +50,7 @@ def test_signature_and_batches(prefetch: Callable[..., Prefetcher]) -> None:
             assert len(list(dataset)) == 5
 
 
+@pytest.mark.long
 @both
 def test_keras_fit(prefetch: Callable[..., Prefetcher]) -> None:
     """Three epochs of other batches; the model learns."""

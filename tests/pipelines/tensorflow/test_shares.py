@@ -136,6 +136,7 @@ def test_the_stream_is_cut_by_samples(splits: dict[int, Split], workers: int, sh
         assert found[:steps, number].tolist() != found[steps:, number].tolist(), "epochs differ"
 
 
+@pytest.mark.long
 def test_the_grid_has_what_is_difficult(splits: dict[int, Split]) -> None:
     # Shards are cut between two workers, and there are more workers than shards.
     for shards in (1, 2, 7):

@@ -54,7 +54,14 @@ ORDERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    "options", [*ORDERS, {"mixed": True}, {"mixed": True, "order": Global(balance="class")}], ids=str
+    "options",
+    [
+        ORDERS[0],
+        *(pytest.param(options, marks=pytest.mark.long) for options in ORDERS[1:]),
+        pytest.param({"mixed": True}, marks=pytest.mark.long),
+        {"mixed": True, "order": Global(balance="class")},
+    ],
+    ids=str,
 )
 def test_the_same_samples_at_the_same_step_as_tensorflow(flowers: Dataset, options: dict[str, Any]) -> None:
     import tensorflow as tf
@@ -101,6 +108,7 @@ def test_the_same_windows_as_tensorflow(flowers: Dataset) -> None:
     assert np.abs(found(6)[0] - expected).mean() > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [
@@ -227,6 +235,7 @@ def test_the_seed_is_the_samples_own_in_its_epoch(flowers: Dataset) -> None:
     assert max(again.values()) < 2**63
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", ORDERS, ids=str)
 def test_resumes_at_every_step_on_any_number_of_ranks(flowers: Dataset, options: dict[str, Any]) -> None:
     split = flowers["train"]
@@ -334,6 +343,7 @@ def test_a_state_of_another_run_is_refused(flowers: Dataset) -> None:
         loader.load_state_dict({"position": text.replace('"step": 0', '"step": 1')})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", ORDERS, ids=str)
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_ranks_share_each_step(flowers: Dataset, options: dict[str, Any], count: int) -> None:
@@ -379,6 +389,7 @@ def test_evaluation_batches(flowers: Dataset) -> None:
         torch_eval_loader(split, batch_size=100, image_size=20, ranks=Ranks(0, 50))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.long)])
 def test_workers_may_be_spawned(flowers: Dataset, method: str) -> None:
     options = {"batch_size": 40, "image_size": 16, "seed": 2}

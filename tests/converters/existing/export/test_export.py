@@ -460,6 +460,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["export", dataset, out, "--to", "coco"]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [57, pytest.param(1, marks=pytest.mark.torture)])
 @pytest.mark.parametrize("to", ["coco", *(pytest.param(to, marks=pytest.mark.long) for to in ("yolo", "voc", "csv"))])
 def test_killed_at_every_operation(to: str, every: int, tmp_path: Path) -> None:

@@ -306,6 +306,7 @@ TASKS = st.sampled_from([(), ("boxes",), ("boxes", "masks"), ("keypoints",)])
 FILES = st.lists(st.one_of(LINES, st.binary(max_size=60)), min_size=1, max_size=20)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(labels=FILES, yaml=YAMLS, tasks=TASKS)
 def test_any_lines_are_read_or_listed(
