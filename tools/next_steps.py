@@ -2,7 +2,7 @@
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECT_MASK
 from shardfeed.manifest import Manifest
-from shardfeed.schema import IMAGE_KEYS, LABEL, Schema
+from shardfeed.schema import IMAGE_KEYS, LABEL, RESTARTS, Schema
 from shardfeed.text import in_usual_order, shell_quoted
 
 _SIZE = 224  # pixels
@@ -26,6 +26,8 @@ def training_lines(
     `split` has `records` samples: an epoch of fewer than a batch would have none.
     """
     batch = min(batch_size, records)
+    if order is None and RESTARTS in schema.features:
+        order = "global"  # a stream decodes seekable JPEGs whole
     ordered = "" if order is None else f", order={order!r}"
     numbers = [key for key in schema.features if key not in _IMAGE and schema.features[key].dtype != "bytes"]
     single = [key for key in numbers if schema.features[key].scalar]

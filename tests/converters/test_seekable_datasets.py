@@ -18,6 +18,7 @@ from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines.torch import torch_loader
 from shardfeed.readers.dataset import Dataset
 from shardfeed.tools.cli import main
+from shardfeed.tools.next_steps import next_steps
 
 pytest.importorskip("numba", reason="no wheel for this Python or machine")
 
@@ -73,6 +74,11 @@ def test_crops_are_the_same(plain: Dataset, cut: Dataset) -> None:
         assert torch.equal(ours, theirs)
     assert sum(map(bool, pieces(cut).values())) == KINDS["cut"]
     assert "image/restarts" not in plain.manifest.schema.features
+
+
+def test_what_is_printed_next_reads_by_position(cut: Dataset, plain: Dataset) -> None:
+    assert "order='global'" in next_steps(str(cut.directory), cut.manifest)
+    assert "order=" not in next_steps(str(plain.directory), plain.manifest)
 
 
 def test_verify(cut: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
