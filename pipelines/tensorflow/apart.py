@@ -22,10 +22,6 @@ from shardfeed.readers.tensorflow.parse import ParseSpec
 
 _MOST_WAITING = 4  # batches read and made at once, each of which is held
 
-# Microseconds of an image, about: of Python, which runs in one thread at a time, and of TensorFlow's operations.
-_LOCKED = 30.0
-_GRAPH, _GRAPH_PIXEL, _GRAPH_BYTE, _GRAPH_RAW_BYTE = 100.0, 0.003, 0.01, 0.001
-
 
 @runtime_checkable
 class ImageApart(Protocol):
@@ -53,15 +49,15 @@ class ViewFollower(Protocol):
 
 
 def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartImages | None":
-    """What makes the images of `transform` outside of the graph, where that can be done and is no slower; else None."""
+    """What makes the images of `transform` outside of the graph, where that can be done; else None.
+
+    Whether it is does not depend on `parallelism`: the same pixels must come from any number of threads. Of thumbnails,
+    many threads of the graph would make more than Python's lock lets through, some 15,000 a second.
+    """
     image = transform.image if isinstance(transform, ImageApart | ViewFollower) else None
     if not isinstance(image, GeometricTransform) or image.antialias or not _has_opencv():
         return None
-    # The graph has no lock: with many threads it overtakes where an image takes little time.
-    of_byte = _GRAPH_RAW_BYTE if set(samples.formats) == {"raw"} else _GRAPH_BYTE
-    height, width = image.target
-    graph = _GRAPH + height * width * _GRAPH_PIXEL + of_byte * samples.read_bytes / len(samples)
-    return ApartImages(samples, transform, image.crop, parallelism) if parallelism * _LOCKED <= graph else None
+    return ApartImages(samples, transform, image.crop, parallelism)
 
 
 def _has_opencv() -> bool:
