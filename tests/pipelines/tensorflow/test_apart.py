@@ -122,6 +122,7 @@ CROPS: dict[str, Callable[[tuple[int, int]], GeometricTransform]] = {
 @example(size=(90, 88), target=(11, 11), kind="4:2:0", crop="center", seed=0)  # made smaller by the decoder
 @example(size=(90, 88), target=(3, 2), kind="4:2:0", crop="center", seed=0)  # by 8, and no more
 @example(size=(90, 88), target=(11, 11), kind="png", crop="letterbox", seed=0)  # and by us
+@example(size=(5, 76), target=(3, 36), kind="png", crop="letterbox", seed=36326966)  # in two steps
 @example(size=(40, 30), target=(40, 30), kind="raw", crop="letterbox", seed=0)  # nothing to resize
 @settings(max_examples=20, deadline=None)
 def test_pixels_are_within_a_level_of_the_graphs(
@@ -144,7 +145,8 @@ def test_pixels_are_within_a_level_of_the_graphs(
         decode = BatchDecoder(transform.crop, SCHEMA, formats, 1)
         found = decode([encode(FEATURES, features | {LABEL: 5})] * 3, seeds)
         assert found.images.shape == (3, *target, 3)
-        assert np.abs(found.images.astype(int) - expected).max() <= 1
+        # What is no JPEG is shrunk in two steps, each of which rounds.
+        assert np.abs(found.images.astype(int) - expected).max() <= (1 if form == b"jpeg" else 2)
         left = {key for key in FEATURES if cut_out(found.others[0], key) != (None, found.others[0])}
         assert not left & {ENCODED}
 
