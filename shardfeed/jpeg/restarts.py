@@ -96,7 +96,7 @@ def restarts_cost(data: bytes, lengths: bytes) -> float:
     """Bytes that the markers of a seekable JPEG take, with the `lengths` of its rows.
 
     A marker takes two, half a byte before it is padding, and the first coefficients behind it take more bits: in
-    all 4.1 bytes (mean of 1,500 photos of 500 x 375 pixels, quality 75 to 95; 3.9 to 4.3).
+    all 4.1 bytes (mean of 100 photos of 500 x 375 pixels, 4:2:0, at quality 90; 3.5 at 50, 4.3 at 95).
     """
     grid = grid_of(data)
     return 0.0 if grid is None else 4.1 * grid.rows * grid.pieces + len(lengths)

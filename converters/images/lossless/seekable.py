@@ -21,7 +21,7 @@ from shardfeed.jpeg.restarts import row_lengths
 _PIECE = 64  # pixels, of the width of a piece that is aimed at; less reads less beside a window, and takes more bytes
 _PIECES_ACROSS = 32  # wider ones for very wide images, of which a window is large
 _TABLES = 64  # remembered: most files have the usual ones
-_ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster (median of 5 rounds, 1,500 photos)
+_ACROSS = 6  # pieces; at 256 pixels, four across, crops were no faster: docs/design/030-seekable-jpegs.md
 _FEW = 8  # pieces of an image, of which a window leaves out too little
 
 _Table = tuple[bytes, bytes]  # counts of codes by length, and symbols in the order of their codes (T.81, B.2.4.2)
