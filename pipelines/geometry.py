@@ -63,14 +63,19 @@ def letterboxed(size: tuple[int, int], target: tuple[int, int]) -> View:
     return View(size, Window(0, 0, *size), target, content)
 
 
+def reduction(size: tuple[int, int], target: tuple[int, int]) -> int:
+    """By how much a decoder may make `size` smaller so that it still covers `target`, (height, width): 1, 2, 4 or 8."""
+    fits = min(size[0] // target[0], size[1] // target[1])
+    return next((ratio for ratio in (8, 4, 2) if fits >= ratio), 1)
+
+
 def decoded_window(window: Window, target: tuple[int, int]) -> Window:
     """What a JPEG's decoder shows of a window that is to be resized to `target`: the window, but for a few pixels.
 
     Where the target fits into it r = 2, 4 or 8 times, the decoder makes the image smaller by the largest such r, and
     the window is cut in whole pixels of the smaller image. Other formats show the window as it is.
     """
-    fits = min(window.height // target[0], window.width // target[1])
-    ratio = next((ratio for ratio in (8, 4, 2) if fits >= ratio), 1)
+    ratio = reduction((window.height, window.width), target)
     return Window(*(side // ratio * ratio for side in window))
 
 

@@ -18,14 +18,13 @@ from PIL import Image
 from shardfeed.jpeg.markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.decoding.seekable import MARGIN, splice
 from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import ChooseView, View
+from shardfeed.pipelines.geometry import ChooseView, View, reduction
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
 # What `view_pixels` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
 IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
 
-_RATIOS = (8, 4, 2)
 _SEQUENTIAL = (0xC0, 0xC1)
 _END = b"\xff\xd9"
 
@@ -70,7 +69,7 @@ def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
 def _jpeg_window(encoded: bytes | memoryview, view: View, restarts: bytes) -> tuple[np.ndarray, View]:
     """As `view_pixels`."""
     window, content = view.window, view.content
-    ratio = next((r for r in _RATIOS if window.height >= r * content.height and window.width >= r * content.width), 1)
+    ratio = reduction((window.height, window.width), (content.height, content.width))
     # In pixels of the scaled image, whose sides are rounded up: rounding down stays inside.
     scaled = Window(*(side // ratio for side in window))
     part = splice(encoded, restarts, window, ratio) if restarts else None

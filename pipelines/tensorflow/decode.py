@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from shardfeed.pipelines.decoding.seekable import MARGIN
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
 # From an image's (height, width), int32 [2], to the window to cut, int32 [4] (top, left, height, width), and the
@@ -24,9 +25,6 @@ ChooseWindow = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 _DCT = "INTEGER_ACCURATE"
 RATIOS = (1, 2, 4, 8)
-# Columns decoded on either side of a window and cut off again: where colour is subsampled, the decoder smooths it
-# with the neighbours that it sees; one is enough, but a strip of two columns it does not smooth at all.
-_MARGIN = 2
 _GAP = 2  # by how much, at least, the antialiasing resize shrinks what was shrunk before
 
 
@@ -116,8 +114,8 @@ def _jpeg_window(encoded: tf.Tensor, choose: ChooseWindow, gap: int) -> Decoded:
     def decode(ratio: int) -> tf.Tensor:
         # In pixels of the scaled image, whose sides are ceil(side / ratio): rounding down stays inside.
         top, left, height, width = tf.unstack(window if ratio == 1 else window // ratio)
-        before = tf.minimum(left, _MARGIN)
-        right = tf.minimum(left + width + _MARGIN, shape[1] if ratio == 1 else -(-shape[1] // ratio))
+        before = tf.minimum(left, MARGIN)
+        right = tf.minimum(left + width + MARGIN, shape[1] if ratio == 1 else -(-shape[1] // ratio))
         wider = tf.stack([top, left - before, height, right - left + before])
         image = tf.image.decode_and_crop_jpeg(encoded, wider, channels=3, ratio=ratio, dct_method=_DCT)
         return tf.slice(image, [0, before, 0], [height, width, 3])
