@@ -113,9 +113,9 @@ class BatchDecoder:
             image.fill(self._crop.fill)
             image = image[top : top + height, left : left + width]
         tall, wide = pixels.shape[:2]
-        if (tall, wide) == (view.window.height, view.window.width):  # the decoder has not made it smaller
-            if (ratio := reduction((tall, wide), (height, width))) > 1:
-                pixels = cv2.resize(pixels, (wide // ratio, tall // ratio), interpolation=cv2.INTER_AREA)
+        ratio = reduction((tall, wide), (height, width))
+        if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has made it smaller
+            pixels = cv2.resize(pixels, (wide // ratio, tall // ratio), interpolation=cv2.INTER_AREA)
         if pixels.shape != image.shape:
             cv2.resize(pixels, (width, height), dst=image, interpolation=cv2.INTER_LINEAR)
             if view.mirrored:
