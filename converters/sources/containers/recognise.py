@@ -30,7 +30,7 @@ READERS = tuple((name, module) for name, module, _ in _READERS)
 ENDS = tuple(end for _, _, ends in _READERS for end in ends)
 
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LOOKED_AT, _DEPTH = 1000, 3  # names in all, and folders below each other; no reader looks so deep
 
 
@@ -73,7 +73,7 @@ def _holds_images_alone(path: str) -> bool:
                         return False
                     if entry.is_dir() and depth < _DEPTH:
                         folders.append((entry.path, depth + 1))
-                    elif not entry.name.lower().endswith(_IMAGES) or entry.is_dir():
+                    elif not entry.name.lower().endswith(IMAGES) or entry.is_dir():
                         return False
     except OSError:
         return False

@@ -17,8 +17,6 @@ from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.text import some
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")  # beside shards of others they would be left out
-
 
 def recognise(glance: Glance, options: ContainerOptions, name: str | None, others: Sequence[str]) -> Sequence[Evidence]:
     """What readers of files of many samples say of a path, or the one that was asked for.
@@ -68,10 +66,13 @@ def read(path: str, options: ContainerOptions, fit: Evidence, plain: Plain, *, a
 
 
 def _images_beside(path: str) -> str:
-    """An image file in a folder or in the folders of its folders, relative; "" for a file, and for a folder without."""
+    """An image file in a folder or in the folders of its folders, relative; "" for a file, and for a folder without.
+
+    Beside shards of others it would be left out.
+    """
     for folder, folders, names in os.walk(path):
         below = os.path.relpath(folder, path)
-        image = next((name for name in names if name.lower().endswith(_IMAGES) and name[0] != "."), "")
+        image = next((name for name in names if name.lower().endswith(containers.IMAGES) and name[0] != "."), "")
         if image:
             return os.path.normpath(os.path.join(below, image))
         deepest = below != "." and os.sep in below  # train/cat/1.jpg
