@@ -18,7 +18,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
 from shardfeed.pipelines.crops import Crop
-from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, view_pixels
+from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, plan_view
 from shardfeed.pipelines.geometry import ChooseView, View, reduction
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
@@ -85,7 +85,10 @@ class BatchDecoder:
         return Batch(images, list(views), list(others))
 
     def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray) -> tuple[View, bytes]:
-        """Fill `image`, uint8 [height, width, 3]; its view, and what else is in the record."""
+        """Fill `image`, uint8 [height, width, 3]; its view, and what else is in the record.
+
+        One after the other: to plan several at once would keep the lock of the interpreter for as long.
+        """
         record: dict[str, Any] = dict(self._constants)
         others = payload
         try:
@@ -99,11 +102,12 @@ class BatchDecoder:
             for key in (ENCODED, *self._numbers):
                 if key not in record:
                     raise IntegrityError("record", f"it has no {key}")
-            pixels, view = view_pixels(record, choose)
+            planned = plan_view(record, choose)
+            pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None
-        self._fit(pixels, view, image)
-        return view, others
+        self._fit(pixels, planned.view, image)
+        return planned.view, others
 
     def _fit(self, pixels: np.ndarray, view: View, image: np.ndarray) -> None:
         """Fill `image` with `pixels`, uint8 [h, w, 3], the view's window."""

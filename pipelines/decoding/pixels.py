@@ -7,9 +7,10 @@ window 2, 4 or 8 times, the decoder scales by that.
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import simplejpeg
@@ -22,39 +23,64 @@ from shardfeed.pipelines.geometry import ChooseView, View, reduction
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
 
-# What `view_pixels` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
+# What `plan_view` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
 IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)
 
 _SEQUENTIAL = (0xC0, 0xC1)
 _END = b"\xff\xd9"
 
 
-def view_pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarray, View]:
-    """The window of the view that `choose` picks, uint8 [h, w, 3], gray made RGB; and that view.
+class PlannedView(NamedTuple):
+    """The view that was chosen of an image, and what decodes its window."""
+
+    view: View
+    decode: Callable[[], np.ndarray]
+    encoded: bytes | memoryview
+
+    def pixels(self) -> np.ndarray:
+        """The view's window, uint8 [h, w, 3], gray made RGB, perhaps made smaller by 2, 4 or 8, and a part of a larger
+        array. Raises IntegrityError where it does not decode.
+        """
+        try:
+            return self.decode()
+        except PILLOW_ERRORS as error:
+            raise undecodable(self.encoded, error) from None
+
+
+def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
+    """The view that `choose` picks, by what stands in the image's header.
 
     A JPEG is scaled where the content fits into the window 2, 4 or 8 times; then the view's window is in whole pixels
-    of the smaller image: up to 7 pixels from the chosen. The array may be a part of a larger one.
+    of the smaller image: up to 7 pixels from the chosen.
     `record`: `image/encoded`, bytes or a view of some; `image/format`, of raw pixels `image/height` and `image/width`,
-    and of a seekable JPEG `image/restarts`. Raises IntegrityError where it does not decode.
+    and of a seekable JPEG `image/restarts`. Raises IntegrityError where the header does not decode.
+
+    Plan a few MB of images before you decode the first of them: a decoder pushes Python out of the processor's caches,
+    and planning takes two to three times as long with cold ones.
     """
     encoded = record[ENCODED]
     try:
         if record.get(FORMAT) == b"raw":
             pixels = np.frombuffer(encoded, np.uint8).reshape(record[HEIGHT], record[WIDTH], 3)
-            return _cut_view(pixels, choose)
+            view = choose(*pixels.shape[:2])
+            return PlannedView(view, partial(_cut, pixels, view.window), encoded)
         if encoded[:3] == b"\xff\xd8\xff":
             shape = _jpeg_shape(encoded)
             if shape is not None:
-                return _jpeg_window(encoded, choose(*shape), record.get(RESTARTS, b""))
+                return _plan_jpeg(encoded, choose(*shape), record.get(RESTARTS, b""))
         image = Image.open(io.BytesIO(encoded))
-        pixels = np.asarray(image)
-        if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
-            pixels = np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
-        elif image.mode != "RGB":
-            pixels = np.asarray(image.convert("RGB"))
     except PILLOW_ERRORS as error:
         raise undecodable(encoded, error) from None
-    return _cut_view(pixels, choose)
+    view = choose(image.height, image.width)
+    return PlannedView(view, lambda: _cut(_pillow_pixels(image), view.window), encoded)
+
+
+def _pillow_pixels(image: Image.Image) -> np.ndarray:
+    """uint8 [height, width, 3]."""
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 and image.mode != "1":  # 16 bits, of which the upper ones count
+        return np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, 2)
+    return pixels if image.mode == "RGB" else np.asarray(image.convert("RGB"))
 
 
 def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
@@ -66,35 +92,34 @@ def _jpeg_shape(encoded: bytes | memoryview) -> tuple[int, int] | None:
     return None if color == "CMYK" else (int(height), int(width))
 
 
-def _jpeg_window(encoded: bytes | memoryview, view: View, restarts: bytes) -> tuple[np.ndarray, View]:
-    """As `view_pixels`."""
+def _plan_jpeg(encoded: bytes | memoryview, view: View, restarts: bytes) -> PlannedView:
+    """As `plan_view`."""
     window, content = view.window, view.content
     ratio = reduction((window.height, window.width), (content.height, content.width))
     # In pixels of the scaled image, whose sides are rounded up: rounding down stays inside.
     scaled = Window(*(side // ratio for side in window))
-    part = splice(encoded, restarts, window, ratio) if restarts else None
-    if part is not None:
-        pixels = _decoded(part.data, part.height, part.width, ratio, strict=False)
-        scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
-    else:
-        height, width = view.size
-        whole = encoded[-2:] == _END  # a file without its end is cut: then let the decoder complain
-        if whole:
-            encoded, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
-        pixels = _decoded(encoded, height, width, ratio, strict=not whole)
     if ratio > 1:
         view = view._replace(window=Window(*(side // ratio * ratio for side in window)))
-    return _cut(pixels, scaled), view
+    part = splice(encoded, restarts, window, ratio) if restarts else None
+    if part is not None:
+        scaled = scaled._replace(top=scaled.top - part.top // ratio, left=scaled.left - part.left // ratio)
+        return PlannedView(view, partial(_decoded, part.data, part.height, part.width, ratio, False, scaled), encoded)
+    data, (height, width) = encoded, view.size
+    whole = encoded[-2:] == _END  # a file without its end is cut: then let the decoder complain
+    if whole:
+        data, height = _shortened(encoded, height, window.top + window.height + MARGIN * ratio)
+    return PlannedView(view, partial(_decoded, data, height, width, ratio, not whole, scaled), encoded)
 
 
 def _decoded(
-    encoded: bytes | bytearray | memoryview, height: int, width: int, ratio: int, *, strict: bool
+    data: bytes | bytearray | memoryview, height: int, width: int, ratio: int, strict: bool, window: Window
 ) -> np.ndarray:
-    """The pixels of a JPEG of `height` x `width`, made smaller by `ratio`: uint8 [ceil(height / ratio), ..., 3]."""
+    """The window, in pixels of what comes out, of a JPEG of `height` x `width`, made smaller by `ratio`."""
     least_height, least_width = -(-height // ratio), -(-width // ratio)
-    return simplejpeg.decode_jpeg(
-        encoded, min_height=least_height, min_width=least_width, min_factor=ratio, strict=strict
+    pixels = simplejpeg.decode_jpeg(
+        data, min_height=least_height, min_width=least_width, min_factor=ratio, strict=strict
     )
+    return _cut(pixels, window)
 
 
 def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[bytes | memoryview, int]:
@@ -118,13 +143,6 @@ def _shortened(encoded: bytes | memoryview, height: int, rows: int) -> tuple[byt
                     break
                 return b"".join((encoded[:frame], kept.to_bytes(2, "big"), encoded[frame + 2 :])), kept
     return encoded, height
-
-
-def _cut_view(pixels: np.ndarray, choose: ChooseView) -> tuple[np.ndarray, View]:
-    """As `view_pixels`, of those of the whole image."""
-    height, width = pixels.shape[:2]
-    view = choose(height, width)
-    return _cut(pixels, view.window), view
 
 
 def _cut(pixels: np.ndarray, window: Window) -> np.ndarray:

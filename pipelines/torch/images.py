@@ -18,7 +18,7 @@ import torch
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
-from shardfeed.pipelines.decoding.pixels import view_pixels
+from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.windows import (
@@ -30,8 +30,6 @@ from shardfeed.pipelines.windows import (
     check_ranges,
     sample_seeds,
 )
-
-ImageTransform = Callable[[Mapping[str, Any], int], torch.Tensor]
 
 
 def random_resized_crop(
@@ -139,32 +137,51 @@ class GeometricTransform:
 
     def see(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, View]:
         """The image, and which view of the stored one it is."""
-        return decode_view(record, self.draw(seed), self.crop.fill)
+        return self.plan(record, seed)()
+
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
+        """What `see` gives, later."""
+        return plan_image(record, self.draw(seed), self.crop.fill)
+
+    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], torch.Tensor]:
+        """See `samples.TwoSteps`."""
+        image = self.plan(record, seed)
+        return lambda: image()[0]
 
 
 @dataclass(frozen=True)
 class ImageAndLabel:
     """A transform to (image, label): `image`'s, and `label`'s."""
 
-    image: ImageTransform
+    image: GeometricTransform
     label: Label
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
-        return self.image(record, seed), self.label(record)
+        return self.plan_sample(record, seed)()
+
+    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Any]]:
+        """See `samples.TwoSteps`."""
+        image, label = self.image.plan_sample(record, seed), self.label(record)
+        return lambda: (image(), label)
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
     """The whole image: uint8 [3, height, width], gray made RGB. Raises IntegrityError where it does not decode."""
-    whole, _ = view_pixels(record, lambda *size: cropped(size, Window(0, 0, *size), size))
+    whole = plan_view(record, lambda *size: cropped(size, Window(0, 0, *size), size)).pixels()
     return torch.from_numpy(whole.copy()).permute(2, 0, 1)
 
 
-def decode_view(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) -> tuple[torch.Tensor, View]:
-    """The view of an image that `choose` picks: uint8 [3, height, width], its target's; and that view.
+def plan_image(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) -> Callable[[], tuple[torch.Tensor, View]]:
+    """What gives the view of an image that `choose` picks: uint8 [3, height, width], its target's; and that view.
 
-    `fill`: the value of what shows nothing of the image. Raises IntegrityError where it does not decode.
+    `fill`: the value of what shows nothing of the image. Both steps raise IntegrityError where it does not decode.
     """
-    pixels, view = view_pixels(record, choose)
+    planned = plan_view(record, choose)
+    return lambda: (_resized(planned.pixels(), planned.view, fill), planned.view)
+
+
+def _resized(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
+    """What a view shows: uint8 [3, height, width] of `pixels`, uint8 [h, w, 3], its window."""
     content = view.content
     # On its own: PyTorch resizes with vector instructions only what lies in one piece. And a batch of one first, then
     # turned: the other way round its strides do not look like channels-last ones.
@@ -177,4 +194,4 @@ def decode_view(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) ->
         rows, columns = (slice(content[i], content[i] + content[i + 2]) for i in (0, 1))
         ground[:, rows, columns] = image
         image = ground
-    return image, view
+    return image

@@ -22,7 +22,7 @@ from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_image_transform, check_transform
-from shardfeed.pipelines.torch.images import ImageAndLabel, ImageTransform, random_resized_crop, resize_center_crop
+from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.ranks import Ranks, this_process
@@ -220,7 +220,7 @@ def _keys_and_transform(
     size: Size | None,
     transform: Transform | None,
     image_transform: Callable[..., Any] | None,
-    crop: Callable[[Size], ImageTransform],
+    crop: Callable[[Size], GeometricTransform],
     label: str,
 ) -> tuple[list[str] | None, Transform]:
     """The features to parse (None: all) and what is done with a record: the only one of three that was asked for."""

@@ -4,7 +4,7 @@ What becomes of boxes, masks, key points and rasters is NumPy's `pipelines.geome
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -182,7 +182,15 @@ class Detection:
         return [*keys, *KEYPOINTS], replace(self, meaning=meaning)
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Target]:
-        image, view = self.image.see(record, seed)
+        return self.plan_sample(record, seed)()
+
+    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Target]]:
+        """See `samples.TwoSteps`."""
+        see = self.image.plan(record, seed)
+        return lambda: self._followed(record, *see())
+
+    def _followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
+        """The image, and of the record's objects what the view shows."""
         corners = np.stack(_columns(record, BOX), 1)
         seen = see_boxes(corners, view, self.min_visible)
         if self.crowd == "drop" and IS_CROWD in record:
@@ -251,7 +259,17 @@ class Segmentation:
         return [ENCODED, RASTER, *there(schema, FORMAT)], replace(self, void=void)
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-        image, view = self.image.see(record, seed)
+        return self.plan_sample(record, seed)()
+
+    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
+        """See `samples.TwoSteps`."""
+        see = self.image.plan(record, seed)
+        return lambda: self._followed(record, *see())
+
+    def _followed(
+        self, record: Mapping[str, Any], image: torch.Tensor, view: View
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The image, and what the view shows of the record's raster."""
         raster = see_raster(_decoded(record[RASTER], view), view, self.void or 0)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
 

@@ -1,6 +1,7 @@
 """A map-style dataset of PyTorch over the samples of an order: one read for a batch, transformed in the worker."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,8 @@ from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, checked_record
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
+_TOGETHER = 4 << 20  # bytes of records planned at once: they should stay in a cache, and memory is bounded
+
 # From a record, as `split[i]` gives it, and the sample's seed to what a batch is made of: tensors, arrays, numbers,
 # bytes, or a nest of them.
 Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
@@ -28,6 +31,16 @@ class SchemaTransform(Protocol):
     """A transform that looks at the schema first: `bind` gives the features that it needs, and what is then called."""
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
+
+
+@runtime_checkable
+class TwoSteps(Protocol):
+    """A transform in two steps: what `plan_sample` gives makes the sample that a call of the transform would.
+
+    The first steps of some records are taken before the second of any, as `decoding.pixels.plan_view` wants it.
+    """
+
+    def plan_sample(self, record: Mapping[str, Any], seed: SampleSeed) -> Callable[[], Any]: ...
 
 
 class Fetched(list[Any]):
@@ -61,6 +74,7 @@ class TorchSamples(Dataset[Any]):
         may_be_empty: bool = False,
     ) -> None:
         self.samples, self.order, self.transform = samples, order, transform
+        self._plan = transform.plan_sample if isinstance(transform, TwoSteps) else partial(partial, transform)
         self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
         schema = samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
@@ -107,7 +121,7 @@ class TorchSamples(Dataset[Any]):
         """What the transform makes of the samples; damaged records raise, or come to `left_out`."""
         indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
         places = self.samples.places(indices)
-        rows: Iterable[int] = range(len(indices))
+        rows: Sequence[int] = range(len(indices))
         if left_out is None:
             payloads = self.samples.payloads(indices)
         else:
@@ -116,22 +130,43 @@ class TorchSamples(Dataset[Any]):
             payloads, rows = found.payloads, found.rows.tolist()
             passes[found.rows] += found.again  # of another pass, as for TensorFlow
         seeds = sample_seeds(self.order.sample_seeds(passes, places))
-        made = []
-        for payload, row in zip(payloads, rows, strict=True):
-            seed = seeds[row]
-            try:
-                record = checked_record(decode(payload, self._schema.features), self._schema)
-                made.append(self.transform(self._with_aliases(record), seed))
-            except IntegrityError as error:  # CRC right, content not: name the record
-                where = self.samples.where(int(indices[row])) + named(payload)
-                raise RecordError(where, error.problem, error.remedy) from None
-            except StopIteration as error:  # which a DataLoader would take for the end of the data
-                where = self.samples.where(int(indices[row]))
-                raise RuntimeError(f"the transform raised StopIteration at {where}") from error
+        made: list[Any] = []
+        for part in _groups(payloads):
+            todo = [
+                (payload, seeds[row], indices[row]) for payload, row in zip(payloads[part], rows[part], strict=True)
+            ]
+            steps = [self._named(partial(self._planned, payload, seed), payload, at) for payload, seed, at in todo]
+            made += [self._named(step, payload, at) for step, (payload, _, at) in zip(steps, todo, strict=True)]
         if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
         return made
 
+    def _planned(self, payload: bytes, seed: SampleSeed) -> Callable[[], Any]:
+        """What makes the sample of a record."""
+        record = self._with_aliases(checked_record(decode(payload, self._schema.features), self._schema))
+        return self._plan(record, seed)
+
+    def _named(self, step: Callable[[], Any], payload: bytes, index: Any) -> Any:
+        """What `step` gives; its errors name the record."""
+        try:
+            return step()
+        except IntegrityError as error:  # CRC right, content not
+            where = self.samples.where(int(index)) + named(payload)
+            raise RecordError(where, error.problem, error.remedy) from None
+        except StopIteration as error:  # which a DataLoader would take for the end of the data
+            raise RuntimeError(f"the transform raised StopIteration at {self.samples.where(int(index))}") from error
+
     def _with_aliases(self, record: Record) -> Record:
         """The record, with what the dataset calls by other names under its usual ones, too."""
         return record | {alias: record[key] for alias, key in self._aliases.items()}
+
+
+def _groups(payloads: Sequence[bytes]) -> Iterator[slice]:
+    """Of consecutive records: of _TOGETHER bytes at most, or of one."""
+    start = size = 0
+    for at, payload in enumerate(payloads):
+        if size and size + len(payload) > _TOGETHER:
+            yield slice(start, at)
+            start, size = at, 0
+        size += len(payload)
+    yield slice(start, len(payloads))

@@ -2,7 +2,9 @@
 
 import random
 import struct
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ from shardfeed.converters.images.lossless.seekable import to_seekable
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
-from shardfeed.pipelines.decoding.pixels import view_pixels
+from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.decoding.seekable import splice
-from shardfeed.pipelines.geometry import View, cropped
+from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window
 
 pytest.importorskip("numba", reason="no wheel for this Python or machine")
@@ -27,6 +29,11 @@ MIDDLE = Window(100, 150, 120, 130)
 
 def chosen(window: Window, target: tuple[int, int], height: int, width: int) -> View:
     return cropped((height, width), window, target)
+
+
+def window_pixels(record: Mapping[str, Any], choose: ChooseView) -> tuple[np.ndarray, View]:
+    planned = plan_view(record, choose)
+    return planned.pixels(), planned.view
 
 
 def check_windows(files: int, windows: int, seed: int) -> tuple[int, int]:
@@ -42,8 +49,8 @@ def check_windows(files: int, windows: int, seed: int) -> tuple[int, int]:
             ratio = rng.choice([1, 1, 2, 4, 8])
             target = max(1, tall // ratio), max(1, wide // ratio)
             choose = partial(chosen, window, target)
-            expected, view = view_pixels({"image/encoded": data}, choose)
-            found, seen = view_pixels({"image/encoded": made, "image/restarts": restarts}, choose)
+            expected, view = window_pixels({"image/encoded": data}, choose)
+            found, seen = window_pixels({"image/encoded": made, "image/restarts": restarts}, choose)
             assert seen == view
             assert np.array_equal(found, expected), (height, width, window, target)
             checked += 1
@@ -85,12 +92,12 @@ def test_lies_are_an_error() -> None:
         if rng.random() < 0.5:  # the sum stays
             other[-1] = max(0, other[-1] + sum(numbers) - sum(other)) % 2**32
         lies.append(struct.pack("<24I", *(number % 2**32 for number in other)))
-    truth, _ = view_pixels({"image/encoded": PHOTO}, lambda *size: cropped(size, MIDDLE, (120, 130)))
+    truth, _ = window_pixels({"image/encoded": PHOTO}, lambda *size: cropped(size, MIDDLE, (120, 130)))
     refused = 0
     for lie in lies:
         record = {"image/encoded": CUT, "image/restarts": lie}
         try:
-            found, _ = view_pixels(record, lambda *size: cropped(size, MIDDLE, (120, 130)))
+            found, _ = window_pixels(record, lambda *size: cropped(size, MIDDLE, (120, 130)))
         except IntegrityError as error:
             refused += "image/restarts" in str(error)
         else:
@@ -118,7 +125,7 @@ def test_hostile_markers() -> None:
         assert broken != CUT
         record = {"image/encoded": bytes(broken), "image/restarts": restarts}
         try:
-            found, view = view_pixels(record, lambda *size: cropped(size, Window(0, 0, 8, 8), (8, 8)))
+            found, view = window_pixels(record, lambda *size: cropped(size, Window(0, 0, 8, 8), (8, 8)))
             assert found.shape[:2] == view.window[2:]
         except IntegrityError:
             refused += 1

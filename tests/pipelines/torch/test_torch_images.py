@@ -15,8 +15,8 @@ from shardfeed.pipelines.decoding.pixels import _shortened
 from shardfeed.pipelines.geometry import cropped
 from shardfeed.pipelines.torch.images import (
     decode_image,
-    decode_view,
     letterbox,
+    plan_image,
     random_resized_crop,
     resize_center_crop,
 )
@@ -36,7 +36,7 @@ def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object
 
 def decode_resized(record: Any, choose: Any, target: tuple[int, int]) -> torch.Tensor:
     """The window of an image that `choose` picks, resized to `target`."""
-    return decode_view(record, lambda height, width: cropped((height, width), choose(height, width), target))[0]
+    return plan_image(record, lambda height, width: cropped((height, width), choose(height, width), target))()[0]
 
 
 def pillow(data: bytes) -> np.ndarray:

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import shardfeed
 from shardfeed.errors import IntegrityError, OrderMismatchError, RecordError, StorageError, UsageError
 from shardfeed.pipelines import Blocks, Global, Stream, make_batches, mix, order_samples, train_batches
 from shardfeed.pipelines.orders.choices import OrderLike, OrderName
-from shardfeed.pipelines.torch import Ranks, Workers, random_resized_crop, torch_eval_loader, torch_loader
+from shardfeed.pipelines.torch import Ranks, Workers, random_resized_crop, samples, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset, Skip, Split
 
 BATCH = 12
@@ -146,6 +148,30 @@ def test_batches(flowers: Dataset) -> None:
         assert (labels.shape, labels.dtype) == ((BATCH,), torch.int64)
     alone = torch_loader(flowers["train"], batch_size=BATCH, image_size=(20, 24), seed=1, workers=0)
     assert torch.equal(list(alone)[-1][0], images)
+
+
+@given(st.lists(st.integers(1, 9)), st.integers(1, 20))
+def test_records_planned_at_once_are_bounded(sizes: list[int], most: int) -> None:
+    payloads = [bytes(size) for size in sizes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "_TOGETHER", most)
+        parts = [payloads[part] for part in samples._groups(payloads)]
+    assert list(itertools.chain.from_iterable(parts)) == payloads
+    assert all(len(part) <= 1 or sum(map(len, part)) <= most for part in parts)
+
+
+@pytest.mark.parametrize("together", [1, 3_000])
+def test_a_batch_does_not_depend_on_how_many_are_planned_at_once(
+    flowers: Dataset, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    def batches() -> list[Any]:
+        return list(torch_loader(flowers["train"], batch_size=BATCH, image_size=24, workers=0))
+
+    expected = batches()
+    monkeypatch.setattr(samples, "_TOGETHER", together)
+    for (images, labels), (same, likewise) in zip(expected, batches(), strict=True):
+        assert torch.equal(images, same)
+        assert torch.equal(labels, likewise)
 
 
 def test_each_iteration_is_the_next_epoch(flowers: Dataset) -> None:
