@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
-from shardfeed.pipelines.torch import torch_loader
+from shardfeed.pipelines.torch import random_resized_crop, torch_loader
 from shardfeed.readers.split import Split
 
 OURS = "torch_loader"
@@ -61,12 +61,15 @@ def contenders(args: argparse.Namespace) -> dict[str, Callable[[], Iterable[Any]
             drop_last=True,
         )
 
-    def ours(seekable: bool) -> Iterable[Any]:
-        return torch_loader(split(seekable), batch_size=args.batch, image_size=args.size, workers=args.workers)
+    def ours(seekable: bool, antialias: bool) -> Iterable[Any]:
+        crop = random_resized_crop(args.size, antialias=antialias)
+        return torch_loader(split(seekable), batch_size=args.batch, image_transform=crop, workers=args.workers)
 
     makers: dict[str, Callable[[], Iterable[Any]]] = {
-        OURS: lambda: ours(False),
-        f"{OURS}, `--seekable`": lambda: ours(True),
+        OURS: lambda: ours(False, True),
+        f"{OURS}, `--seekable`": lambda: ours(True, True),
+        f"{OURS}, `antialias=False`": lambda: ours(False, False),
+        f"{OURS}, `--seekable`, `antialias=False`": lambda: ours(True, False),
     }
     return makers | {f"DataLoader, {name}": lambda name=name: folder(name.lower()) for name in ("Pillow", "OpenCV")}
 

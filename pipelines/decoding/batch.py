@@ -1,15 +1,12 @@
-"""Many images as one array, made by threads: decoded by `pixels`, resized by OpenCV straight into their places.
+"""Many images as one array, made by threads: decoded by `pixels`, resized by `resize` straight into their places.
 
 Neither library holds the interpreter's lock while it works; the Python around them takes some 60 microseconds an image.
-The resize is bilinear without antialiasing, in whole numbers: within a level of what floats give. OpenCV's bit-exact
-form is off by a level in 1 % of the values rather than 12 %, and takes two to three times as long.
 """
 
 import math
 import weakref
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -19,7 +16,8 @@ from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
 from shardfeed.pipelines.crops import Crop
 from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, plan_view
-from shardfeed.pipelines.geometry import ChooseView, View, reduction
+from shardfeed.pipelines.decoding.resize import fit
+from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 _MOST_OF_TASK = 16  # images: to hand a task over costs as much as the Python of an image
@@ -51,7 +49,6 @@ class BatchDecoder:
     """
 
     def __init__(self, crop: Crop, schema: Schema, formats: Iterable[str], threads: int) -> None:
-        self._cv2: Any = import_module("cv2")  # of an extra
         self._crop = crop
         formats = set(formats)
         self._numbers = (HEIGHT, WIDTH) if "raw" in formats else ()  # raw pixels have no header
@@ -106,28 +103,8 @@ class BatchDecoder:
             pixels = planned.pixels()
         except IntegrityError as error:
             raise UndecodableError(payload, error) from None
-        self._fit(pixels, planned.view, image)
+        fit(pixels, planned.view, image, self._crop.fill)
         return planned.view, others
-
-    def _fit(self, pixels: np.ndarray, view: View, image: np.ndarray) -> None:
-        """Fill `image` with `pixels`, uint8 [h, w, 3], the view's window."""
-        cv2 = self._cv2
-        top, left, height, width = view.content
-        if (height, width) != view.target:
-            image.fill(self._crop.fill)
-            image = image[top : top + height, left : left + width]
-        tall, wide = pixels.shape[:2]
-        ratio = reduction((tall, wide), (height, width))
-        if ratio > 1 and (tall, wide) == view.window[2:]:  # else the decoder has made it smaller
-            pixels = cv2.resize(pixels, (wide // ratio, tall // ratio), interpolation=cv2.INTER_AREA)
-        if pixels.shape != image.shape:
-            cv2.resize(pixels, (width, height), dst=image, interpolation=cv2.INTER_LINEAR)
-            if view.mirrored:
-                cv2.flip(image, 1, dst=image)
-        elif view.mirrored:
-            cv2.flip(pixels, 1, dst=image)
-        else:
-            image[:] = pixels
 
 
 class _Rooms:

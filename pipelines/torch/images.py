@@ -5,20 +5,23 @@ Called as `transform(record, seed)`, with a record as `split[i]` gives it and a 
 format of, without moving a channel.
 
 `decoding.pixels` decodes the window, made smaller by 2, 4 or 8 where the target fits into it so many times. The rest is
-PyTorch's bilinear resize with antialiasing, as torchvision does it.
+PyTorch's bilinear resize with antialiasing, as torchvision does it; without antialiasing it is `decoding.resize`, which
+gives TensorFlow's pixels.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.decoding.pixels import plan_view
+from shardfeed.pipelines.decoding.resize import fit
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.windows import (
@@ -38,10 +41,11 @@ def random_resized_crop(
     area: tuple[float, float] = AREA,
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
+    antialias: bool = True,
 ) -> "GeometricTransform":
     """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
 
-    Gives uint8 [3, height, width], resized with antialiasing, and pickles. The same seed cuts the same window, here
+    Gives uint8 [3, height, width], and pickles. The same seed cuts the same window, here
     and with TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
@@ -51,54 +55,68 @@ def random_resized_crop(
             not fit into the image (a very long one), the window is the largest one in its middle with an aspect ratio
             in that range.
         flip: mirror left and right, half of the time.
+        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: as TensorFlow's crop
+            of this package does by default, with the same pixels, by OpenCV, in less time.
 
     Raises:
         UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
+        MissingExtraError: without antialiasing, where OpenCV is not installed.
 
     Example:
         crop = random_resized_crop(224, area=(0.25, 1.0))
         loader = torch_loader(data["train"], batch_size=256, transform=crop, seed=7)
     """
     check_ranges(area, aspect_ratio)
-    return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip))
+    return _transform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip), antialias)
 
 
-def resize_center_crop(size: Size, *, crop_fraction: float = 0.875) -> "GeometricTransform":
+def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
     """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
-    Gives uint8 [3, height, width], resized with antialiasing, and pickles. The window is the largest with the aspect
+    Gives uint8 [3, height, width], and pickles. The window is the largest with the aspect
     ratio of `size`, times `crop_fraction`, centred: with 0.875 what is left of an image resized so that it just covers
     256 x 256, of which the middle 224 x 224 are cut.
 
-    Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1.
+    `antialias`: as of `random_resized_crop`; evaluate with what the model was trained with.
+
+    Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1; MissingExtraError
+    without antialiasing where OpenCV is not installed.
 
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
     """
     if not 0 < crop_fraction <= 1:
         raise UsageError("crop_fraction", f"got {crop_fraction!r}, expected more than 0, at most 1")
-    return GeometricTransform(CenterCrop(image_size(size), crop_fraction))
+    return _transform(CenterCrop(image_size(size), crop_fraction), antialias)
 
 
-def letterbox(size: Size, *, fill: int = 0) -> "GeometricTransform":
+def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
     """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
 
-    Gives uint8 [3, height, width], resized with antialiasing, and pickles. An image of h x w takes h' x w' =
+    Gives uint8 [3, height, width], and pickles. An image of h x w takes h' x w' =
     round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2
     rows of ground above and (width - w') // 2 columns to the left. `detection` gives what leads back from there.
 
     Args:
         size: pixels, one side or (height, width).
         fill: the ground's value in all channels, 0 to 255.
+        antialias: as of `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, and for a fill that is not within 0..255.
+        MissingExtraError: without antialiasing, where OpenCV is not installed.
 
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))
     """
     if not 0 <= fill <= 255:
         raise UsageError("fill", f"got {fill!r}, expected 0 to 255")
-    return GeometricTransform(Letterbox(image_size(size), fill))
+    return _transform(Letterbox(image_size(size), fill), antialias)
+
+
+def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
+    if not antialias and find_spec("cv2") is None:
+        raise MissingExtraError("antialias=False", "OpenCV is not installed", "pip install opencv-python-headless")
+    return GeometricTransform(crop, antialias)
 
 
 # A class, because a function made in a function does not pickle, as workers that are spawned need it.
@@ -109,6 +127,7 @@ class GeometricTransform:
     """An image transform that can tell what it did: which window of the image is seen, and where. `crop` draws it."""
 
     crop: Crop
+    antialias: bool = True
 
     @property
     def target(self) -> tuple[int, int]:
@@ -141,7 +160,7 @@ class GeometricTransform:
 
     def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
         """What `see` gives, later."""
-        return plan_image(record, self.draw(seed), self.crop.fill)
+        return plan_image(record, self.draw(seed), fill=self.crop.fill, antialias=self.antialias)
 
     def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], torch.Tensor]:
         """See `samples.TwoSteps`."""
@@ -171,17 +190,27 @@ def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
     return torch.from_numpy(whole.copy()).permute(2, 0, 1)
 
 
-def plan_image(record: Mapping[str, Any], choose: ChooseView, fill: int = 0) -> Callable[[], tuple[torch.Tensor, View]]:
+def plan_image(
+    record: Mapping[str, Any], choose: ChooseView, *, fill: int = 0, antialias: bool = True
+) -> Callable[[], tuple[torch.Tensor, View]]:
     """What gives the view of an image that `choose` picks: uint8 [3, height, width], its target's; and that view.
 
     `fill`: the value of what shows nothing of the image. Both steps raise IntegrityError where it does not decode.
     """
     planned = plan_view(record, choose)
-    return lambda: (_resized(planned.pixels(), planned.view, fill), planned.view)
+    resized = _antialiased if antialias else _aliased
+    return lambda: (resized(planned.pixels(), planned.view, fill), planned.view)
 
 
-def _resized(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
+def _aliased(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
     """What a view shows: uint8 [3, height, width] of `pixels`, uint8 [h, w, 3], its window."""
+    image = np.empty((*view.target, 3), np.uint8)
+    fit(pixels, view, image, fill)
+    return torch.from_numpy(image).permute(2, 0, 1)
+
+
+def _antialiased(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
+    """As `_aliased`."""
     content = view.content
     # On its own: PyTorch resizes with vector instructions only what lies in one piece. And a batch of one first, then
     # turned: the other way round its strides do not look like channels-last ones.

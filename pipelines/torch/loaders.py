@@ -15,7 +15,6 @@ from shardfeed.pipelines.arguments import (
     check_shared_batch,
     image_and_label_keys,
     image_or_transform,
-    image_size,
 )
 from shardfeed.pipelines.orders.choices import OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -54,8 +53,9 @@ def torch_loader(
     """Training batches: a DataLoader, each iteration of which is the next epoch.
 
     With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cut by `random_resized_crop(image_size)`. With `image_transform`, (images, labels), of images that one of
-    torchvision or albumentations gives. With `transform`, whatever that gives. b is `batch_size / ranks`.
+    image cut by `random_resized_crop(image_size)`. With `image_transform`, (images, labels), of images that this crop
+    with options gives, or one of torchvision or albumentations. With `transform`, whatever that gives. b is
+    `batch_size / ranks`.
 
     With the same `seed`, order and global batch size, on any number of ranks, iteration i has the same samples and the
     same crops, but for the rounding of the resize, as iteration i of TensorFlow's `train_batches` with that order, and
@@ -68,10 +68,11 @@ def torch_loader(
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own in this epoch, for any generator. It must pickle
             where workers are spawned. `detection(...)` and `segmentation(...)` are such.
-        image_transform: instead of `image_size`: from an image to an image, of torchvision or albumentations. It gets
-            what it would elsewhere: one of torchvision's v2 a uint8 tensor [3, height, width], one of albumentations
-            `image=`, an array [height, width, 3], any other an RGB image of Pillow. What it draws is a function of the
-            sample's own seed, so that a run that goes on is exact. It must pickle where workers are spawned.
+        image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or from an image to an image,
+            of torchvision or albumentations. That gets what it would elsewhere: one of torchvision's v2 a uint8 tensor
+            [3, height, width], one of albumentations `image=`, an array [height, width, 3], any other an RGB image of
+            Pillow. What it draws is a function of the sample's own seed, so that a run that goes on is exact. It must
+            pickle where workers are spawned.
         seed: 0 to 2^63 - 1; of the order and of the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
             no "stream". With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
@@ -122,7 +123,7 @@ def torch_loader(
         pad=pad,
         collate_fn=collate_fn,
         damaged=damaged,
-        workers=_plan(workers, image_size, batch_size, process),
+        workers=_plan(workers, made, batch_size, process),
         process=process,
         given_ranks=ranks is not None,
     )
@@ -145,8 +146,8 @@ def torch_eval_loader(
     """Batches for evaluation: every sample exactly once, in stored order, over all ranks; a DataLoader.
 
     With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cut by `resize_center_crop(image_size)`. With `image_transform`, (images, labels), of images that one of
-    torchvision or albumentations gives. With `transform`, whatever that gives.
+    image cut by `resize_center_crop(image_size)`. With `image_transform`, (images, labels), of images that this crop
+    with options gives, or one of torchvision or albumentations. With `transform`, whatever that gives.
 
     One rank has batches of `batch_size`, and a smaller one at the end. Several have consecutive shares of the split, as
     many steps each (a model under DDP would wait for a rank that has fewer), and no empty batch: their batches hold
@@ -159,10 +160,11 @@ def torch_eval_loader(
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own. It must pickle where workers are spawned.
             `detection(...)` and `segmentation(...)` are such.
-        image_transform: instead of `image_size`: from an image to an image, of torchvision or albumentations. It gets
-            what it would elsewhere: one of torchvision's v2 a uint8 tensor [3, height, width], one of albumentations
-            `image=`, an array [height, width, 3], any other an RGB image of Pillow. What it draws is a function of the
-            sample's own seed, so that a run that goes on is exact. It must pickle where workers are spawned.
+        image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or from an
+            image to an image, of torchvision or albumentations. That gets what it would elsewhere: one of torchvision's
+            v2 a uint8 tensor [3, height, width], one of albumentations `image=`, an array [height, width, 3], any other
+            an RGB image of Pillow. What it draws is a function of the sample's own seed, so that a run that goes on is
+            exact. It must pickle where workers are spawned.
         label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
             "tags", a set of classes, which is multi-hot then: float32 [b, classes].
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
@@ -209,7 +211,7 @@ def torch_eval_loader(
         pad=pad,
         collate_fn=collate_fn,
         damaged=damaged,
-        workers=_plan(workers, image_size, batch_size, process),
+        workers=_plan(workers, made, batch_size, process),
         process=process,
         given_ranks=ranks is not None,
     )
@@ -226,9 +228,11 @@ def _keys_and_transform(
     """The features to parse (None: all) and what is done with a record: the only one of three that was asked for."""
     check_samples(samples)
     if image_transform is not None and size is None and transform is None:
+        keys, number = image_and_label_keys(samples.schema, label), Label.of(samples.schema, label)
+        if isinstance(image_transform, GeometricTransform):
+            return keys, ImageAndLabel(image_transform, number)
         check_image_transform(image_transform)
-        keys = image_and_label_keys(samples.schema, label)
-        return keys, ImageTransformed(image_transform, Label.of(samples.schema, label))
+        return keys, ImageTransformed(image_transform, number)
     if [size, transform, image_transform].count(None) != 2:
         raise UsageError("image_size, transform, image_transform", "expected exactly one of them")
     if transform is not None:
@@ -244,7 +248,7 @@ def _keys_and_transform(
     )
 
 
-def _plan(workers: int | Workers | None, size: Size | None, batch_size: int, process: Ranks) -> Planned:
-    """Planned for this rank's part of a batch of images, where there is a `size`."""
-    height, width = (0, 0) if size is None else image_size(size)
+def _plan(workers: int | Workers | None, transform: Transform, batch_size: int, process: Ranks) -> Planned:
+    """Planned for this rank's part of a batch of images, where their size is known."""
+    height, width = transform.image.target if isinstance(transform, ImageAndLabel) else (0, 0)
     return plan_workers(workers, -(-batch_size // process.ranks) * 3 * height * width, process.here)

@@ -1,6 +1,8 @@
 """DataLoaders over `TorchSamples`: errors come as they are, and what was taken is counted, so that a run can go on."""
 
 import gc
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,9 +21,12 @@ _END = object()
 
 
 def _begin_worker(number: int) -> None:
-    """Leave what a forked worker inherits to itself: collecting garbage would write to it, and so copy every page."""
+    """Begin a worker, which has one thread: PyTorch's is one there, and OpenCV would take every core in each worker."""
     del number
-    gc.freeze()
+    os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
+    if cv2 := sys.modules.get("cv2"):  # inherited
+        cv2.setNumThreads(1)
+    gc.freeze()  # collecting what a forked worker inherits would write to it, and so copy every page
 
 
 class SampleLoader(DataLoader[Any]):

@@ -10,9 +10,10 @@ import torch
 from object_images import encoded
 from PIL import Image
 
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
 from shardfeed.pipelines.decoding.pixels import _shortened
 from shardfeed.pipelines.geometry import cropped
+from shardfeed.pipelines.torch import images
 from shardfeed.pipelines.torch.images import (
     decode_image,
     letterbox,
@@ -199,6 +200,13 @@ def test_sampling_factors_that_have_no_name(factors: tuple[int, ...]) -> None:
 def test_what_does_not_decode_says_so(record: dict[str, object]) -> None:
     with pytest.raises(IntegrityError, match="does not decode"):
         random_resized_crop(8)(record, 3)
+
+
+def test_without_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "find_spec", lambda name: None)
+    assert random_resized_crop(8).antialias
+    with pytest.raises(MissingExtraError, match="antialias=False: OpenCV is not installed; pip install opencv"):
+        letterbox(8, antialias=False)
 
 
 def test_arguments_are_checked() -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,63 @@ def test_batches(flowers: Dataset) -> None:
         assert (labels.shape, labels.dtype) == ((BATCH,), torch.int64)
     alone = torch_loader(flowers["train"], batch_size=BATCH, image_size=(20, 24), seed=1, workers=0)
     assert torch.equal(list(alone)[-1][0], images)
+
+
+def test_without_antialiasing_pixels_are_tensorflows(flowers: Dataset) -> None:
+    """In training, in evaluation and in a letterbox, of JPEGs and of PNGs."""
+    pytest.importorskip("cv2")
+    from shardfeed import pipelines
+    from shardfeed.pipelines import torch as of_torch
+
+    split = flowers["validation"]
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("random_resized_crop", {"area": (0.2, 1.0)}),
+        ("resize_center_crop", {}),
+        ("letterbox", {"fill": 9}),
+    ]
+    for name, options in kinds:
+        crop = getattr(pipelines, name)((20, 24), **options)
+        same = getattr(of_torch, name)((20, 24), **options, antialias=False)
+        expected = make_batches(split, crop, batch_size=BATCH, seed=4, order="global")
+        found = torch_loader(split, batch_size=BATCH, transform=same, seed=4, workers=0)
+        antialiased = torch_loader(split, batch_size=BATCH, transform=replace(same, antialias=True), seed=4, workers=0)
+        differ = 0
+        for images, theirs, others in zip(found, expected, antialiased, strict=True):
+            assert images.is_contiguous(memory_format=torch.channels_last)
+            assert np.array_equal(images.permute(0, 2, 3, 1).numpy(), theirs.numpy())
+            differ += not torch.equal(images, others)
+        assert differ
+
+
+def test_a_crop_with_options_gives_images_and_labels(flowers: Dataset) -> None:
+    usual = torch_loader(flowers["train"], batch_size=BATCH, image_size=24, workers=0)
+    given = torch_loader(flowers["train"], batch_size=BATCH, image_transform=random_resized_crop(24), workers=0)
+    other = torch_loader(
+        flowers["train"], batch_size=BATCH, image_transform=random_resized_crop(24, area=(0.1, 0.2)), workers=0
+    )
+    for (images, labels), (same, likewise), (differs, _) in zip(usual, given, other, strict=True):
+        assert torch.equal(images, same)
+        assert torch.equal(labels, likewise)
+        assert not torch.equal(images, differs)
+
+
+def opencv_threads(record: Mapping[str, Any], seed: int) -> int:
+    import cv2
+
+    return cv2.getNumThreads()
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+def test_opencv_has_one_thread_in_a_worker(flowers: Dataset, method: Any) -> None:
+    cv2 = pytest.importorskip("cv2")
+    here = cv2.getNumThreads()
+    cv2.setNumThreads(2)
+    try:
+        loader = plain(flowers["train"], transform=opencv_threads, workers=Workers(1, start_method=method))
+        assert next(iter(loader)).tolist() == [1] * BATCH
+        assert cv2.getNumThreads() == 2
+    finally:
+        cv2.setNumThreads(here)
 
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 20))
