@@ -36,7 +36,6 @@ settings.load_profile("shardfeed")
 
 # An iterator of tf.data's in a reference cycle, as the traceback of an expected error makes one, must not be freed by
 # the threads that make its batches: it would wait for itself (docs/faq.md). So this thread collects, between tests.
-gc.disable()
 _TESTS_UNTIL_ALL = 1000  # are collected: the young, which most garbage is, take a millisecond, all a second
 
 CLASSES = ("daisy", "rose", "tulip")
@@ -44,6 +43,7 @@ _begun = itertools.count(1)
 
 
 def pytest_runtest_setup() -> None:
+    gc.disable()  # a test may have turned it on
     gc.collect(0 if next(_begun) % _TESTS_UNTIL_ALL else 2)
 
 
