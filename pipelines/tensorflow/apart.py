@@ -79,10 +79,10 @@ class ApartImages:
     def __init__(self, samples: Samples, transform: ImageApart | ViewFollower, crop: Crop, parallelism: int) -> None:
         self._transform, self.follows = transform, isinstance(transform, ViewFollower)
         self._samples, self._crop = samples, crop
+        # A batch each: one is read, or has its last images made, while the threads have another.
+        self.waiting = max(2, min(parallelism // 2, _MOST_WAITING))
         # More than can run at once would only wait for the interpreter's lock: 16 on 2 cores made 0.7 of the images.
         threads = min(parallelism, cpu_budget())
-        # A batch each: one is read, or has its last images made, while the threads have another.
-        self.waiting = max(2, min(threads // 2, _MOST_WAITING))
         self._decoder = BatchDecoder(crop, samples.schema, samples.formats, threads)
         self.keys = frozenset(self._decoder.keys)
 

@@ -68,7 +68,8 @@ def train_batches(
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
             None: the first damaged record raises.
-        parallelism: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+        parallelism: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted. Threads of
+            Python that decode are never more than those.
 
     Raises:
         UsageError: for no samples, a batch that an epoch cannot fill, a label or an order that there is not, and values
@@ -144,6 +145,7 @@ def make_batches(
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard; with
             `drop_remainder=False` none does, and the cardinality is unknown. None: the first damaged record raises.
         parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+            Threads of Python that decode are never more than those.
 
     Raises:
         UsageError: for no samples, a batch that an epoch cannot fill, a key or an order that there is not, shapes that

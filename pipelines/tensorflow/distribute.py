@@ -114,6 +114,7 @@ def distribute(
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
             None: the first damaged record raises.
         parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+            Threads of Python that decode are never more than those.
 
     Raises:
         UsageError: for no samples, a batch that an epoch cannot fill or the replicas cannot share evenly, a label or an

@@ -54,7 +54,8 @@ def eval_batches(
             replica would get an empty one.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
             cardinality is then unknown. None: the first damaged record raises.
-        parallelism: samples decoded, and batches read, at once, 1 or more. None: the CPUs granted.
+        parallelism: samples decoded, and batches read, at once, 1 or more. None: the CPUs granted. Threads of Python
+            that decode are never more than those.
 
     Raises:
         UsageError: for no samples, a label that is not there, a batch size that is not a multiple of `replicas`, a
@@ -195,7 +196,8 @@ def distribute_eval(
             batch; strings with "". None: shapes do not vary.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
             first damaged record raises.
-        parallelism: samples transformed, and batches read, at once, 1 or more. None: the CPUs granted.
+        parallelism: samples transformed, and batches read, at once, 1 or more. None: the CPUs granted. Threads of
+            Python that decode are never more than those.
 
     Raises:
         UsageError: for no samples, a label that is not there, a batch size that is not a multiple of the replicas,
