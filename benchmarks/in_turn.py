@@ -1,4 +1,4 @@
-"""Pipelines beside each other on a machine that is not quiet: each in a process, all stopped but one, in turn.
+"""Compares pipelines on a busy machine: each is a process, and all but one are stopped, in turn.
 
     benchmarks/in_turn.py before=/old/.venv/bin/python:/data/photos now=.venv/bin/python:/data/photos:order=global
 
@@ -84,6 +84,8 @@ def turn(running: Running, seconds: float) -> tuple[float, float]:
     time.sleep(seconds)
     images, cpu, wall = running.images() - images, running.cpu_s() - cpu, time.perf_counter() - wall
     running.process.send_signal(signal.SIGSTOP)
+    if not images:
+        sys.exit("a turn made no batch: give more --seconds")
     return cpu / images * 1e6, images / wall
 
 

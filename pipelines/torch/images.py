@@ -11,7 +11,7 @@ gives TensorFlow's pixels.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.decoding.resize import fit
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.torch.labels import Label
+from shardfeed.pipelines.torch.samples import TwoSteps, planning
 from shardfeed.pipelines.windows import (
     AREA,
     ASPECT_RATIO,
@@ -55,8 +56,9 @@ def random_resized_crop(
             not fit into the image (a very long one), the window is the largest one in its middle with an aspect ratio
             in that range.
         flip: mirror left and right, half of the time.
-        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: as TensorFlow's crop
-            of this package does by default, with the same pixels, by OpenCV, in less time.
+        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
+            which takes less time and aliases; its pixels are those of TensorFlow's crop in the orders that are read by
+            position.
 
     Raises:
         UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
@@ -77,7 +79,8 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     ratio of `size`, times `crop_fraction`, centred: with 0.875 what is left of an image resized so that it just covers
     256 x 256, of which the middle 224 x 224 are cut.
 
-    `antialias`: as of `random_resized_crop`; evaluate with what the model was trained with.
+    `antialias`: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear, which
+    takes less time and aliases. Evaluate with what the model was trained with.
 
     Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1; MissingExtraError
     without antialiasing where OpenCV is not installed.
@@ -99,7 +102,9 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
     Args:
         size: pixels, one side or (height, width).
         fill: the ground's value in all channels, 0 to 255.
-        antialias: as of `random_resized_crop`.
+        antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
+            which takes less time and aliases; its pixels are those of TensorFlow's letterbox in the orders that are
+            read by position.
 
     Raises:
         UsageError: for a size that is not positive, and for a fill that is not within 0..255.
@@ -114,8 +119,13 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
 
 
 def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
-    if not antialias and find_spec("cv2") is None:
-        raise MissingExtraError("antialias=False", "OpenCV is not installed", "pip install opencv-python-headless")
+    """The transform. Raises MissingExtraError where it needs OpenCV, and that cannot be imported."""
+    if not antialias:
+        try:
+            import_module("cv2")
+        except ImportError as error:  # it is not installed, or a library that it needs is not
+            problem = f"OpenCV cannot be imported: {error}"
+            raise MissingExtraError("antialias=False", problem, "pip install opencv-python-headless") from error
     return GeometricTransform(crop, antialias)
 
 
@@ -123,7 +133,7 @@ def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
 
 
 @dataclass(frozen=True)
-class GeometricTransform:
+class GeometricTransform(TwoSteps[torch.Tensor]):
     """An image transform that can tell what it did: which window of the image is seen, and where. `crop` draws it."""
 
     crop: Crop
@@ -151,36 +161,24 @@ class GeometricTransform:
         own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
         return self.crop.choice(own.uniform)
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
-        return self.see(record, seed)[0]
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], torch.Tensor]:
+        see = self.plan_view(record, seed)
+        return lambda: see()[0]
 
-    def see(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, View]:
-        """The image, and which view of the stored one it is."""
-        return self.plan(record, seed)()
-
-    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
-        """What `see` gives, later."""
+    def plan_view(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
+        """What gives the image, and which view of the stored one it is."""
         return plan_image(record, self.draw(seed), fill=self.crop.fill, antialias=self.antialias)
-
-    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], torch.Tensor]:
-        """See `samples.TwoSteps`."""
-        image = self.plan(record, seed)
-        return lambda: image()[0]
 
 
 @dataclass(frozen=True)
-class ImageAndLabel:
+class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
     """A transform to (image, label): `image`'s, and `label`'s."""
 
     image: GeometricTransform
     label: Label
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
-        return self.plan_sample(record, seed)()
-
-    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Any]]:
-        """See `samples.TwoSteps`."""
-        image, label = self.image.plan_sample(record, seed), self.label(record)
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Any]]:
+        image, label = planning(self.image)(record, seed), self.label(record)
         return lambda: (image(), label)
 
 
@@ -198,19 +196,19 @@ def plan_image(
     `fill`: the value of what shows nothing of the image. Both steps raise IntegrityError where it does not decode.
     """
     planned = plan_view(record, choose)
-    resized = _antialiased if antialias else _aliased
+    resized = _by_pytorch if antialias else _by_opencv
     return lambda: (resized(planned.pixels(), planned.view, fill), planned.view)
 
 
-def _aliased(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
+def _by_opencv(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
     """What a view shows: uint8 [3, height, width] of `pixels`, uint8 [h, w, 3], its window."""
     image = np.empty((*view.target, 3), np.uint8)
     fit(pixels, view, image, fill)
     return torch.from_numpy(image).permute(2, 0, 1)
 
 
-def _antialiased(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
-    """As `_aliased`."""
+def _by_pytorch(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
+    """As `_by_opencv`."""
     content = view.content
     # On its own: PyTorch resizes with vector instructions only what lies in one piece. And a batch of one first, then
     # turned: the other way round its strides do not look like channels-last ones.

@@ -58,7 +58,7 @@ def torch_loader(
     `batch_size / ranks`.
 
     With the same `seed`, order and global batch size, on any number of ranks, iteration i has the same samples and the
-    same crops, but for the rounding of the resize, as iteration i of TensorFlow's `train_batches` with that order, and
+    same windows, each resized as its crop says, as iteration i of TensorFlow's `train_batches` with that order, and
     as an endless one from step i * steps_per_epoch on. A state knows more than a step: see `TorchLoader`.
 
     Args:

@@ -25,7 +25,7 @@ def _begin_worker(number: int) -> None:
     del number
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     if cv2 := sys.modules.get("cv2"):  # inherited
-        cv2.setNumThreads(1)
+        cv2.setNumThreads(0)  # with 1 it would end threads that a forked process does not have, and hang
     gc.freeze()  # collecting what a forked worker inherits would write to it, and so copy every page
 
 

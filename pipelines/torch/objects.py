@@ -47,6 +47,7 @@ from shardfeed.pipelines.objects import (
     there,
 )
 from shardfeed.pipelines.torch.images import GeometricTransform
+from shardfeed.pipelines.torch.samples import TwoSteps
 from shardfeed.pipelines.torch.targets import Target
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 
@@ -157,7 +158,7 @@ def segmentation(
 
 
 @dataclass(frozen=True)
-class Detection:
+class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
     """See `detection`. `meaning`: of the key points, when the dataset is known. It pickles."""
 
     image: GeometricTransform
@@ -181,12 +182,8 @@ class Detection:
         meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
         return [*keys, *KEYPOINTS], replace(self, meaning=meaning)
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Target]:
-        return self.plan_sample(record, seed)()
-
-    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Target]]:
-        """See `samples.TwoSteps`."""
-        see = self.image.plan(record, seed)
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, Target]]:
+        see = self.image.plan_view(record, seed)
         return lambda: self._followed(record, *see())
 
     def _followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
@@ -246,7 +243,7 @@ class Detection:
 
 
 @dataclass(frozen=True)
-class Segmentation:
+class Segmentation(TwoSteps[tuple[torch.Tensor, torch.Tensor]]):
     """See `segmentation`. It pickles."""
 
     image: GeometricTransform
@@ -258,12 +255,8 @@ class Segmentation:
         void = needed_void(schema, self.void, letterboxes=self.image.letterboxes)
         return [ENCODED, RASTER, *there(schema, FORMAT)], replace(self, void=void)
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.plan_sample(record, seed)()
-
-    def plan_sample(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
-        """See `samples.TwoSteps`."""
-        see = self.image.plan(record, seed)
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
+        see = self.image.plan_view(record, seed)
         return lambda: self._followed(record, *see())
 
     def _followed(

@@ -1,8 +1,10 @@
 """A map-style dataset of PyTorch over the samples of an order: one read for a batch, transformed in the worker."""
 
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,11 +19,12 @@ from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, checked_record
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
-_TOGETHER = 4 << 20  # bytes of records planned at once: they should stay in a cache, and memory is bounded
+_TOGETHER = 4 << 20  # bytes of records planned at once: they should stay in a cache, and cost no more memory than that
 
 # From a record, as `split[i]` gives it, and the sample's seed to what a batch is made of: tensors, arrays, numbers,
 # bytes, or a nest of them.
 Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
+T = TypeVar("T")
 # A sample, and how many times it was gone through before: `order.Drawn`, for one.
 Key = tuple[int, int]
 
@@ -33,14 +36,24 @@ class SchemaTransform(Protocol):
     def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
 
-@runtime_checkable
-class TwoSteps(Protocol):
-    """A transform in two steps: what `plan_sample` gives makes the sample that a call of the transform would.
+class TwoSteps(ABC, Generic[T]):
+    """A transform in two steps: `plan` looks at a record, and what it gives makes the sample.
 
     The first steps of some records are taken before the second of any, as `decoding.pixels.plan_view` wants it.
     """
 
-    def plan_sample(self, record: Mapping[str, Any], seed: SampleSeed) -> Callable[[], Any]: ...
+    @abstractmethod
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], T]: ...
+
+    def __call__(self, record: Mapping[str, Any], seed: int) -> T:
+        return self.plan(record, seed)()
+
+
+def planning(transform: Callable[..., T]) -> Callable[..., Callable[[], T]]:
+    """The first step of a transform. Of one that has none, or a call of its own, it only remembers what to call."""
+    if isinstance(transform, TwoSteps) and type(transform).__call__ is TwoSteps.__call__:
+        return transform.plan
+    return partial(partial, transform)
 
 
 class Fetched(list[Any]):
@@ -74,7 +87,6 @@ class TorchSamples(Dataset[Any]):
         may_be_empty: bool = False,
     ) -> None:
         self.samples, self.order, self.transform = samples, order, transform
-        self._plan = transform.plan_sample if isinstance(transform, TwoSteps) else partial(partial, transform)
         self._skip, self._fill, self._may_be_empty = skip, fill, may_be_empty
         schema = samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
@@ -131,25 +143,27 @@ class TorchSamples(Dataset[Any]):
             passes[found.rows] += found.again  # of another pass, as for TensorFlow
         seeds = sample_seeds(self.order.sample_seeds(passes, places))
         made: list[Any] = []
+        plan = planning(self.transform)
         for part in _groups(payloads):
             todo = [
-                (payload, seeds[row], indices[row]) for payload, row in zip(payloads[part], rows[part], strict=True)
+                (payload, indices[row], seeds[row]) for payload, row in zip(payloads[part], rows[part], strict=True)
             ]
-            steps = [self._named(partial(self._planned, payload, seed), payload, at) for payload, seed, at in todo]
-            made += [self._named(step, payload, at) for step, (payload, _, at) in zip(steps, todo, strict=True)]
+            steps = deque(self._named(payload, at, self._planned, plan, payload, seed) for payload, at, seed in todo)
+            # Each is let go before the next is made: it may hold the whole image.
+            made += [self._named(payload, at, steps.popleft()) for payload, at, _ in todo]
         if not made and not self._may_be_empty:
             raise IntegrityError(self.samples.name, f"{len(keys)} records of one batch are all damaged")
         return made
 
-    def _planned(self, payload: bytes, seed: SampleSeed) -> Callable[[], Any]:
+    def _planned(self, plan: Callable[..., Callable[[], Any]], payload: bytes, seed: SampleSeed) -> Callable[[], Any]:
         """What makes the sample of a record."""
-        record = self._with_aliases(checked_record(decode(payload, self._schema.features), self._schema))
-        return self._plan(record, seed)
+        record = checked_record(decode(payload, self._schema.features), self._schema)
+        return plan(self._with_aliases(record), seed)
 
-    def _named(self, step: Callable[[], Any], payload: bytes, index: Any) -> Any:
-        """What `step` gives; its errors name the record."""
+    def _named(self, payload: bytes, index: Any, step: Callable[..., Any], *args: Any) -> Any:
+        """What a step gives; its errors name the record."""
         try:
-            return step()
+            return step(*args)
         except IntegrityError as error:  # CRC right, content not
             where = self.samples.where(int(index)) + named(payload)
             raise RecordError(where, error.problem, error.remedy) from None

@@ -25,6 +25,8 @@ _START_METHODS = ("fork", "spawn", "forkserver")
 class Workers:
     """The processes of a loader that read and decode; they live as long as the loader.
 
+    Each has one thread of PyTorch's and one of OpenCV's. A transform that wants more may set them.
+
     Args:
         count: how many, 0 for none. None: the CPUs granted, shared out among the ranks of this machine.
         prefetch: batches made ahead by each, 1 or more. None: 2, or 1 where 2 would take a quarter of the memory

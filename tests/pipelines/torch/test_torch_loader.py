@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from loader_transforms import opencv_threads
 from torch.utils.data import DataLoader
 
 import shardfeed
@@ -24,6 +26,7 @@ from shardfeed.errors import IntegrityError, OrderMismatchError, RecordError, St
 from shardfeed.pipelines import Blocks, Global, Stream, make_batches, mix, order_samples, train_batches
 from shardfeed.pipelines.orders.choices import OrderLike, OrderName
 from shardfeed.pipelines.torch import Ranks, Workers, random_resized_crop, samples, torch_eval_loader, torch_loader
+from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.readers import Dataset, Skip, Split
 
 BATCH = 12
@@ -151,7 +154,8 @@ def test_batches(flowers: Dataset) -> None:
     assert torch.equal(list(alone)[-1][0], images)
 
 
-def test_without_antialiasing_pixels_are_tensorflows(flowers: Dataset) -> None:
+@pytest.mark.parametrize("size", [(20, 24), (8, 10)])  # the second is made smaller by decoders, and by areas
+def test_without_antialiasing_pixels_are_tensorflows(flowers: Dataset, size: tuple[int, int]) -> None:
     """In training, in evaluation and in a letterbox, of JPEGs and of PNGs."""
     pytest.importorskip("cv2")
     from shardfeed import pipelines
@@ -164,8 +168,8 @@ def test_without_antialiasing_pixels_are_tensorflows(flowers: Dataset) -> None:
         ("letterbox", {"fill": 9}),
     ]
     for name, options in kinds:
-        crop = getattr(pipelines, name)((20, 24), **options)
-        same = getattr(of_torch, name)((20, 24), **options, antialias=False)
+        crop = getattr(pipelines, name)(size, **options)
+        same = getattr(of_torch, name)(size, **options, antialias=False)
         expected = make_batches(split, crop, batch_size=BATCH, seed=4, order="global")
         found = torch_loader(split, batch_size=BATCH, transform=same, seed=4, workers=0)
         antialiased = torch_loader(split, batch_size=BATCH, transform=replace(same, antialias=True), seed=4, workers=0)
@@ -189,17 +193,14 @@ def test_a_crop_with_options_gives_images_and_labels(flowers: Dataset) -> None:
         assert not torch.equal(images, differs)
 
 
-def opencv_threads(record: Mapping[str, Any], seed: int) -> int:
-    import cv2
-
-    return cv2.getNumThreads()
-
-
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_opencv_has_one_thread_in_a_worker(flowers: Dataset, method: Any) -> None:
+    """Also in one that was forked from a process whose threads of OpenCV run, which it has not."""
     cv2 = pytest.importorskip("cv2")
     here = cv2.getNumThreads()
     cv2.setNumThreads(2)
+    for _ in range(3):  # of a size that both take a part in
+        cv2.resize(np.zeros((2000, 2000, 3), np.uint8), (1500, 1500))
     try:
         loader = plain(flowers["train"], transform=opencv_threads, workers=Workers(1, start_method=method))
         assert next(iter(loader)).tolist() == [1] * BATCH
@@ -515,6 +516,68 @@ def test_a_damaged_record_raises_as_it_is(damaged: tuple[Dataset, list[int]], wo
     with pytest.raises(RecordError, match="record 3") as caught:
         list(loader)
     assert caught.value.exit_code == 4
+
+
+class Fails(samples.TwoSteps[bytes]):
+    """In step 0 or 1, at one record."""
+
+    def __init__(self, name: bytes, step: int) -> None:
+        self.name, self.step = name, step
+
+    def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], bytes]:
+        self.check(record, 0)
+        return lambda: self.check(record, 1)
+
+    def check(self, record: Mapping[str, Any], step: int) -> bytes:
+        if (record["image/filename"], step) == (self.name, self.step):
+            raise IntegrityError("image", "it is odd")
+        return record["image/filename"]
+
+
+@pytest.mark.parametrize("together", [1, 2_000, 1 << 20])
+@pytest.mark.parametrize("step", [0, 1])
+def test_an_error_names_its_record(flowers: Dataset, monkeypatch: pytest.MonkeyPatch, step: int, together: int) -> None:
+    monkeypatch.setattr(samples, "_TOGETHER", together)
+    split = flowers["validation"]
+    for index in (0, 7, BATCH + 5):
+        name = split[index]["image/filename"]
+        loader = torch_eval_loader(split, batch_size=BATCH, transform=Fails(name, step), workers=0)
+        with pytest.raises(RecordError, match=f"{name.decode()}.*it is odd") as caught:
+            list(loader)
+        assert caught.value.place.startswith(split.where(index))
+
+
+class Halved(GeometricTransform):
+    def __call__(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
+        return super().__call__(record, seed) / 2
+
+
+def test_a_call_of_ones_own_is_what_is_called(flowers: Dataset) -> None:
+    crop = random_resized_crop(24)
+    own = Halved(crop.crop)
+    for key in ("transform", "image_transform"):
+        first, half = (
+            next(iter(torch_loader(flowers["train"], batch_size=BATCH, workers=0, **{key: each})))
+            for each in (crop, own)
+        )
+        if key == "image_transform":
+            first, half = first[0], half[0]
+        assert torch.equal(first / 2, half)
+
+
+def test_what_was_planned_is_let_go_when_it_is_made(flowers: Dataset) -> None:
+    """A plan may hold the pixels of an image, which are many more bytes than its record."""
+    planned: list[weakref.ref[Any]] = []
+
+    class Watched(samples.TwoSteps[int]):
+        def plan(self, record: Mapping[str, Any], seed: int) -> Callable[[], int]:
+            pixels = np.zeros(10)
+            planned.append(weakref.ref(pixels))
+            return lambda: sum(each() is not None for each in planned) + 0 * len(pixels)
+
+    split = flowers["train"]
+    (alive,) = torch_eval_loader(split[:BATCH], batch_size=BATCH, transform=Watched(), workers=0)
+    assert alive.tolist() == [*range(BATCH, 0, -1)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
