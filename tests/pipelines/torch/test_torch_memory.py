@@ -71,6 +71,7 @@ def test_workers_do_not_grow(tmp_path: Path, count: int, torture_result: Callabl
     train = shardfeed.open(tmp_path / "out")["train"]
     assert len(train) == count
     before = set(children())
+    gc.collect()  # what tests before left: memory that is used again after the fork is no longer the workers', too
     loader = torch_loader(train, batch_size=500, transform=number, workers=4, order=Global(balance="class"))
     held = []
     for _ in range(4):
