@@ -1,6 +1,6 @@
 """Compares pipelines on a busy machine: each is a process, and all but one are stopped, in turn.
 
-    benchmarks/in_turn.py before=/old/.venv/bin/python:/data/photos now=.venv/bin/python:/data/photos:order=global
+    benchmarks/in_turn.py stream=.venv/bin/python:/data/photos global=.venv/bin/python:/data/photos:order=global
 
 Each reads a dataset of ours with the shardfeed of its Python: crops of 224 from `train_batches`, batches of 64, epoch
 after epoch. A turn is so short that the machine is as busy for all of a cycle, and ratios to the first are taken within

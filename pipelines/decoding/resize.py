@@ -12,6 +12,15 @@ import numpy as np
 from shardfeed.pipelines.geometry import View, reduction
 
 
+def has_opencv() -> bool:
+    """Whether OpenCV can be imported: it is installed, and so are the libraries that it needs."""
+    try:
+        import_module("cv2")
+    except ImportError:
+        return False
+    return True
+
+
 def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int) -> None:
     """Fill `image`, uint8 [height, width, 3], the view's target, with `pixels`, uint8 [h, w, 3], its window.
 

@@ -5,7 +5,6 @@ rounding; and what was read is decoded where it lies. What a transform does besi
 """
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +14,7 @@ from shardfeed.errors import RecordError
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.pipelines.crops import Crop
 from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
+from shardfeed.pipelines.decoding.resize import has_opencv
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
@@ -56,17 +56,9 @@ def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartIm
     many threads of the graph would make more than Python's lock lets through, some 15,000 a second.
     """
     image = transform.image if isinstance(transform, ImageApart | ViewFollower) else None
-    if not isinstance(image, GeometricTransform) or image.antialias or not _has_opencv():
+    if not isinstance(image, GeometricTransform) or image.antialias or not has_opencv():
         return None
     return ApartImages(samples, transform, image.crop, parallelism)
-
-
-def _has_opencv() -> bool:
-    try:
-        import_module("cv2")
-    except ImportError:  # it is not installed, or a library that it needs is not
-        return False
-    return True
 
 
 class ApartImages:

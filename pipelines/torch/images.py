@@ -11,7 +11,6 @@ gives TensorFlow's pixels.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import Size, image_size
 from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.decoding.pixels import plan_view
-from shardfeed.pipelines.decoding.resize import fit
+from shardfeed.pipelines.decoding.resize import fit, has_opencv
 from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import TwoSteps, planning
@@ -75,9 +74,9 @@ def random_resized_crop(
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
     """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
 
-    Gives uint8 [3, height, width], and pickles. The window is the largest with the aspect
-    ratio of `size`, times `crop_fraction`, centred: with 0.875 what is left of an image resized so that it just covers
-    256 x 256, of which the middle 224 x 224 are cut.
+    Gives uint8 [3, height, width], and pickles. The window is the largest with the aspect ratio of `size`, times
+    `crop_fraction`, centred: with 0.875 what is left of an image resized so that it just covers 256 x 256, of which the
+    middle 224 x 224 are cut.
 
     `antialias`: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear, which
     takes less time and aliases. Evaluate with what the model was trained with.
@@ -95,9 +94,9 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
     """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
 
-    Gives uint8 [3, height, width], and pickles. An image of h x w takes h' x w' =
-    round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2
-    rows of ground above and (width - w') // 2 columns to the left. `detection` gives what leads back from there.
+    Gives uint8 [3, height, width], and pickles. An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels
+    with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of ground above and
+    (width - w') // 2 columns to the left. `detection` gives what leads back from there.
 
     Args:
         size: pixels, one side or (height, width).
@@ -120,12 +119,9 @@ def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "Geometri
 
 def _transform(crop: Crop, antialias: bool) -> "GeometricTransform":
     """The transform. Raises MissingExtraError where it needs OpenCV, and that cannot be imported."""
-    if not antialias:
-        try:
-            import_module("cv2")
-        except ImportError as error:  # it is not installed, or a library that it needs is not
-            problem = f"OpenCV cannot be imported: {error}"
-            raise MissingExtraError("antialias=False", problem, "pip install opencv-python-headless") from error
+    if not antialias and not has_opencv():
+        remedy = "pip install opencv-python-headless"
+        raise MissingExtraError("antialias=False", "OpenCV cannot be imported", remedy)
     return GeometricTransform(crop, antialias)
 
 

@@ -10,7 +10,6 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
@@ -28,6 +27,7 @@ from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.formats.example import encode
 from shardfeed.formats.native import NATIVE
 from shardfeed.jpeg.restarts import row_lengths
+from shardfeed.pipelines.decoding.resize import has_opencv
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema, Value, image_features
 from shardfeed.storage.local import storage_error
@@ -120,7 +120,7 @@ def variants(samples: Sequence[StoredSample], image_size: int) -> dict[str, list
         found["baseline"] = [_baseline(sample) if sample.progressive else sample for sample in samples]
     if any(sample.form == "png" for sample in samples):
         found["jpeg"] = [_jpeg(sample) if sample.form == "png" else sample for sample in samples]
-    cut = [_seekable(sample) for sample in samples] if find_spec("cv2") is not None else [*samples]
+    cut = [_seekable(sample) for sample in samples] if has_opencv() else [*samples]
     if any(made.restarts and not sample.restarts for made, sample in zip(cut, samples, strict=True)):
         found["seekable"] = cut
     if compressed:
