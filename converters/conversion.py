@@ -27,7 +27,7 @@ from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 
 
 def convert(

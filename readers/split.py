@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.example import decode
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards, is_local

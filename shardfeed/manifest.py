@@ -14,7 +14,7 @@ from typing import Any
 
 from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
 from shardfeed.formats.format import ShardFormat, ShardInfo
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import (
     CONTAINERS_VERSION,
     FORMAT_VERSION,

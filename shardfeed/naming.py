@@ -16,7 +16,7 @@ import re
 
 from shardfeed.errors import UsageError
 from shardfeed.formats.names import shard_stem
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 
 FORMAT_VERSION = 2  # of what is written; the manifest says which one a dataset has, and 1 is read as well
 CONTAINERS_VERSION = 3  # of a dataset whose shards are no TFRecords, which earlier releases do not know

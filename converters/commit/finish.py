@@ -15,7 +15,7 @@ from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines,
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import Described
-from shardfeed.formats.native import NATIVE, shard_format
+from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
 from shardfeed.schema import Schema

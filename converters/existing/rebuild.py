@@ -16,7 +16,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Described
-from shardfeed.formats.native import NATIVE, shard_format
+from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.formats.tfrecord.index import Index
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest

@@ -8,7 +8,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
 from shardfeed.errors import UsageError
-from shardfeed.formats.native import NATIVE, shard_format
+from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.text import in_usual_order
 

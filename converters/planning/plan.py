@@ -26,7 +26,7 @@ from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.signs import EVERY, tell
 from shardfeed.converters.sources.source import Content, Findings, Sample, Source, findings_of
 from shardfeed.errors import UsageError, escape
-from shardfeed.formats.native import shard_format
+from shardfeed.formats.registry import shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
 

@@ -16,7 +16,7 @@ from shardfeed.converters.shards.sample_values import checked_values, own_featur
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import SpaceWarning, StorageError, escape
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space

@@ -7,7 +7,7 @@ from PIL import features
 from shardfeed.converters.images.lossless import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import check_extra
-from shardfeed.formats.native import NATIVE, shard_format
+from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.version import __version__
 
 

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.account import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
 from shardfeed.formats.format import ShardFormat, ShardInfo
 from shardfeed.formats.names import shard_stem
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file
 from shardfeed.schema import Schema
 

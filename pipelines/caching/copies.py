@@ -16,7 +16,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError, UsageError
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, index_file, shard_file

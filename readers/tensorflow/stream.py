@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import ShardSlice, Split
 from shardfeed.readers.tensorflow.indexed import indexed_records

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.formats.format import ShardFormat
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import ENCODED, Feature, Schema
 from shardfeed.testing.shard_format import ShardFormatContract
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shardfeed.formats.format import ShardFormat
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.testing.shard_format import ShardFormatContract
 
 

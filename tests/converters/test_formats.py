@@ -25,7 +25,7 @@ from shardfeed.converters.operations.dataset_source import DatasetSource
 from shardfeed.errors import MissingExtraError, OutputExistsError, RecordError, TooManyRejectedError, UsageError
 from shardfeed.formats.containers import mds, parquet
 from shardfeed.formats.containers import webdataset as webdataset_format
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import is_shard
 from shardfeed.pipelines import Blocks, Global, Stream, make_batches
 from shardfeed.pipelines.torch import torch_eval_loader
@@ -350,7 +350,7 @@ def test_an_mds_shard_that_is_too_large(
 DISK_IS_FULL = """
 import resource, signal, sys
 from shardfeed.formats.example import encode
-from shardfeed.formats.native import FORMATS
+from shardfeed.formats.registry import FORMATS
 from shardfeed.schema import Feature, Schema
 from shardfeed.errors import StorageError
 

@@ -22,7 +22,7 @@ from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.formats.example import decode
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.schema import FILENAME, FORMAT, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema, image_features
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY

@@ -17,7 +17,7 @@ PACKAGES = ("shardfeed", "converters", "readers", "pipelines", "tools")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 NAMES = [str(path.relative_to(ROOT)) for path in FILES]
 FOLDERS = sorted({path.parent for path in FILES})
-MOST_ROOMS = 14  # files and folders that one folder may show, its face aside
+MOST_ROOMS = 20  # files and folders that one folder may show, its face aside
 
 # What each package may import besides itself.
 MAY_IMPORT = {
@@ -80,7 +80,10 @@ def test_setup_cfg_lists_every_folder() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     listed = setup["options"]["packages"].split()
-    assert sorted(listed) == sorted(dotted_name(folder / "__init__.py") for folder in FOLDERS)
+    expected = sorted(dotted_name(folder / "__init__.py") for folder in FOLDERS)
+    assert sorted(listed) == expected, "\n".join(
+        ["setup.cfg: replace the list by", "packages =", *(f"    {name}" for name in expected)]
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=[str(folder.relative_to(ROOT)) for folder in FOLDERS])

@@ -116,7 +116,7 @@ def test_datasets_are_read_through_a_storage(package: str) -> None:
 )
 def test_what_counts_as_knowing(code: str) -> None:
     assert knows_tfrecord(ast.parse(code))
-    assert not knows_tfrecord(ast.parse('"""About TFRecord."""\nfrom shardfeed.formats.native import NATIVE'))
+    assert not knows_tfrecord(ast.parse('"""About TFRecord."""\nfrom shardfeed.formats.registry import NATIVE'))
 
 
 def test_what_counts_as_asking_the_disk() -> None:

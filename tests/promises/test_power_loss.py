@@ -16,7 +16,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.storage.local_reading import file_checksum
 
 import disk_model

@@ -25,7 +25,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard
 from shardfeed.converters.shards.receipts import load_receipt, receipt_count
 from shardfeed.errors import OutputExistsError, TooManyRejectedError
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import is_shard, shard_file
 
 from in_process import convert_here, source_of

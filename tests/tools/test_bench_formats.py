@@ -13,7 +13,7 @@ import pytest
 
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import IntegrityError, UsageError
-from shardfeed.formats.native import FORMATS
+from shardfeed.formats.registry import FORMATS
 from shardfeed.readers import Dataset
 from shardfeed.readers import open as open_dataset
 from shardfeed.tools.bench.formats import library_process, measure, reading

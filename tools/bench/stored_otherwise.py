@@ -25,7 +25,7 @@ from shardfeed.converters.images.pixels import encode_jpeg
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.formats.example import encode
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines.decoding.resize import has_opencv
 from shardfeed.readers.split import Split

@@ -27,7 +27,7 @@ from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.signs import told_to
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
 from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned

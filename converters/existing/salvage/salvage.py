@@ -25,7 +25,7 @@ from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.formats.tfrecord.framing import unframe
 from shardfeed.formats.tfrecord.scan import Piece, pieces
 from shardfeed.manifest import Manifest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors, read_side_file
 from shardfeed.converters.existing.salvage.unlisted import unlisted_survivors
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
 from shardfeed.storage.file_info import FileInfo

@@ -26,7 +26,7 @@ from shardfeed.converters import (
     survey,
 )
 from shardfeed.errors import ShardfeedError, StorageError, TooManyRejectedError, UsageError
-from shardfeed.formats.native import FORMATS
+from shardfeed.formats.registry import FORMATS
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
 from shardfeed.storage import local
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 
 from operation_kill_trials import OPERATIONS
 from repository import SUPPORT

@@ -28,7 +28,7 @@ from shardfeed.converters.operations.change import Change
 from shardfeed.converters.operations.classes import joined
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetSource, Opened, Part
 from shardfeed.errors import SplitError, TooManyRejectedError, UsageError
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.readers import Dataset
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID
 from shardfeed.testing.recorded_source import RecordedSourceContract

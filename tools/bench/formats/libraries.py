@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from shardfeed.formats.native import NATIVE
+from shardfeed.formats.registry import NATIVE
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.tools.bench.formats.reading import run_fresh
 from shardfeed.tools.bench.formats.sample import SPLIT

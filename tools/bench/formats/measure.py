@@ -14,7 +14,7 @@ from shardfeed.converters.images.store import store_image
 from shardfeed.converters.operations.dataset_source import DatasetSource
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, escape
 from shardfeed.formats.example import values_of
-from shardfeed.formats.native import FORMATS, NATIVE
+from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.machine.free_space import check_room, is_in_memory
 from shardfeed.machine.malloc import keep_heap
 from shardfeed.readers.dataset import open as open_dataset

@@ -10,7 +10,7 @@ from typing import Any
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.signs import told_to
 from shardfeed.errors import TooManyRejectedError, escape
-from shardfeed.formats.native import FORMATS
+from shardfeed.formats.registry import FORMATS
 from shardfeed.naming import REJECTED
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
 from shardfeed.tools.arguments import byte_size, shard_numbers

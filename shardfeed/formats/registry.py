@@ -1,4 +1,4 @@
-"""The formats that shards are in, by name, and the one that they have where nothing else is asked for."""
+"""The registry of shard formats by name; `NATIVE` is the default."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ FORMATS: Mapping[str, ShardFormat] = {
 
 
 def shard_format(name: str) -> ShardFormat:
-    """The format of this name. Raises UsageError where there is none."""
+    """Return the format with this name, or raise UsageError listing those there are."""
     if name not in FORMATS:
         raise UsageError("to", f"got {name!r}, expected one of {', '.join(FORMATS)}")
     return FORMATS[name]
