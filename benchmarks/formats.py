@@ -1,17 +1,20 @@
-"""Which format, read how, compressed or not: `python benchmarks/formats.py [--table]`.
+"""Which format, read how, compressed or not: `python benchmarks/formats.py [DATASET] [--table]`.
 
-`shardfeed bench --formats` on three kinds of images: photos of 65 kB, thumbnails of 2 kB, pixels of 32x32; with
-Mosaic's `streaming` in an environment of its own (1 GB, made the first time). Takes six minutes after that, on a quiet
-machine. Writes results/formats.json, and the tables of docs/formats.md; `--table` only these, from the results.
+With DATASET, a dataset or a source of images: stores some of its images in each format, reads them in every way, and
+prints the tables. Without: three kinds of images, photos of 65 kB, thumbnails of 2 kB, pixels of 32x32; with Mosaic's
+`streaming` in an environment of its own (1 GB, made the first time). Takes six minutes after that, on a quiet machine.
+Writes results/formats.json and the tables of docs/formats.md; `--table` only these, from the results.
 """
 
 import argparse
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,11 @@ from reading import machine
 from reading_contenders import MOSAIC
 
 from contender import made_once  # isort: skip  # found once reading is imported
+
+sys.path.insert(0, str(Path(__file__).parent / "formats"))
+
+from measuring import measure, usual_noise  # isort: skip
+from sample import sample_of  # isort: skip
 
 RESULTS = Path(__file__).parent / "results"
 WORK = RESULTS / "formats"
@@ -71,18 +79,25 @@ def decode(folder: Path, out: Path) -> None:
         shutil.rmtree(WORK / name)
 
 
-def measured(kind: Kind, pythons: dict[str, list[str]]) -> dict[str, Any]:
-    """What `shardfeed bench --formats` says of a kind."""
-    from shardfeed.tools.bench.formats.measure import measure
-    from shardfeed.tools.bench.formats.sample import sample_of
+def measured(
+    path: Path, title: str, images: int, size: int, pythons: dict[str, list[str]], made: Path
+) -> dict[str, Any]:
+    """Measure `images` images of a dataset or source, `size` bytes at most; formats are written below `made`."""
+    part = sample_of(str(path), images, size)
+    say: Callable[[str], None] = lambda what: print(f"{title}: {what}", file=sys.stderr)  # noqa: E731
+    with tempfile.TemporaryDirectory(dir=made) as directory:
+        report = measure(part, directory, rounds=ROUNDS, seconds=SECONDS, progress=say, pythons=pythons)
+    return {"title": title, **report, "where": ""}
 
-    part = sample_of(str(images_of(kind)), kind.images, 10**9)
-    shutil.rmtree(WORK / "made", ignore_errors=True)
-    (WORK / "made").mkdir(parents=True)
-    say: Callable[[str], None] = lambda what: print(f"{kind.name}: {what}", file=sys.stderr)  # noqa: E731
-    report = measure(part, str(WORK / "made"), rounds=ROUNDS, seconds=SECONDS, progress=say, pythons=pythons)
-    shutil.rmtree(WORK / "made")
-    return {"kind": kind.name, "title": kind.title, **report, "where": ""}
+
+def results_of(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Reports with the day, the machine and the packages they were measured with."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "packages": {name: version(name) for name in PACKAGES if find_spec(name.replace("-", "_"))},
+        "kinds": reports,
+    }
 
 
 def mosaic() -> dict[str, list[str]]:
@@ -110,8 +125,6 @@ def table(results: dict[str, Any]) -> str:
 def _head(report: dict[str, Any]) -> str:
     each, decode_us = report["image_bytes"] / report["images"] / 1e3, report["decode"]["cpu_us"]
     disk = "" if report["dropped"] else " Pages were not dropped, or the kernel does not say: `disk` may be memory."
-    from shardfeed.tools.bench.formats.report import usual_noise
-
     noise = f"Rates differed by ± {usual_noise(report):.0%} over the rounds, in the median."
     images = f"{report['images']:,} images of {each:,.1f} kB; to decode one takes {decode_us:,.1f} µs of CPU."
     return f"{images} {noise}{disk}"
@@ -166,8 +179,7 @@ def _rate(found: dict[str, Any]) -> str:
 
 
 def _advice(report: dict[str, Any]) -> str:
-    """In the command's words."""
-    return "What `shardfeed bench --formats` says:\n\n" + "\n".join(f"- {sentence}" for sentence in report["advice"])
+    return "What follows from that:\n\n" + "\n".join(f"- {sentence}" for sentence in report["advice"])
 
 
 def _markdown(titles: list[str], rows: list[list[str]]) -> str:
@@ -183,18 +195,24 @@ def write_page(results: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dataset", nargs="?", help="measure with these images, and print the tables")
+    parser.add_argument(
+        "--images", metavar="N", type=int, default=2000, help="of DATASET (default 2000; 200 MB at most)"
+    )
+    parser.add_argument("--on", metavar="DIR", help="the disk to measure (default: the one for temporary files)")
     parser.add_argument("--table", action="store_true", help="only the tables, from the results that are there")
+    args = parser.parse_args()
+    if args.dataset:
+        path = Path(args.dataset)
+        made = Path(args.on or tempfile.gettempdir())
+        print(table(results_of([measured(path, path.name, args.images, 200_000_000, {}, made)])))
+        return
     out = RESULTS / "formats.json"
-    if not parser.parse_args().table:
+    if not args.table:
         pythons = mosaic()
-        results = {
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": machine(),
-            "packages": {name: version(name) for name in PACKAGES},
-            "kinds": [measured(kind, pythons) for kind in KINDS],
-        }
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(results, indent=1))
+        WORK.mkdir(parents=True, exist_ok=True)
+        reports = [measured(images_of(kind), kind.title, kind.images, 10**9, pythons, WORK) for kind in KINDS]
+        out.write_text(json.dumps(results_of(reports), indent=1))
     write_page(json.loads(out.read_text()))
 
 

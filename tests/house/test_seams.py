@@ -21,7 +21,6 @@ KNOWS_TFRECORD = {
     "converters/existing/salvage/salvage.py": "records of damaged TFRecords",
     "converters/existing/salvage/unlisted.py": "records of damaged TFRecords",
     "readers/tensorflow/stream.py": "TensorFlow reads shards itself, by its TFRecordDataset",
-    "tools/bench/formats/library_process.py": "measures what TensorFlow's TFRecordDataset reads, compressed and not",
     "tools/bench/stored_otherwise.py": "measures what TensorFlow's TFRecordDataset reads",
 }
 

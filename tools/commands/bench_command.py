@@ -1,7 +1,4 @@
-"""`shardfeed bench DIR`: where the time goes in an input pipeline, and whether it is fast enough.
-
-With `--formats`: what other formats, and other ways to read them, would bring. See bench/formats/command.py.
-"""
+"""`shardfeed bench DIR`: where the time goes in an input pipeline, and whether it is fast enough."""
 
 import argparse
 import json
@@ -19,12 +16,10 @@ import shardfeed
 from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.text import in_usual_order, shell_quoted
-from shardfeed.tools.bench.formats import command as formats_command
 from shardfeed.tools.bench.report import report_text
 from shardfeed.tools.next_steps import training_lines
 from shardfeed.version import __version__
 
-_ROUNDS = 5
 _ORDERS = ("stream", "global", "blocks", "stored")
 
 
@@ -38,21 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
     )
     parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
-    parser.add_argument("--rounds", metavar="N", type=int, help="rounds at most (default 5; with --formats 3)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="rounds at most (default 5)")
     parser.add_argument(
         "--seconds", metavar="S", type=float, default=60.0, help="about what it takes, imports aside (default 60)"
     )
     parser.add_argument("--model-ms", metavar="X", type=float, help="would a training step of X ms wait?")
     parser.add_argument("--json", action="store_true", help="print all rounds and figures as JSON")
     parser.add_argument("--plot", metavar="FILE.png", help="draw it; needs shardfeed[bench]")
-    formats_command.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     _check(args)
-    if args.formats:
-        return formats_command.run(args)
     data = shardfeed.open(args.dataset)
     name = args.split or (in_usual_order(data) or ["train"])[0]
     split = data[name]
@@ -66,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             report = measure(
                 data,
                 work,
-                rounds=args.rounds or _ROUNDS,
+                rounds=args.rounds,
                 seconds=args.seconds,
                 model_ms=args.model_ms,
                 progress=lambda what: (bar.set_postfix_str(what), bar.update()),
@@ -97,7 +89,6 @@ def _check(args: argparse.Namespace) -> None:
     ):
         if value is not None and value < least:
             raise UsageError(option, f"got {value}, expected at least {least}")
-    formats_command.check(args)
     for option, number in (("--seconds", args.seconds), ("--model-ms", args.model_ms)):
         if number is not None and not 0 < number < 1e6:
             raise UsageError(option, f"got {number:g}, expected more than 0 and less than a million")

@@ -1,4 +1,4 @@
-"""A format's own library at work, in a process of its own: `PYTHON library_process.py JSON`; see libraries.py.
+"""A format's own library at work, in a process of its own: `PYTHON library_process.py JSON`; see measuring.py.
 
 Imports nothing of ours, as PYTHON may be of an environment that has nothing but the library. One thread; records become
 bytes in Python, and nothing is decoded.
@@ -162,7 +162,7 @@ _WORK = {  # by module
 
 
 def _timed(run: Callable[[], int], seconds: float) -> dict[str, float]:
-    """As `reading.timed`."""
+    """As `one_reading.timed`."""
     images, wall, cpu = 0, time.perf_counter(), time.process_time()
     while True:
         images += run()

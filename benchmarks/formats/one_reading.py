@@ -1,4 +1,4 @@
-"""A dataset read in one mode by a process of its own: `python -m shardfeed.tools.bench.formats.reading JSON`.
+"""A dataset read in one mode by a process of its own: `python one_reading.py JSON`.
 
 So each run begins with nothing in memory, and its peak is its own. It is one thread: read records, check their CRCs.
 """
@@ -6,11 +6,12 @@ So each run begins with nothing in memory, and its peak is its own. It is one th
 import io
 import itertools
 import json
+import mmap
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,89 @@ from shardfeed.formats.example import decode
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT
+from shardfeed.storage.local_reading import LOCAL, LocalStorage
+from shardfeed.storage.storage import OpenFile, Storage, whole
 from shardfeed.text import shell_quoted
-from shardfeed.tools.bench.formats.places import (
-    DISK,
-    PRELOADED,
-    bytes_fetched,
-    drop_pages,
-    fetch_pages,
-    files_below,
-    storage_of,
-)
-from shardfeed.tools.bench.formats.sample import SPLIT
 from shardfeed.tools.bench.fresh_process import memory_bytes
 
+SPLIT = "train"  # all samples are in it
+DISK, CACHE, MAPPED, PRELOADED = "disk", "cache", "mapped", "preloaded"
+_SETTLE = 0.1  # seconds: pages that are still on their way from the disk, read ahead, cannot be dropped
+MODES = (DISK, CACHE, MAPPED, PRELOADED)
 BATCH = 64  # records that are asked for at once
 # malloc keeps what is freed, as in our workers, and for libraries, too. Else it is chance whether it gives the room of
 # each batch back and faults it in again, which takes five times as long as to read a record of 65 kB.
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 _LEAST_SHARE = 0.9  # of the bytes that must come from the disk, for the pages to have been dropped
+
+
+class _InMemory:
+    """See `OpenFile`: a file whose bytes are at hand, mapped or read."""
+
+    def __init__(self, file: OpenFile, data: bytes | mmap.mmap) -> None:
+        self.path, self.size = file.path, file.size
+        self.version: Hashable = file.version
+        self._data = data
+
+    def read(self, start: int, size: int) -> bytes:
+        return self._data[start : start + size]
+
+
+class _Mapped(LocalStorage):
+    """The local disk; files are mapped."""
+
+    def open(self, path: str) -> OpenFile:
+        file = LOCAL.open(path)
+        if not file.size:
+            return file  # nothing can be mapped
+        with open(path, "rb") as opened:
+            return _InMemory(file, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+class _Preloaded(LocalStorage):
+    """The local disk; a file is read whole when it is opened."""
+
+    def open(self, path: str) -> OpenFile:
+        file = LOCAL.open(path)
+        return _InMemory(file, whole(file))
+
+
+def storage_of(mode: str) -> Storage:
+    """What a dataset is read through in a mode."""
+    return {MAPPED: _Mapped(), PRELOADED: _Preloaded()}.get(mode, LOCAL)
+
+
+def drop_pages(paths: Iterable[str]) -> None:
+    """Ask the kernel to forget what it keeps of some files. Raises OSError."""
+    time.sleep(_SETTLE)
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def fetch_pages(paths: Iterable[str]) -> None:
+    """Read some files through once, so that the kernel keeps them. Raises OSError."""
+    for path in paths:
+        with open(path, "rb") as file:
+            while file.read(1 << 20):
+                pass
+
+
+def bytes_fetched() -> int | None:
+    """Bytes that this process had fetched from disks so far; None where the kernel does not say."""
+    try:
+        with open("/proc/self/io") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("read_bytes:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def files_below(directory: str) -> list[str]:
+    """All files of a directory, sorted."""
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
 
 
 def read_fresh(directory: str, mode: str, seconds: float, decoded: bool) -> dict[str, Any]:
@@ -50,8 +116,7 @@ def read_fresh(directory: str, mode: str, seconds: float, decoded: bool) -> dict
     Raises IntegrityError with what it said when it fails.
     """
     asked = json.dumps({"directory": directory, "mode": mode, "seconds": seconds, "decoded": decoded})
-    command = [sys.executable, "-m", "shardfeed.tools.bench.formats.reading", asked]
-    return run_fresh(command, directory)
+    return run_fresh([sys.executable, "-P", __file__, asked], directory)
 
 
 def run_fresh(command: list[str], directory: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ fast gives next to nothing where the decoder takes nine tenths of it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from one_reading import CACHE, DISK, MAPPED, PRELOADED
+
 from shardfeed.text import size_text
-from shardfeed.tools.bench.formats.places import CACHE, DISK, MAPPED, PRELOADED
 
 WORTH = 1.1  # times: less is no reason to change anything
 _LITTLE = 0.05  # of the bytes: less is no reason to compress

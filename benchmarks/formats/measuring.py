@@ -1,39 +1,78 @@
-"""Everything `shardfeed bench --formats` measures, as one JSON value."""
+"""Everything benchmarks/formats.py measures, as one JSON value."""
 
+import json
 import os
 import shutil
 import statistics
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from advice import Packed, Read, advise
+from one_reading import (
+    BATCH,
+    CACHE,
+    DISK,
+    MODES,
+    SPLIT,
+    decode_image,
+    files_below,
+    image_of,
+    read_fresh,
+    run_fresh,
+    timed,
+)
+from sample import Part
 
 from shardfeed.converters.conversion import convert
-from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.store import store_image
 from shardfeed.converters.operations.dataset_source import DatasetSource
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, escape
 from shardfeed.formats.example import values_of
+from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.machine.free_space import check_room, is_in_memory
 from shardfeed.machine.malloc import keep_heap
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
-from shardfeed.schema import ENCODED, Value
-from shardfeed.tools.bench.formats.advice import Packed, Read, advise
-from shardfeed.tools.bench.formats.libraries import LIBRARIES, Library, read_by_library
-from shardfeed.tools.bench.formats.places import CACHE, DISK, MODES, files_below
-from shardfeed.tools.bench.formats.reading import BATCH, decode_image, image_of, read_fresh, timed
-from shardfeed.tools.bench.formats.sample import SPLIT, Part
-from shardfeed.tools.bench.formats.writing import write_once
+from shardfeed.schema import ENCODED, Schema, Value
 from shardfeed.tools.bench.stages import check_images
 
+_PYTHON = (sys.executable, "-P")  # -P: modules beside the script are not to be taken for others of their names
+_SCRIPT = str(Path(__file__).with_name("library_process.py"))
 _CHECKED = 256  # images that are decoded and checked, to see what that takes
 _MORE = 2  # copies of the sample that are there for a while, beside one in each format
-_RAW = b"raw"
 
 Progress = Callable[[str], object]
 Pythons = Mapping[str, Sequence[str]]  # format -> the command that runs a script where its library is
+
+
+@dataclass(frozen=True)
+class Library:
+    """What reads a format. `name`: as people call it. `module`: what is imported. `codec`: how it compresses."""
+
+    format: str
+    name: str
+    module: str
+    codec: str
+
+    @property
+    def installed(self) -> bool:
+        """Whether this interpreter has it."""
+        return find_spec(self.module) is not None
+
+
+LIBRARIES = (
+    Library(NATIVE.name, "TensorFlow", "tensorflow", "GZIP"),
+    Library("webdataset", "webdataset", "webdataset", "gzip"),
+    Library("parquet", "pyarrow", "pyarrow", "zstd"),
+    Library("mds", "streaming", "streaming", "zstd"),
+    Library("arrayrecord", "array_record", "array_record", "zstd"),
+)
 
 
 def measure(
@@ -57,7 +96,7 @@ def measure(
     convert(part, first, max_bad="99%")
     split = open_dataset(first)[SPLIT]
     check_images(split)
-    check_room(directory, split.record_bytes * (len(FORMATS) + _MORE), "give fewer --images, or another --keep")
+    check_room(directory, split.record_bytes * (len(FORMATS) + _MORE), "give fewer images")
     skipped = _make_others(first, directory, progress)
     names = [name for name in FORMATS if name not in skipped]
     values, image_bytes = _values(split)
@@ -76,9 +115,7 @@ def measure(
     found: dict[str, Any] = {name: _sizes(os.path.join(directory, name), image_bytes) for name in names}
     costs: dict[str, dict[str, list[Any]]] = {name: {"write": [], **{mode: [] for mode in MODES}} for name in names}
     images: list[dict[str, float]] = []
-    checks: list[dict[str, float]] = []
     for number in range(rounds):
-        checks.append(_checking(split))
         images.append(_decoding(split, seconds))
         # There and back again: who comes first is not always the same.
         for name in names if number % 2 else names[::-1]:
@@ -92,17 +129,12 @@ def measure(
     del values
     for name in names:
         found[name] |= _summary(costs[name])
-    report |= {"formats": found, "decode": spread(images), "check": spread(checks)}
+    report |= {"formats": found, "decode": spread(images)}
     report["dropped"] = _dropped(costs)
     report["libraries"], silent = _libraries(names, directory, rounds, seconds, progress, pythons or {})
     report["libraries_skipped"] = silent
-    report["advice"] = advice_on(report)
+    report["advice"] = advise(*_figures(report), dropped=report["dropped"])
     return report
-
-
-def advice_on(report: dict[str, Any]) -> list[str]:
-    """The sentences that follow from the figures of a report."""
-    return advise(*_figures(report), dropped=report["dropped"])
 
 
 def spread(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -115,6 +147,12 @@ def spread(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
         "cpu_us": statistics.median(cpu),
         "noise": (max(wall) - min(wall)) / 2 / middle if middle else 0.0,
     }
+
+
+def usual_noise(report: dict[str, Any]) -> float:
+    """Half of the spread of a rate over the rounds, in parts of it: the median of all readings."""
+    modes = (of_mode for one in report["formats"].values() for of_mode in one["modes"].values())
+    return statistics.median(of_mode[way]["noise"] for of_mode in modes for way in ("sequential", "random"))
 
 
 def _make_others(first: str, directory: str, progress: Progress) -> dict[str, str]:
@@ -158,20 +196,6 @@ def _decoding(split: Split, seconds: float) -> dict[str, float]:
         return len(images)
 
     return timed(all_of_them, seconds)
-
-
-def _checking(split: Split) -> dict[str, float]:
-    """What an image takes to be checked by a conversion; nothing for pixels."""
-    images = [encoded for encoded, form in _images(split) if form != _RAW]
-    if not images:
-        return {"wall_us": 0.0, "cpu_us": 0.0}
-
-    def all_of_them() -> int:
-        for encoded in images:
-            store_image(encoded, ImageOptions())
-        return len(images)
-
-    return timed(all_of_them, 0)
 
 
 def _sizes(directory: str, image_bytes: int) -> dict[str, Any]:
@@ -262,3 +286,43 @@ def _figures(report: dict[str, Any]) -> tuple[list[Read], float, list[Packed], i
         for one in report["libraries"]
     ]
     return reads, report["decode"]["cpu_us"], packed, report["image_bytes"]
+
+
+def read_by_library(
+    library: Library, directory: str, out: str, rounds: int, seconds: float, python: Sequence[str] = _PYTHON
+) -> dict[str, Any]:
+    """What a new process found, the library reading a dataset, and a copy that it makes of it in `out`.
+
+    `python`: the command that runs a script where the library is installed.
+    `plain`, `compressed`: for each of "sequential" and, where it reads at random, "random" a list of {"wall_us",
+    "cpu_us"} of an image, one for each round; "bytes" of the files. Raises IntegrityError with what it said when it
+    fails.
+    """
+    split = open_dataset(directory)[SPLIT]
+    asked = {
+        "module": library.module,
+        "paths": [piece.path for piece in split.shard_slices()],
+        "records": len(split),
+        "out": out,
+        "rounds": rounds,
+        "seconds": seconds,
+    }
+    return run_fresh([*python, _SCRIPT, json.dumps(asked)], directory)
+
+
+def write_once(
+    shard: ShardFormat, schema: Schema, records: Sequence[Mapping[str, Value]], directory: str
+) -> dict[str, float]:
+    """Write all records into one shard below `directory`, and remove it: microseconds of one, "wall_us", "cpu_us".
+
+    Raises StorageError.
+    """
+    os.makedirs(directory)
+    data, index = (os.path.join(directory, "shard" + suffix) for suffix in (shard.data_suffix, shard.index_suffix))
+    wall, cpu = time.perf_counter(), time.process_time()
+    with shard.sink(data, index, schema, len(records)) as sink:
+        for values in records:
+            sink.write(values)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    shutil.rmtree(directory)
+    return {"wall_us": wall / len(records) * 1e6, "cpu_us": cpu / len(records) * 1e6}

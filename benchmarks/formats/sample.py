@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from one_reading import SPLIT
 
+from shardfeed.converters import open_source
 from shardfeed.converters.operations.dataset_source import DatasetSource
-from shardfeed.converters.sources.opening.open_source import open_source
 from shardfeed.converters.sources.source import Sample, Source
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import Schema
-
-SPLIT = "train"  # all samples are in it
 
 
 @dataclass(frozen=True)
