@@ -16,7 +16,7 @@ from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number, size_text
-from shardfeed.tools.samples import SIZE, make_samples
+from shardfeed.tools.shapes import SIZE, draw_shapes
 
 ACCURACY_WANTED = 0.9  # of the test split; a third is chance
 _SPLIT = {"train": 0.7, "validation": 0.1, "test": 0.2}
@@ -37,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--epochs", f"got {args.epochs}, expected at least 1")
     check_extra("tensorflow", "shardfeed demo")
     started = time.monotonic()
-    dataset = _join(args.out, "dataset")
+    dataset = os.path.join(args.out, "dataset")
     _make_directory(args.out)
-    _convert(args.samples or _draw(_join(args.out, "samples")), dataset)
+    _convert(args.samples or _draw(os.path.join(args.out, "samples", "shapes")), dataset)
     _verify(dataset)
     data = shardfeed.open(dataset)
-    log = _join(args.out, "tensorflow.log")
+    log = os.path.join(args.out, "tensorflow.log")
     with _stderr_in(log):
         accuracy = _train(data, dataset, args.epochs)
     print(f"\ntest accuracy {accuracy:.1%}, {time.monotonic() - started:.0f} s in all")
@@ -52,10 +52,6 @@ def run(args: argparse.Namespace) -> int:
         )
     print(_next_lines(dataset))
     return 0
-
-
-def _join(directory: str, name: str) -> str:
-    return os.path.join(directory, name)
 
 
 def _make_directory(path: str) -> None:
@@ -71,15 +67,15 @@ def _step(what: str, *lines: str) -> None:
 
 
 def _draw(directory: str) -> str:
-    _step("Draw some images:", f"$ python -m shardfeed.tools.samples {shlex.quote(directory)}")
-    make_samples(directory)
-    return _join(directory, "shapes")
+    _step("Draw some images:", ">>> from shardfeed.tools.shapes import draw_shapes", f">>> draw_shapes({directory!r})")
+    draw_shapes(directory)
+    return directory
 
 
 def _convert(samples: str, dataset: str) -> None:
     split = ",".join(f"{name}={share}" for name, share in _SPLIT.items())
     # Only over an earlier dataset: anything else in the way is an error.
-    replace = os.path.exists(_join(dataset, MANIFEST))
+    replace = os.path.exists(os.path.join(dataset, MANIFEST))
     option = " --replace" if replace else ""
     _step("Convert them:", f"$ shardfeed convert {shlex.quote(samples)} {shlex.quote(dataset)} --split {split}{option}")
     report = convert(ImageFolder(samples), dataset, split=_SPLIT, replace=replace)

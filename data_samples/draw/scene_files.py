@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from pycocotools import mask
 
-from shardfeed.errors import needing_extra
-from shardfeed.tools.scenes.scene import KINDS, SCENES, Figure, Scene, draw_scene, scene
+from scene import KINDS, SCENES, Figure, Scene, draw_scene, scene
 
+coco: Any = mask  # its type hints leave out what it takes
 IDS = {"circle": 3, "square": 7, "triangle": 18}  # of the classes in COCO's files: with gaps, as COCO's own
 POINTS = ("top", "right", "left")  # of a triangle, in the order of its corners
 VOID = 255  # of a pixel in a crowd
@@ -20,7 +21,7 @@ _QUALITY = 80
 
 
 def scene_files() -> Iterator[tuple[str, bytes]]:
-    """(path below the folder of the scenes, content) of each file. Raises MissingExtraError without pycocotools."""
+    """(path below the folder of the scenes, content) of each file."""
     scenes = [scene(number) for number in range(1, SCENES + 1)]
     for one in scenes:
         image = _jpeg(one)
@@ -48,7 +49,7 @@ def scene_files() -> Iterator[tuple[str, bytes]]:
     yield "masks.txt", "".join(f"{name}\n" for name in ("background", *KINDS)).encode()
     yield "boxes.csv", _boxes_csv(scenes)
     tags = [[f"{one.name}.jpg", " ".join(sorted({figure.kind for figure in one.figures}))] for one in scenes]
-    yield "tags.csv", _separated([["path", "tags"], *tags])
+    yield "tags.csv", separated([["path", "tags"], *tags])
 
 
 def split_of(one: Scene) -> str:
@@ -63,9 +64,6 @@ def image_id(one: Scene) -> int:
 
 def figure_mask(one: Scene, figure: Figure) -> np.ndarray:
     """uint8 [height, width], 1 inside, as pycocotools fills polygons."""
-    with needing_extra("masks"):
-        from pycocotools import mask
-    coco: Any = mask  # its type hints leave out what it takes
     width, height = one.size
     polygons = [[float(side) for corner in part for side in corner] for part in figure.parts]
     return coco.decode(coco.merge(coco.frPyObjects(polygons, height, width)))
@@ -216,10 +214,11 @@ def _boxes_csv(scenes: Sequence[Scene]) -> bytes:
     """As TensorFlow's tutorial has it: a row a box; an image without objects has none."""
     rows: list[list[Any]] = [["filename", "width", "height", "class", "xmin", "ymin", "xmax", "ymax"]]
     rows += [[f"{one.name}.jpg", *one.size, figure.kind, *figure.box] for one in scenes for figure in _single(one)]
-    return _separated(rows)
+    return separated(rows)
 
 
-def _separated(rows: Sequence[Sequence[Any]]) -> bytes:
+def separated(rows: Sequence[Sequence[Any]], delimiter: str = ",") -> bytes:
+    """The rows as a CSV or TSV file."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

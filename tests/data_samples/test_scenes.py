@@ -9,10 +9,9 @@ import pytest
 from PIL import Image, ImageOps
 from pycocotools import mask as coco
 
-from shardfeed.tools.scenes.scene import CROWDED, EMPTY, KINDS, SCENES, TURNED, draw_scene, scene
-from shardfeed.tools.scenes.scene_files import IDS, VOID, class_mask, figure_mask, scene_files
-
 from repository import ROOT
+from scene import CROWDED, EMPTY, KINDS, SCENES, TURNED, draw_scene, scene
+from scene_files import IDS, VOID, class_mask, figure_mask, scene_files
 
 STORED = ROOT / "data_samples" / "scenes"
 ALL = [scene(number) for number in range(1, SCENES + 1)]

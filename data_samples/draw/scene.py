@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageDraw
 
-from shardfeed.tools.scenes.canvas import BRIGHT, DARK, SCALE, drawn_colour, gradient, noisy
+from shardfeed.tools.shapes import BRIGHT, DARK, SCALE, drawn_colour, gradient, noisy
 
 KINDS = ("circle", "square", "triangle")
 LONG, SHORT = 128, 64  # pixels
