@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from shardfeed.column import column_dtype, column_keys, extend_column, join_columns
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
+from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.plan import Plan
@@ -58,6 +59,7 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         for receipt in receipts:
             records[receipt.split] += receipt.info.records
         options["appended"][-1]["records"] = dict(records)
+    options[COUNTED_IDS] = [split for split in splits if _ids_are_counted(split, plan)]
     return stage_manifest(
         directory,
         name=name,
@@ -69,6 +71,14 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
         rejected=rejected,
         made_by=plan.made_by,
         format=plan.options.to,
+    )
+
+
+def _ids_are_counted(split: str, plan: Plan) -> bool:
+    """Whether the numbers of a split's new records, and of those before them, were counted."""
+    onto = plan.options.onto
+    return (split in plan.counted or split not in plan.split_sizes()) and (
+        onto is None or not onto.shards(split) or split in onto.counted
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.sources.source import Findings, Sample
 from shardfeed.errors import IntegrityError, RecordError
@@ -24,11 +25,15 @@ DatasetLike = Dataset | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Origin:
-    """A split of a dataset that records are taken from, as its manifest (`version`, its CRC-32C) says it is."""
+    """A split of a dataset that records are taken from, as its manifest (`version`, its CRC-32C) says it is.
+
+    `counted`: whether the numbers of its records were counted, and are not the source's own.
+    """
 
     directory: str
     split: SplitInfo
     version: str
+    counted: bool
 
     def payload(self, place: int) -> bytes:
         """The record at a place, its CRC checked. Raises IntegrityError, also where the dataset was replaced."""
@@ -64,6 +69,10 @@ class RecordOfDataset:
         if self.change is not None:
             where += f" {self.change.digest}"
         return hashlib.blake2b(where.encode(), digest_size=16).digest()
+
+    @property
+    def counted(self) -> bool:
+        return self.origin.counted or (self.change is not None and self.change.renumber)
 
     def __call__(self, number: int) -> bytes:
         payload = self.origin.payload(self.place)
@@ -107,6 +116,11 @@ class SplitRecords:
         return self.keys[place]
 
     @cached_property
+    def numbers(self) -> np.ndarray | None:
+        """The numbers of the images, int64 [n]; None where `image/source_id` has no numbers."""
+        return id_numbers(self.split)
+
+    @cached_property
     def labels(self) -> np.ndarray | None:
         """int64 [n], by which splits are drawn; None where records have none."""
         schema = self.split.schema
@@ -132,8 +146,9 @@ class Opened:
         version = f"{crc32c(manifest.to_bytes()):08x}"
         named = _unique_names(self.dataset)
         self.splits = {
-            name: SplitRecords(Origin(self.directory, manifest.splits[name], version), split, named=named)
+            name: SplitRecords(Origin(self.directory, manifest.splits[name], version, counted), split, named=named)
             for name, split in self.dataset.items()
+            for counted in [ids_were_counted(self.dataset, name)]
         }
 
     def __len__(self) -> int:
@@ -141,7 +156,7 @@ class Opened:
 
     def made_with(self, *without: str) -> dict[str, Any]:
         """Its options but those that each new dataset decides anew, and those called `without`."""
-        left_out = {"shards", "shard_size", "to", "appended", *without}
+        left_out = {"shards", "shard_size", "to", "appended", COUNTED_IDS, *without}
         return {key: value for key, value in self.manifest.options.items() if key not in left_out}
 
 

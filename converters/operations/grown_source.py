@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.column import column_keys
+from shardfeed.converters.counted_ids import ids_were_counted
 from shardfeed.converters.operations.classes import near_names, schema_difference
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.rejects import RejectedError
@@ -57,7 +58,8 @@ class GrownSource:
             raise UsageError("source", f"the dataset has all of its {number(len(source), 'sample')} already")
         self._places = places
         whole = replace(schema, class_names=names, class_ids=ids)
-        self.onto = Onto(dataset.directory, manifest, numbers, whole)
+        counted = [name for name in dataset if ids_were_counted(dataset, name)]
+        self.onto = Onto(dataset.directory, manifest, numbers, whole, counted)
         notes = list(findings_of(source).notes)
         if equal:
             notes.append(f"{number(equal, 'sample')} passed over: the dataset has the same files under these keys")

@@ -1,7 +1,7 @@
 """The numbers of records, `image/source_id`: unique in each split, also where records come together from several.
 
-A conversion counts its images, in stored order. Such numbers are counted again where they would not ascend any more.
-Those that a source has for its images, as COCO has, are kept: results are compared with annotations by them.
+Those that a conversion counted are counted again where they would not ascend any more. Those that a source has for its
+images, as COCO has, are kept: results are compared with annotations by them. The manifest tells which they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from shardfeed.converters.operations.change import Change
-from shardfeed.converters.operations.dataset_source import Part, SplitRecords
+from shardfeed.converters.operations.dataset_source import Part
 from shardfeed.converters.planning.split_shares import draw
 from shardfeed.errors import UsageError, argument, name_text
 from shardfeed.schema import SOURCE_ID
-
-_BY_CHANCE = 8  # records: so many of a drawn order ascend by chance once in 40,320 times
 
 
 def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
@@ -35,10 +33,11 @@ def _counted_anew(part: Part) -> Part:
 def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool) -> bool:
     """Whether the records of the new split `name` must be counted anew."""
     of_split = [part for part in parts if part.split == name and len(part.places)]
-    if not of_split or not all(_has_numbers(part.records) for part in of_split):
+    columns = [numbers for part in of_split if (numbers := part.records.numbers) is not None]
+    if not of_split or len(columns) < len(of_split):
         return False
-    numbers = np.concatenate([_numbers(part.records)[part.places] for part in of_split])
-    if all(_were_counted(part.records) for part in of_split):
+    numbers = np.concatenate([column[part.places] for column, part in zip(columns, of_split, strict=True)])
+    if all(part.records.origin.counted for part in of_split):
         draws = b"".join(draw(key, seed)[8:] for key in _keys(of_split))
         order = np.argsort(np.frombuffer(draws, "<u8"), kind="stable")
         return bool((np.diff(numbers[order]) <= 0).any())
@@ -51,7 +50,8 @@ def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool
     number = int(found[twice[0]])
     keys = [name_text(key) for key, of in zip(_keys(of_split), numbers.tolist(), strict=True) if of == number]
     problem = f"the images {keys[0]} and {keys[1]} of one split both have the number {number} ({SOURCE_ID})"
-    remedy = f"{argument('renumber', True)} gives the images of such splits new numbers, which no annotation file knows"
+    remedy = f"{argument('renumber', True)} gives the images of such splits new numbers"
+    remedy += ", by which no annotation file of theirs knows them any more"
     raise UsageError("renumber", problem, remedy)
 
 
@@ -61,23 +61,3 @@ def _keys(parts: Sequence[Part]) -> Iterator[bytes]:
         prefix = b"" if part.change is None else part.change.prefix
         for place in part.places:
             yield prefix + part.records.key(int(place))
-
-
-def _has_numbers(records: SplitRecords) -> bool:
-    """Whether its records have numbers that we know the meaning of."""
-    feature = records.split.schema.features.get(SOURCE_ID)
-    if feature is None or not feature.scalar or feature.dtype != "bytes":
-        return False
-    return all(number.isdigit() and len(number) < 19 for number in records.split.column(SOURCE_ID))
-
-
-def _numbers(records: SplitRecords) -> np.ndarray:
-    """int64 [n]."""
-    return np.array([int(number) for number in records.split.column(SOURCE_ID)], np.int64)
-
-
-def _were_counted(records: SplitRecords) -> bool:
-    """Whether a conversion counted them: they ascend. Of few that says little; those must begin near 0, too."""
-    numbers = _numbers(records)
-    few = len(numbers) < _BY_CHANCE and int(numbers[-1]) >= _BY_CHANCE
-    return bool((np.diff(numbers) > 0).all()) and not few

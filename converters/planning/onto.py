@@ -1,6 +1,6 @@
 """A dataset that a conversion appends to: what of it stays, and where the new records go on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,13 +14,14 @@ class Onto:
     """The dataset in `directory` (absolute), with its `manifest`, all of whose shards the new one has, too.
 
     `numbers`: of each split, the `image/source_id` of its next record. `schema`: of all records of the new dataset: the
-    old one's, perhaps with more classes.
+    old one's, perhaps with more classes. `counted`: splits of it whose numbers a conversion counted.
     """
 
     directory: str
     manifest: Manifest
     numbers: Mapping[str, int]
     schema: Schema
+    counted: Collection[str]
     version: str = field(init=False)
 
     def __post_init__(self) -> None:

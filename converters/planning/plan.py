@@ -56,6 +56,7 @@ class Plan:
     `notes`: sentences about what was planned otherwise than asked. `forecast`: what the dataset will take on disk.
     `inputs`: what tells whether the samples are still those that were planned.
     `made_by`: versions of what will decide the bytes of its records. `annotations`: objects of all samples.
+    `counted`: splits of which no sample has a number of its source's own.
     """
 
     schema: Schema
@@ -71,6 +72,7 @@ class Plan:
     inputs: Inputs
     made_by: Mapping[str, str]
     annotations: int
+    counted: frozenset[str]
 
     def __len__(self) -> int:
         return sum(len(shard.samples) for shard in self.shards)
@@ -122,6 +124,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     sizes = np.zeros(count, np.int64)
     split_of = np.full(count, -1, np.int16)  # -1: to be drawn
     labels = np.zeros(count, np.int32)
+    own_id = np.zeros(count, bool)
     names: dict[str, int] = {}
     annotations = 0
     for i in range(count):
@@ -136,6 +139,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         inputs.add(sample.key, digest + _mtimes(sample))
         sizes[i] = size
         annotations += len(sample.objects or ())
+        own_id[i] = not sample.record.counted if sample.record is not None else sample.number is not None
         if sample.split is not None:
             split_of[i] = names.setdefault(sample.split, len(names))
         if labelled:
@@ -177,6 +181,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         inputs=inputs,
         made_by=versions,
         annotations=annotations,
+        counted=frozenset(name for name, order in orders.items() if not own_id[order].any()),
     )
 
 

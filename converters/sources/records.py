@@ -13,13 +13,16 @@ from shardfeed.schema import Schema
 class StoredRecord(Protocol):
     """A record that is made already: picklable, and as cheap to have as a `SourceFile` until it is called.
 
-    `size`: bytes of its payload, about. `digest`: bytes that differ where its payload does.
+    `size`: bytes of its payload, about. `digest`: bytes that differ where its payload does. `counted`: whether its
+    `image/source_id` is a count, of this conversion or one before, and not its source's own number.
     """
 
     @property
     def size(self) -> int: ...
     @property
     def digest(self) -> bytes: ...
+    @property
+    def counted(self) -> bool: ...
 
     def __call__(self, number: int) -> bytes:
         """The payload (see shardfeed/formats/format.py), which is stored byte for byte. Raises IntegrityError.

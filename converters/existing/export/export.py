@@ -142,7 +142,7 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
         raise UsageError(items.directory, f"{to} is for {FORMS[to].NEEDS}, which it does not have", remedy)
     if not items.splits:
         raise UsageError(items.directory, "has no record", "there is nothing to export")
-    return losses_of(to, items.schema, held, drop, numbered=items.numbered, where=items.directory)
+    return losses_of(to, items.schema, held, drop, own_ids=items.own_ids, where=items.directory)
 
 
 def _left_out(losses: Losses, items: Items) -> list[str]:

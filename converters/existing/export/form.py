@@ -175,7 +175,7 @@ class Twins:
             self._seen.add(text)
             return False
         if not self._losses.twins:
-            raise self._losses.refused("twins", item.where)
+            raise self._losses.twins_refused(item.where)
         self._count()
         return True
 

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, IS_CROWD, KEYPOINT_VISIBILITY, KEYPOINTS, XMIN
+from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.errors import IntegrityError, RecordError, UsageError
 from shardfeed.readers.dataset import Dataset
@@ -92,6 +93,7 @@ class Items:
             raise UsageError(data.directory, f"has no {ENCODED}: there are no images to export")
         self.splits = tuple(name for name in in_usual_order(data) if len(data[name]))
         self.left_out: Counter[str] = Counter()
+        self._counted = {name for name in self.splits if _counted(data, name)}
 
     @property
     def directory(self) -> str:
@@ -124,11 +126,9 @@ class Items:
         return any(self._data[name].formats.get("raw") for name in self.splits)
 
     @property
-    def numbered(self) -> bool:
-        """Whether the first record of each split is called 0, as a conversion counts where its source says nothing."""
-        if SOURCE_ID not in self.schema.features:
-            return True
-        return all(bytes(self.first(split).values[SOURCE_ID]) == b"0" for split in self.splits)
+    def own_ids(self) -> bool:
+        """Whether any record may have a number that its source had for the image."""
+        return SOURCE_ID in self.schema.features and not self._counted.issuperset(self.splits)
 
     def __call__(self, losses: Losses) -> Iterator[Item]:
         """All of them, without what `losses` says. Raises RecordError, IntegrityError for damage."""
@@ -154,13 +154,19 @@ class Items:
                 self.left_out[name] += _count(name, values, there[0])
         if "crowds" in losses.keys and IS_CROWD in values:
             values = _single(values)
-        if SOURCE_ID in values and SOURCE_ID not in losses.held and bytes(values[SOURCE_ID]) != b"%d" % item.place:
-            if not losses.ids:
-                raise losses.refused("ids", item.where)
+        if SOURCE_ID in values and SOURCE_ID not in losses.held and item.split.name not in self._counted:
             self.left_out["ids"] += 1
         for key in losses.all_keys:
             values.pop(key, None)
         return replace(item, values=values)
+
+
+def _counted(data: Dataset, name: str) -> bool:
+    """Whether a split's records are numbered by their places, by a conversion's count or as if by one."""
+    if SOURCE_ID not in data.manifest.schema.features or ids_were_counted(data, name):
+        return True
+    numbers = None if COUNTED_IDS in data.manifest.options else id_numbers(data[name])
+    return numbers is not None and bool((numbers == np.arange(len(numbers))).all())
 
 
 def _count(name: str, values: Mapping[str, Any], key: str) -> int:

@@ -32,22 +32,18 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "crowds": (IS_CROWD,),
     "areas": (OBJECT_AREA,),
 }
-_VALUES = {"ids": SOURCE_ID, "twins": "objects that are equal"}  # of which only records tell
 _TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that follow from another feature
 
 
 @dataclass(frozen=True)
 class Losses:
-    """`keys`: of the features that are left out, by the word for them. `ids`: whether the images' own numbers may be.
+    """`keys`: of the features that are left out, by the word for them. `held`: features that the format holds.
 
-    `twins`: whether an object may be that is equal to another one of its image.
-
-    `held`: features that the format holds. `to`: what it is called.
+    `twins`: whether an object may be that is equal to another one of its image. `to`: what the format is called.
     """
 
     to: str
     keys: Mapping[str, tuple[str, ...]]
-    ids: bool
     twins: bool
     held: frozenset[str]
 
@@ -56,17 +52,17 @@ class Losses:
         """Of features that are left out."""
         return frozenset(key for keys in self.keys.values() for key in keys)
 
-    def refused(self, word: str, where: object) -> UsageError:
-        """The error for one that turned up in a record."""
-        return _refusal(self.to, (word,), {word: (_VALUES[word],)}, where)
+    def twins_refused(self, where: object) -> UsageError:
+        """The error for two equal objects of a record."""
+        return _refusal(self.to, ("twins",), {"twins": ("objects that are equal",)}, where)
 
 
 def losses_of(
-    to: str, schema: Schema, held: Collection[str], drop: Collection[str], *, numbered: bool, where: str
+    to: str, schema: Schema, held: Collection[str], drop: Collection[str], *, own_ids: bool, where: str
 ) -> Losses:
     """What `to` leaves out of a dataset of `schema`. `held`: keys of features that it holds, as far as they are there.
 
-    `drop`: words or keys that the user wants to be left out. `numbered`: whether `image/source_id` is but a count.
+    `drop`: words or keys that the user wants to be left out. `own_ids`: whether `image/source_id` is more than a count.
     Raises UsageError, with all words that are missing there, and for one that names nothing that would be left out.
     """
     holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
@@ -79,8 +75,7 @@ def losses_of(
     for key in sorted(lost):
         word = next((word for word, keys in _WORDS.items() if key in keys), _label_of(key, schema))
         words[word] = tuple(sorted({*words.get(word, ()), key}))
-    ids = SOURCE_ID in schema.features and SOURCE_ID not in holds
-    needed = [*words, *(["ids"] if ids and not numbered else [])]
+    needed = [*words, *(["ids"] if own_ids and SOURCE_ID not in holds else [])]
     wanted = {*words, "ids", "twins"} if ALL in drop else set(drop)
     if lacking := [word for word in needed if word not in wanted]:
         raise _refusal(to, lacking, {**words, "ids": (SOURCE_ID,)}, where)
@@ -88,7 +83,7 @@ def losses_of(
         if word not in words and word not in ("ids", "twins"):
             can = f"what {to} leaves out of it is {', '.join(needed)}" if needed else f"{to} holds all of it"
             raise UsageError("drop", f"got {escape(word)!r}: {can}", "leave that out")
-    return Losses(to, words, "ids" in wanted, "twins" in wanted, frozenset(holds))
+    return Losses(to, words, "twins" in wanted, frozenset(holds))
 
 
 def _label_of(key: str, schema: Schema) -> str:

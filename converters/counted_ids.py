@@ -1,0 +1,43 @@
+"""The mark in a manifest that tells numbers which a conversion counted from numbers that are the source's own.
+
+A record's `image/source_id` is either its place in the split, counted when it was converted, or the number that its
+source has for the image, as COCO has, by which results are compared with annotations. Counted ones may be counted anew
+and left out; the source's own may not. See docs/design/031-counted-ids.md.
+"""
+
+import math
+
+import numpy as np
+
+from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.split import Split
+from shardfeed.schema import SOURCE_ID
+
+COUNTED_IDS = "counted_ids"  # in the manifest's options: the names of the splits in which every number was counted
+_PROOF = math.log(1e18)  # one chance in so many that numbers ascend in an order that was drawn
+
+
+def ids_were_counted(dataset: Dataset, split: str) -> bool:
+    """Whether the numbers of a split were counted: as its manifest says.
+
+    A manifest without the mark is of an earlier release, or of records that others wrote. There numbers are the
+    source's own, unless the order of the records was drawn and so many of them ascend that it cannot be by chance.
+    """
+    options = dataset.manifest.options
+    if COUNTED_IDS in options:
+        return split in options[COUNTED_IDS]
+    if options.get("adopted") or options.get("appended") or math.lgamma(len(dataset[split]) + 1) < _PROOF:
+        return False
+    numbers = id_numbers(dataset[split])
+    return numbers is not None and bool((np.diff(numbers) > 0).all())
+
+
+def id_numbers(split: Split) -> np.ndarray | None:
+    """The numbers of a split's records, int64 [n]; None where they are no numbers."""
+    feature = split.schema.features.get(SOURCE_ID)
+    if feature is None or not feature.scalar or feature.dtype != "bytes":
+        return None
+    texts = split.column(SOURCE_ID)
+    if not all(text.isdigit() and len(text) < 19 for text in texts):
+        return None
+    return np.array([int(text) for text in texts], np.int64)
