@@ -1,13 +1,14 @@
 """Which reader fits what a user points at: by its content, with the evidence said; never by guessing between two."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument
 
@@ -27,6 +28,7 @@ READERS = (
 )
 _ENDS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".xml", ".csv", ".tsv", ".txt", ".names", ".data", ".token")
 _FOLDERS = frozenset({"images", "annotations", "labels", "data", "imagesets"})  # and those that are called like splits
+_Options = TypeVar("_Options")
 _LOOKED_AT = 1000  # names in a folder that tell whether there may be annotations
 
 
@@ -60,8 +62,19 @@ def reader(name: str) -> Reader:
 
 def recognise(path: str, options: AnnotationOptions) -> Sequence[Evidence]:
     """What every reader says that takes `path` for its own, or almost."""
-    found = (reader(name).recognise(path, options) for name, _ in READERS)
+    found = (asked(name, path, reader(name).recognise, options) for name, _ in READERS)
     return [evidence for evidence in found if evidence is not None]
+
+
+def asked(
+    name: str, path: str, recognise: Callable[[str, _Options], Evidence | None], options: _Options
+) -> Evidence | None:
+    """What the reader `name` says of a path; that it is damaged, where a library says so."""
+    try:
+        with guarded(path):
+            return recognise(path, options)
+    except HostileError as error:
+        return Evidence(name, "by its name or its first bytes", missing_of(error))
 
 
 def only_one(path: str, found: Iterable[Evidence]) -> Evidence | None:

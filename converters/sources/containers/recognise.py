@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.recognise import Evidence, asked
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
@@ -55,8 +55,8 @@ def recognise(path: str, options: ContainerOptions, glance: Glance | None = None
     if _holds_images_alone(path):
         return []  # the usual case, and importing all readers takes longer than converting a few images
     glance = glance or Glance(path, ENDS)
-    modules = (reader(name) for name, _, ends in _READERS if glance.may_have(ends))
-    found = (module.recognise(path, options) for module in modules if module is not None)
+    modules = ((name, reader(name)) for name, _, ends in _READERS if glance.may_have(ends))
+    found = (asked(name, path, module.recognise, options) for name, module in modules if module is not None)
     return [evidence for evidence in found if evidence is not None]
 
 

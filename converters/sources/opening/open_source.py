@@ -12,6 +12,7 @@ from shardfeed.converters.sources.containers import recognise
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.files.glance import Glance
 from shardfeed.converters.sources.files.patterns import Globs
+from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.labels.table import Column, Format
 from shardfeed.converters.sources.opening import containers
 from shardfeed.converters.sources.opening.annotated import annotation_options, open_annotated
@@ -156,15 +157,16 @@ def open_source(
     )
     others = {"images": images, "tasks": tasks or None, "boxes_on": boxes_on, "colours": colours, "void": void}
     said = [*plain.said, *(name for name, value in others.items() if value is not None)]
-    found = containers.recognise(glance, of_container, reader, said)
-    if fit := only_one(place, found):
-        return containers.read(place, of_container, fit, plain, asked=reader is not None)
-    if reader is None and not said and not found:
-        check_there(place)
-    try:
-        check_kind(path)
-        return open_annotated(place, of_annotations, reader, plain)
-    except UsageError:
-        if near := almost(place, found, asking_helps=False):
-            raise near from None
-        raise
+    with guarded(place):
+        found = containers.recognise(glance, of_container, reader, said)
+        if fit := only_one(place, found):
+            return containers.read(place, of_container, fit, plain, asked=reader is not None)
+        if reader is None and not said and not found:
+            check_there(place)
+        try:
+            check_kind(path)
+            return open_annotated(place, of_annotations, reader, plain)
+        except UsageError:
+            if near := almost(place, found, asking_helps=False):
+                raise near from None
+            raise

@@ -28,7 +28,7 @@ from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.containers.records.gather import Gather
 from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
 from shardfeed.converters.sources.containers.records.source import Assembly, FoundFile
-from shardfeed.converters.sources.containers.records.unpack import DamagedStreamError, Unpacked, unpacked
+from shardfeed.converters.sources.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields
 from shardfeed.storage.local import storage_error

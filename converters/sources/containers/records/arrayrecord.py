@@ -19,7 +19,8 @@ from shardfeed.converters.sources.containers.packed.part_source import PartSourc
 from shardfeed.converters.sources.containers.records import tfrecord
 from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
 from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
-from shardfeed.converters.sources.containers.records.unpack import Unpacked, repacked
+from shardfeed.converters.sources.containers.records.repack import repacked
+from shardfeed.converters.sources.unpack import Unpacked
 from shardfeed.errors import UsageError, check_extra, escape
 
 # The first 64 bytes of every Riegeli file, in which ArrayRecord keeps its records: a block's header, and a signature.

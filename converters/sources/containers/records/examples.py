@@ -32,7 +32,7 @@ from shardfeed.converters.sources.containers.records.layout import HeadLook, Lay
 from shardfeed.converters.sources.containers.records.roles import supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit
 from shardfeed.converters.sources.containers.records.source import Assembly, described
-from shardfeed.converters.sources.containers.records.unpack import Unpacked
+from shardfeed.converters.sources.unpack import Unpacked
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields

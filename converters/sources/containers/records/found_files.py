@@ -17,8 +17,8 @@ from shardfeed.converters.sources.containers.records.shard_names import (
     splits_of_folders,
 )
 from shardfeed.converters.sources.containers.records.source import FoundFile
-from shardfeed.converters.sources.containers.records.unpack import Unpacked
 from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.unpack import Unpacked
 from shardfeed.errors import RecordError, UsageError, argument, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import listing

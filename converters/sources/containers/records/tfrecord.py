@@ -11,11 +11,11 @@ from shardfeed.converters.sources.containers.packed.part_source import PartSourc
 from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
 from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
-from shardfeed.converters.sources.containers.records.unpack import (
+from shardfeed.converters.sources.containers.records.repack import unpack_records
+from shardfeed.converters.sources.unpack import (
     DamagedStreamError,
     compression,
     inflated,
-    unpack_records,
 )
 from shardfeed.errors import RecordError, escape
 from shardfeed.formats.tfrecord.framing import HEADER_BYTES, payload_length, unframe

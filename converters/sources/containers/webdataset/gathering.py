@@ -28,10 +28,10 @@ from shardfeed.converters.sources.containers.webdataset.columns import (
 )
 from shardfeed.converters.sources.containers.webdataset.met_keys import MetKeys
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, TarSample, samples
-from shardfeed.converters.sources.containers.webdataset.tar import read_member
 from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.split_names import split_in_cell
+from shardfeed.converters.sources.tar import read_member
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted, number, some
 

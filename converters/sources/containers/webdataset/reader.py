@@ -18,7 +18,7 @@ from shardfeed.converters.sources.containers.webdataset.columns import (
 )
 from shardfeed.converters.sources.containers.webdataset.gathering import MOST_VALUE, Gathering
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, samples
-from shardfeed.converters.sources.containers.webdataset.tar import is_tar, read_member
+from shardfeed.converters.sources.tar import is_tar, read_member
 from shardfeed.errors import UsageError, escape
 
 NAME = "webdataset"

@@ -26,8 +26,8 @@ from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.containers.webdataset.reader import read, recognise
 from shardfeed.converters.sources.containers.webdataset.samples import key_and_column
-from shardfeed.converters.sources.containers.webdataset.tar import members
 from shardfeed.converters.sources.source import Sample, Source, findings_of
+from shardfeed.converters.sources.tar import members
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract

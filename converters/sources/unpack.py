@@ -1,10 +1,11 @@
-"""Compressed files, unpacked into a temporary folder: a sample is read in any order, and nothing seeks in a stream.
+"""Decompress files, and unpack archives, into a temporary folder: samples are read in any order, streams are not.
 
-One pass, a megabyte at a time. What it takes on the disk is what the files hold, in the folder that TMPDIR names; it is
-gone when the source is, or its process ends.
+One pass, a megabyte at a time. The folder is below the one that TMPDIR names; it is removed with the source, or when
+its process ends. The ratio to the stored bytes and the free space are looked at while it grows.
 """
 
 import bz2
+import lzma
 import os
 import shutil
 import tempfile
@@ -13,14 +14,20 @@ import zlib
 from collections.abc import Iterator
 from typing import IO
 
-from shardfeed.errors import RecordError, StorageError, UsageError, needing_extra
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
+from shardfeed.converters.sources.guard import budget
+from shardfeed.errors import StorageError, UsageError, needing_extra
+from shardfeed.machine.free_space import room_in
 from shardfeed.storage.local import storage_error
 
+PREFIX = "shardfeed-unpacked-"  # of temporary folders, followed by the number of their process
 _WINDOW = 1 << 20
 _GZIP_OR_ZLIB = 47  # zlib's window bits: 15, and find out which of the two it is
 _ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-_NO_END = 1 << 62
+_STARTS = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_XZ_MEMORY = 256 << 20  # bytes of a dictionary, which a header declares; `xz -9` takes 65 MB
+_LOOK = 64 << 20  # bytes written between two looks at the free space
+_KEPT_FREE = 128 << 20  # bytes that others may need there
+_MORE_ROOM = "name a folder with more room: TMPDIR=DIR, or unpack the files"
 
 
 class Unpacked:
@@ -29,20 +36,40 @@ class Unpacked:
     def __init__(self) -> None:
         self.folder = ""
         self.files, self.size = 0, 0
+        self._next_look = 0
+        self._finalizer: weakref.finalize[..., Unpacked] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__.copy()  # a copy elsewhere reads the files, and does not remove them
+        return self.__dict__ | {"_finalizer": None}  # a copy elsewhere reads the files, and does not remove them
 
-    def new(self, source: str) -> "_NewFile":
-        """A file to write what `source` holds into: `with unpacked.new(path) as file`. Has its modification time."""
+    def remove(self) -> None:
+        """Remove the folder now, not with this object."""
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def new(self, source: str, name: str = "") -> "NewFile":
+        """A file to write the content of `source` into: `with unpacked.new(path) as file`. Has its modification time.
+
+        `name`: relative path in the folder; by default a number.
+        """
         if not self.folder:
             try:
-                self.folder = tempfile.mkdtemp(prefix="shardfeed-unpacked-")
+                self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
             except OSError as error:
                 raise storage_error(tempfile.gettempdir(), "make a folder in", error) from error
-            weakref.finalize(self, _remove, self.folder, os.getpid())
+            self._finalizer = weakref.finalize(self, _remove, self.folder, os.getpid())
+        path = os.path.join(self.folder, name or f"{self.files:06d}")
+        if name:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         self.files += 1
-        return _NewFile(self, os.path.join(self.folder, f"{self.files:06d}"), source)
+        return NewFile(self, path, source)
+
+    def draw(self, size: int) -> None:
+        """Count bytes that were written. Raises StorageError before the disk is full."""
+        self.size += size
+        if self.size >= self._next_look:
+            room_in(self.folder).check(_KEPT_FREE, _MORE_ROOM)
+            self._next_look = self.size + _LOOK
 
     @property
     def note(self) -> list[str]:
@@ -55,21 +82,29 @@ class Unpacked:
         ]
 
 
-class _NewFile:
-    """An unpacked file while it is written. Raises StorageError where the disk refuses; it then names TMPDIR."""
+class NewFile:
+    """An unpacked file while it is written.
+
+    Raises StorageError where the disk refuses, which names TMPDIR; HostileError for more bytes than the budget has.
+    """
 
     def __init__(self, unpacked: Unpacked, path: str, source: str) -> None:
         self._unpacked, self.path, self._source = unpacked, path, source
+        self._state = os.stat(source)
+        self._budget, self._size = budget(source), 0
         self._file: IO[bytes] = open(path, "xb")  # noqa: SIM115  # closed in __exit__
 
     def write(self, data: bytes) -> None:
         """Append."""
+        self._size += len(data)
+        self._budget.unpacked(self._size, self._state.st_size, self._source)
+        self._unpacked.draw(len(data))
         try:
             self._file.write(data)
         except OSError as error:
             raise self._refused(error) from error
 
-    def __enter__(self) -> "_NewFile":
+    def __enter__(self) -> "NewFile":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,13 +112,12 @@ class _NewFile:
             self._file.close()
         except OSError as error:
             raise self._refused(error) from error
-        mtime = os.stat(self._source).st_mtime_ns  # so that a plan made again finds the same files
+        mtime = self._state.st_mtime_ns  # so that a plan made again finds the same files
         os.utime(self.path, ns=(mtime, mtime))
-        self._unpacked.size += os.path.getsize(self.path)
 
     def _refused(self, error: OSError) -> StorageError:
         problem = f"cannot unpack {self._source}: {error.strerror} (errno {error.errno})"
-        refused = StorageError(self.path, problem, "name a folder with more room: TMPDIR=DIR, or unpack the files")
+        refused = StorageError(self.path, problem, _MORE_ROOM)
         refused.errno = error.errno
         return refused
 
@@ -131,13 +165,25 @@ def inflated(file: IO[bytes]) -> Iterator[bytes]:
         data = stream.unused_data if stream.eof else stream.unconsumed_tail
 
 
+def form_of(path: str) -> str:
+    """How a file is compressed, by its first bytes: "gz", "bz2", "xz", "zstd", or "" for none. Raises OSError."""
+    with open(path, "rb") as file:
+        head = file.read(8)
+    return next((form for start, form in _STARTS.items() if head.startswith(start)), "")
+
+
 def unpacked(path: str, form: str, place: str) -> Iterator[bytes]:
-    """What a whole file of MDS's forms holds: "gz", "bz2", "zstd". Raises UsageError for others, DamagedStreamError."""
+    """The content of a compressed file, at most a megabyte at once: of the form "gz", "bz2", "xz" or "zstd".
+
+    Raises UsageError for other forms, DamagedStreamError.
+    """
     with open(path, "rb") as file:
         if form == "gz":
             yield from inflated(file)
         elif form == "bz2":
             yield from _read_all(bz2.BZ2File(file), (EOFError, OSError, ValueError))
+        elif form == "xz":
+            yield from _decompressed_xz(file)
         elif form == "zstd":
             with needing_extra(place):
                 import zstandard
@@ -148,6 +194,20 @@ def unpacked(path: str, form: str, place: str) -> Iterator[bytes]:
             raise UsageError(place, problem, "unpack its shards, or write them with compression=None")
 
 
+def _decompressed_xz(file: IO[bytes]) -> Iterator[bytes]:
+    """Not by LZMAFile, which takes as much memory as the header says."""
+    stream = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
+    try:
+        while not stream.eof:
+            data = file.read(_WINDOW) if stream.needs_input else b""
+            if stream.needs_input and not data:
+                raise DamagedStreamError("it ends too early")
+            if found := stream.decompress(data, _WINDOW):
+                yield found
+    except lzma.LZMAError as error:
+        raise DamagedStreamError(str(error)) from None
+
+
 def _read_all(reader: IO[bytes], damages: tuple[type[Exception], ...]) -> Iterator[bytes]:
     try:
         while data := reader.read(_WINDOW):
@@ -156,45 +216,7 @@ def _read_all(reader: IO[bytes], damages: tuple[type[Exception], ...]) -> Iterat
         raise DamagedStreamError(str(error)) from None
 
 
-def repacked(payloads: Iterator[bytes], source: str, into: Unpacked) -> str:
-    """A plain TFRecord file of payloads, which are those of the file `source`. Raises StorageError."""
-    with into.new(source) as out:
-        for payload in payloads:
-            out.write(frame(payload))
-        return out.path
-
-
-def unpack_records(path: str, into: Unpacked) -> tuple[str, str]:
-    """(A plain TFRecord file with the records of a compressed one, up to a damaged length; what is damaged, or "").
-
-    A length is checked by its CRC before what it speaks of is written, so that not any stream of zeros fills the disk.
-    Raises StorageError; RecordError where the first record has no length.
-    """
-    with open(path, "rb") as file, into.new(path) as out:
-        stream = _Stream(inflated(file))
-        records = 0
-        try:
-            while header := stream.take(HEADER_BYTES):
-                try:
-                    left = payload_length(header, _NO_END, f"{path}, record {records}") + FOOTER_BYTES
-                except RecordError as error:
-                    if not records:
-                        raise
-                    return out.path, error.problem
-                out.write(header)
-                while left:
-                    data = stream.take(min(left, _WINDOW))
-                    if not data:
-                        return out.path, "it ends inside a record"
-                    out.write(data)
-                    left -= len(data)
-                records += 1
-        except DamagedStreamError as error:
-            return out.path, f"the compressed data is damaged: {error}"
-        return out.path, ""
-
-
-class _Stream:
+class Stream:
     """Bytes in pieces of other sizes than they come."""
 
     def __init__(self, source: Iterator[bytes]) -> None:

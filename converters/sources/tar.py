@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
@@ -41,29 +42,31 @@ def is_tar(path: str) -> bool:
     except OSError:
         return False
     empty = block == _ZEROS and path.lower().endswith(".tar")
-    return len(block) == BLOCK and (empty or _sums_up(block))
+    return len(block) == BLOCK and (empty or looks_like_header(block))
 
 
-def members(file: BinaryIO, place: str) -> Iterator[Member]:
+def members(file: BinaryIO, place: str, length: int | None = None) -> Iterator[Member]:
     """The members of a tar from its beginning, folders left out. `place`: the tar, for errors.
 
-    Raises UsageError for a tar that is cut, damaged or followed by something else.
+    `file` is read and sought forwards only. `length`: bytes of the tar, where no file says it. Raises UsageError for a
+    tar that is cut, damaged or followed by something else.
     """
-    length = os.fstat(file.fileno()).st_size
+    length = os.fstat(file.fileno()).st_size if length is None else length
     offset, long_name, records = 0, b"", {}
     while True:
         file.seek(offset)
         block = file.read(BLOCK)
         if len(block) < BLOCK:
-            problem = f"it ends at byte {length:,} without the end mark of a tar, so it is cut"
+            problem = f"it ends at byte {offset + len(block):,} without the end mark of a tar, so it is cut"
             raise UsageError(place, problem, _WHOLE)
         if block == _ZEROS:
             break
-        if not _sums_up(block):
+        if not looks_like_header(block):
             problem = f"the header at byte {offset:,} does not agree with its checksum"
             raise UsageError(place, f"{problem}, so it is damaged or no tar", _WHOLE)
         kind = block[156:157]
-        size = int(records[b"size"]) if records.get(b"size", b"").isdigit() else _number(block[124:136], place, offset)
+        said = records.get(b"size", b"")
+        size = budget().integer(said, place) if said.isdigit() else _number(block[124:136], place, offset)
         data = offset + BLOCK
         name = long_name or records.get(b"path") or _name(block)
         if kind in b"123456":  # links, devices, folders, FIFOs
@@ -103,8 +106,10 @@ def read_member(file: BinaryIO, member: Member) -> bytes:
     return file.read(member.size)
 
 
-def _sums_up(block: bytes) -> bool:
+def looks_like_header(block: bytes) -> bool:
     """Whether a header agrees with its checksum, as POSIX has it, or as old programs did that summed signed bytes."""
+    if len(block) < BLOCK:
+        return False
     said = block[_CHECKSUM].strip(b" \0")
     if not said or said.strip(b"01234567"):
         return False

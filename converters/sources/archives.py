@@ -1,0 +1,192 @@
+"""Archives of files, in any layout: unpacked once into a temporary folder, which is then read like any other.
+
+zip, and tars compressed by gzip, bzip2, xz or zstd; a plain tar is read in place. Nothing is written outside of the
+folder: links, devices and names that lead out of it are left out, or refused.
+"""
+
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO, BinaryIO, cast
+
+from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded
+from shardfeed.converters.sources.tar import BLOCK, looks_like_header, members
+from shardfeed.converters.sources.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
+from shardfeed.errors import escape, name_bytes, name_text
+from shardfeed.text import counted, number, size_text
+
+_PIECE = 1 << 20
+_SKIPPED = 1 << 62  # bytes of a tar whose length nobody knows
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_OF_MACOS = "__MACOSX"
+
+
+@dataclass
+class UnpackedArchive:
+    """What an archive was unpacked into: `folder`, which is removed when nothing holds this object any more.
+
+    `files`: how many, of `size` bytes. `notes`: sentences for the report, about what was left out as well.
+    """
+
+    folder: str
+    files: int
+    size: int
+    notes: list[str]
+    _kept: Unpacked = field(repr=False)
+
+
+def is_archive(path: str) -> bool:
+    """Whether a file is a zip, or a compressed file whose content begins like a tar. Raises OSError."""
+    with open(path, "rb") as file:
+        if file.read(4) in _ZIP:
+            return True
+    form = form_of(path)
+    if not form:
+        return False
+    try:
+        return looks_like_header(Stream(unpacked(path, form, path)).take(BLOCK))
+    except DamagedStreamError:
+        return False
+
+
+def unpack(path: str) -> UnpackedArchive:
+    """Unpack an archive into a temporary folder. Files have its modification time.
+
+    Raises HostileError for one that is damaged, unpacks to far more than it is, or has a name that leads out of the
+    folder; StorageError where there is no room; MissingExtraError for zstd without its package.
+    """
+    with guarded(path):
+        form = form_of(path)
+        into = _Folder(path)
+        try:
+            if form:
+                _unpack_tar(path, form, into)
+            else:
+                _unpack_zip(path, into)
+            return into.finish()
+        except BaseException as error:
+            into.into.remove()
+            if isinstance(error, DamagedStreamError):
+                raise damaged(path, error) from None
+            raise
+
+
+class _Folder:
+    """A folder that an archive is unpacked into, member by member."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.stored = path, os.path.getsize(path)
+        self.into = Unpacked()
+        self._seen: set[bytes] = set()
+        self._folded: set[str] = set()
+        self._left_out: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def note(self, why: str, name: bytes) -> None:
+        """Count a member for a note."""
+        self._counts[why] = self._counts.get(why, 0) + 1
+        if self._counts[why] <= 4:
+            self._left_out.setdefault(why, []).append(escape(name))
+
+    def add(self, name: bytes, content: Iterator[bytes]) -> None:
+        """Write a member below the folder. Raises HostileError for a name that leads out of it."""
+        parts = name.replace(b"\\", b"/").split(b"/")
+        if name.startswith(b"/") or b".." in parts or b"\0" in name or parts[0][1:2] == b":":
+            raise HostileError(
+                self.path, f"has a member '{escape(name[:200])}', which leads out of its folder", "do not unpack it"
+            )
+        parts = [part for part in parts if part not in (b"", b".")]
+        budget().depth(len(parts), self.path)
+        clean = b"/".join(parts)
+        if not parts or name_text(parts[0]) == _OF_MACOS:
+            self.note("resource forks of macOS", name)
+        elif clean in self._seen:
+            self.note("members whose name was there before", name)
+        else:
+            self._seen.add(clean)
+            if (folded := name_text(clean).casefold()) in self._folded:
+                self.note("names that differ in case alone, unpacked all the same", name)
+            self._folded.add(folded)
+            budget().rows(len(self._seen), self.stored, self.path, "members")
+            try:
+                file = self.into.new(self.path, os.fsdecode(clean))
+            except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+                raise damaged(self.path, error) from None
+            with file:
+                for data in content:
+                    budget().unpacked(self.into.size + len(data), self.stored, self.path)
+                    file.write(data)
+
+    def finish(self) -> UnpackedArchive:
+        """Give all folders the archive's modification time."""
+        if not self._seen:
+            raise HostileError(self.path, "is an archive without a file", "check what it holds")
+        mtime = os.stat(self.path).st_mtime_ns
+        for folder, _, _ in os.walk(self.into.folder):
+            os.utime(folder, ns=(mtime, mtime))
+        notes = [
+            f"unpacked {escape(os.path.basename(self.path))}: {number(self.into.files, 'file')}, "
+            f"{size_text(self.into.size)}, in {self.into.folder}, removed at the end"
+        ]
+        notes += [counted(f"{why}, in the archive", self._left_out.get(why, []), n) for why, n in self._counts.items()]
+        return UnpackedArchive(self.into.folder, self.into.files, self.into.size, notes, self.into)
+
+
+def _unpack_tar(path: str, form: str, into: _Folder) -> None:
+    file = _Forwards(unpacked(path, form, path), path)
+    for member in members(cast("BinaryIO", file), path, _SKIPPED):
+        if not member.plain:
+            into.note("links, devices and the like", member.name)
+            continue
+        file.seek(member.offset)
+        into.add(member.name, file.pieces(member.size))
+
+
+class _Forwards:
+    """A stream as `members` reads a file: forwards. Bytes that are passed over count as unpacked."""
+
+    def __init__(self, source: Iterator[bytes], place: str) -> None:
+        self._stream, self._at = Stream(source), 0
+        self._place, self._stored = place, os.path.getsize(place)
+
+    def seek(self, offset: int) -> None:
+        while self._at < offset and self.read(min(_PIECE, offset - self._at)):
+            pass
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.take(size)
+        self._at += len(data)
+        budget().unpacked(self._at, self._stored, self._place)
+        return data
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """The next `size` bytes. Raises HostileError where the stream ends before."""
+        while size:
+            data = self.read(min(_PIECE, size))
+            if not data:
+                raise HostileError(self._place, "it ends within a member, so it is cut", "copy or download it again")
+            size -= len(data)
+            yield data
+
+
+def _unpack_zip(path: str, into: _Folder) -> None:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.is_dir():
+                continue
+            name = name_bytes(info.filename)
+            mode = info.external_attr >> 16
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+                into.note("links, devices and the like", name)
+                continue
+            if info.flag_bits & 1:
+                raise HostileError(path, f"'{escape(name[:200])}' is encrypted", "unpack it with its password")
+            with archive.open(info) as member:
+                into.add(name, _read(member))
+
+
+def _read(member: IO[bytes]) -> Iterator[bytes]:
+    while data := member.read(_PIECE):
+        yield data

@@ -1,0 +1,168 @@
+"""One guard for what comes from outside: limits on what a file may ask for, and one place for libraries' exceptions.
+
+A file may declare, nest, repeat or pack more than it holds. Every reader draws from the `Budget` of the source that is
+being opened, `budget()`, before it allocates or loops by what a file says:
+
+    with guarded(path):                                        # once, around a reader
+        budget().rows(count, os.path.getsize(path), path)      # in the reader, for each number that a file declares
+
+A draw costs some integer operations; draw by file, by block or by long value, never by row.
+"""
+
+import errno
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from shardfeed.errors import ShardfeedError, UsageError, escape
+from shardfeed.storage.local import storage_error
+from shardfeed.text import size_text
+
+# Pixels of drawings and masks compress to a hundredth, photos not at all; DEFLATE reaches 1,032, zstd 30,000.
+MOST_RATIO = 200
+UNPACKED_FREE = 256 << 20  # bytes that anything may unpack to, whatever its ratio: a small file of masks is no bomb
+# A run-length code or a constant column can say 8,000 rows in a byte; 1,000 leaves room for sorted labels of Parquet.
+MOST_ROWS_PER_BYTE = 1000
+ROWS_FREE = 1_000_000  # rows that any file may declare: a million empty rows take less than 100 MB
+# Python objects of a parsed text take up to 40 times its bytes, arrays of numbers 8 times their varints.
+MOST_MEMORY_PER_BYTE = 40
+MEMORY_FREE = 256 << 20  # bytes that anything may allocate while it is listed
+MOST_DEPTH = 100  # levels of lists, groups or folders; no format for images has ten
+MOST_DIGITS = 4300  # of an integer, as Python has it: beyond, the conversion is quadratic
+MOST_LINE = 1 << 20  # bytes of a line or of a cell: a longer one is another kind of file
+MOST_VALUE = 16 << 20  # bytes of one text or JSON value that is read into memory as a whole
+SECONDS = 60.0  # without progress: ten times what a slow disk needs for a block
+_SHOWN = 200  # characters of a library's words
+_REMEDY = "get the file again from where it came from; do not trust it if it is not yours"
+# Where such exceptions come from, the first part of their module: what a library says of bytes it does not understand.
+_LIBRARIES = frozenset(
+    {
+        *("_lzma", "lzma", "zlib", "gzip", "bz2", "zipfile", "zstandard", "tokenize", "struct", "binascii", "_csv"),
+        *("pyarrow", "h5py", "lmdb", "yaml", "PIL", "xml", "json", "array_record"),
+    }
+)
+# Python's own for values that do not fit, wherever they are raised. TypeError and AttributeError are ours: bugs.
+_OF_VALUES = (ValueError, LookupError, ArithmeticError, EOFError, MemoryError, RecursionError, BufferError, SyntaxError)
+_OF_CONTENT = (None, errno.EINVAL, errno.EOVERFLOW, errno.ERANGE, errno.EDOM, errno.ENAMETOOLONG)  # of an OSError
+
+
+class HostileError(UsageError):
+    """A file from outside is damaged, or asks for more than it may (exit 2). Nothing was touched."""
+
+
+class Budget:
+    """What one source may ask for while it is opened. Every method raises HostileError beyond its limit.
+
+    `place`: the source. A method's `place` is the file that asks, by default the source.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._unpacked = 0
+        self._progress = time.monotonic()
+
+    def unpacked(self, size: int, stored: int, place: str = "") -> None:
+        """Draw `size` bytes that `stored` bytes unpack to; both of the whole file so far."""
+        most = max(UNPACKED_FREE, stored * MOST_RATIO)
+        if size > most:
+            problem = f"{size_text(stored)} unpack to {size_text(size)} or more, expected {MOST_RATIO} times as much"
+            raise HostileError(place or self.place, problem, "unpack it by hand where it is yours, and convert that")
+        self._progress = time.monotonic()
+
+    def rows(self, count: int, stored: int, place: str = "", what: str = "rows") -> None:
+        """Draw `count` rows, samples or objects that a file of `stored` bytes declares."""
+        if count > max(ROWS_FREE, stored * MOST_ROWS_PER_BYTE):
+            problem = (
+                f"declares {count:,} {what} in {size_text(stored)}, expected {MOST_ROWS_PER_BYTE:,} a byte at most"
+            )
+            raise HostileError(place or self.place, problem, _REMEDY)
+
+    def memory(self, size: int, stored: int, place: str = "", what: str = "its values") -> None:
+        """Draw `size` bytes of memory that `stored` bytes of a file ask for."""
+        if size > max(MEMORY_FREE, stored * MOST_MEMORY_PER_BYTE):
+            problem = f"{what} would take {size_text(size)} of memory, and the file has {size_text(stored)}"
+            raise HostileError(place or self.place, problem, _REMEDY)
+
+    def depth(self, levels: int, place: str = "") -> None:
+        """Draw a level of nesting."""
+        if levels > MOST_DEPTH:
+            raise HostileError(place or self.place, f"is nested more than {MOST_DEPTH} deep", _REMEDY)
+
+    def line(self, size: int, place: str = "") -> None:
+        """Draw a line, or a cell, of `size` bytes or characters."""
+        if size > MOST_LINE:
+            problem = f"more than {MOST_LINE:,} characters in one line"
+            raise HostileError(place or self.place, problem, "see that this is the file that is meant")
+
+    def value(self, size: int, place: str = "") -> None:
+        """Draw a text, or a JSON value, of `size` bytes that is read as a whole."""
+        if size > MOST_VALUE:
+            problem = f"a value of {size_text(size)}, expected {size_text(MOST_VALUE)} at most"
+            raise HostileError(place or self.place, problem, _REMEDY)
+
+    def integer(self, digits: str | bytes, place: str = "") -> int:
+        """The number that decimal digits say."""
+        if len(digits) > MOST_DIGITS or not digits.isdigit():
+            shown = f"{len(digits):,} characters" if len(digits) > 40 else repr(digits)
+            raise HostileError(place or self.place, f"got {shown}, expected a whole number", _REMEDY)
+        return int(digits)
+
+    def progress(self) -> None:
+        """Say that something new was read: the clock of `alive` begins anew."""
+        self._progress = time.monotonic()
+
+    def alive(self, place: str = "") -> None:
+        """Draw the time since the last progress; for loops whose length a file decides."""
+        if time.monotonic() - self._progress > SECONDS:
+            problem = f"nothing new was read of it for {SECONDS:.0f} seconds"
+            raise HostileError(place or self.place, problem, _REMEDY)
+
+
+_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+def budget(place: str = "") -> Budget:
+    """The budget of the source that is being opened; a fresh one where none is."""
+    return _current.get() or Budget(place)
+
+
+@contextmanager
+def guarded(place: str) -> Iterator[Budget]:
+    """Give a source a budget, and turn what libraries raise for damaged or hostile content into HostileError.
+
+    Our own errors pass, so do signals; an OSError of the machine becomes a StorageError. Inside of another guard the
+    budget is that one's.
+    """
+    outer = _current.get()
+    token = _current.set(outer or Budget(place))
+    try:
+        yield budget()
+    except (ShardfeedError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except OSError as error:
+        if _is_of_content(error):
+            raise damaged(place, error) from error
+        raise storage_error(str(error.filename or place), "read", error) from error
+    except Exception as error:
+        if isinstance(error, (*_OF_VALUES, RuntimeError)) or _library(error) in _LIBRARIES:
+            raise damaged(place, error) from error
+        raise
+    finally:
+        _current.reset(token)
+
+
+def damaged(place: str, error: BaseException) -> HostileError:
+    """The error for a file of which a library says `error`."""
+    said = str(error) if not isinstance(error, KeyError) else f"no {error}"
+    kind = {MemoryError: "more memory than there is", RecursionError: "nested too deep"}.get(type(error), "")
+    said = kind or said or type(error).__name__
+    return HostileError(place, f"damaged or hostile: {escape(said[:_SHOWN])}", _REMEDY)
+
+
+def _library(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]
+
+
+def _is_of_content(error: OSError) -> bool:
+    return _library(error) in _LIBRARIES or error.errno in _OF_CONTENT
