@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.augment import letterbox as letterbox
     from shardfeed.pipelines.tensorflow.augment import random_resized_crop as random_resized_crop
     from shardfeed.pipelines.tensorflow.augment import resize_center_crop as resize_center_crop
-    from shardfeed.pipelines.tensorflow.backups.backup import Backup as Backup
+    from shardfeed.pipelines.tensorflow.backup import Backup as Backup
     from shardfeed.pipelines.tensorflow.batches import make_batches as make_batches
     from shardfeed.pipelines.tensorflow.batches import train_batches as train_batches
     from shardfeed.pipelines.tensorflow.distribute import Feed as Feed
@@ -51,7 +51,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),
         "shardfeed.pipelines.samples": ("mix",),
         "shardfeed.pipelines.tensorflow.augment": ("letterbox", "random_resized_crop", "resize_center_crop"),
-        "shardfeed.pipelines.tensorflow.backups.backup": ("Backup",),
+        "shardfeed.pipelines.tensorflow.backup": ("Backup",),
         "shardfeed.pipelines.tensorflow.batches": ("make_batches", "train_batches"),
         "shardfeed.pipelines.tensorflow.distribute": ("Feed", "distribute"),
         "shardfeed.pipelines.tensorflow.evaluate": ("EvalFeed", "distribute_eval", "eval_batches"),

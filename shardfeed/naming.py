@@ -15,7 +15,7 @@ import os
 import re
 
 from shardfeed.errors import UsageError
-from shardfeed.formats.names import shard_stem
+from shardfeed.formats.format import shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
 
 FORMAT_VERSION = 2  # of what is written; the manifest says which one a dataset has, and 1 is read as well

@@ -26,14 +26,13 @@ COMMANDS = {
     "completion": "a script that makes your shell complete commands and options",
 }
 
-# Commands that make something else of a dataset; their modules lie in a folder of their own.
+# Commands that make something else of a dataset.
 OPERATIONS = ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export")
 
 
 def command_module(command: str) -> ModuleType:
     """The module of a command: it has `add_arguments` and `run`."""
-    folder = "operations." if command in OPERATIONS else ""
-    return import_module(f"shardfeed.tools.commands.{folder}{command}_command")
+    return import_module(f"shardfeed.tools.commands.{command}_command")
 
 
 def command_parser(command: str) -> CommandParser:

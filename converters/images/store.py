@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from shardfeed.converters.images import pixels as px
+from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
 from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.jpeg import (
@@ -21,11 +22,10 @@ from shardfeed.converters.images.jpeg import (
     is_one_plain_scan,
     read_jpeg_header,
 )
-from shardfeed.converters.images.lossless.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
-from shardfeed.converters.images.lossless.seekable import interval_for, to_seekable
 from shardfeed.converters.images.options import Check, ImageOptions
-from shardfeed.converters.images.other_formats.load_image import load_other
+from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
+from shardfeed.converters.images.seekable import interval_for, to_seekable
 from shardfeed.converters.images.sniff import Kind, image_kind
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError

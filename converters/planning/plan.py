@@ -14,13 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from shardfeed.converters.planning.inputs import Inputs
-from shardfeed.converters.planning.labels import counts_of, has_label, label_of
 from shardfeed.converters.planning.onto import Onto
-from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.record_schema import schema_of
+from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.shard_count import shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.space import Forecast, make_forecast
-from shardfeed.converters.planning.split_shares import draw, draw_splits
+from shardfeed.converters.planning.split_shares import counts_of, draw, draw_splits, has_label, label_of
 from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.signs import EVERY, tell

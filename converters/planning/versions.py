@@ -4,7 +4,7 @@ import PIL
 import simplejpeg
 from PIL import features
 
-from shardfeed.converters.images.lossless import baseline as transcode
+from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.errors import check_extra
 from shardfeed.formats.registry import NATIVE, shard_format

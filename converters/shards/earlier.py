@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.lossless.baseline import PROGRESSIVE
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.receipts import load_receipt, still_whole
 from shardfeed.converters.shards.task import MADE_OF, Kept, Noted, Receipt

@@ -16,8 +16,7 @@ from typing import Any
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.errors import IntegrityError, StorageError, name_bytes, name_text
-from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.names import shard_stem
+from shardfeed.formats.format import ShardInfo, shard_stem
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, storage_error

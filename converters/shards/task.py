@@ -9,8 +9,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
-from shardfeed.formats.format import ShardFormat, ShardInfo
-from shardfeed.formats.names import shard_stem
+from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file
 from shardfeed.schema import Schema

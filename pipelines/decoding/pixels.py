@@ -14,14 +14,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import simplejpeg
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
+from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.markers import FRAMES, SOS, MarkerError, header_segments
 from shardfeed.pipelines.decoding.seekable import MARGIN, splice
-from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import ChooseView, View, reduction
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH
+
+PILLOW_ERRORS = (ValueError, OSError, SyntaxError, Image.DecompressionBombError)  # all that its decoders raise
+_REMEDY = "`shardfeed verify DIR --deep` names all such records"
+
+
+def undecodable(encoded: bytes | memoryview, error: Exception) -> IntegrityError:
+    """The error to raise for `encoded`, where one of PILLOW_ERRORS came up; it does not know the record."""
+    known = f"no image that is known begins with {bytes(encoded[:8])!r}"
+    why = known if isinstance(error, UnidentifiedImageError) else error
+    return IntegrityError("image", f"it does not decode: {why}", _REMEDY)
+
 
 # What `plan_view` looks at, where a record has it; FORMAT, HEIGHT and WIDTH only where there are raw pixels.
 IMAGE_FEATURES = (ENCODED, FORMAT, HEIGHT, WIDTH, RESTARTS)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.jpeg.markers import SIGNATURE, is_whole
-from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
+from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
 

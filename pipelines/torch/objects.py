@@ -27,7 +27,7 @@ from shardfeed.annotations import (
 )
 from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import at_least
-from shardfeed.pipelines.decoding.undecodable import PILLOW_ERRORS, undecodable
+from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import (
     MIN_VISIBLE,
     View,

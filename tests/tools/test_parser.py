@@ -10,7 +10,7 @@ import pytest
 from shardfeed.errors import UsageError
 from shardfeed.tools.cli import main
 from shardfeed.tools.command_list import COMMANDS, command_parser
-from shardfeed.tools.completion import completion_script
+from shardfeed.tools.commands.completion_command import completion_script
 
 Run = Callable[..., tuple[int, str, str]]
 

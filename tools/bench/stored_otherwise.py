@@ -17,11 +17,11 @@ import numpy as np
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
+from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.lossless.baseline import PROGRESSIVE
-from shardfeed.converters.images.lossless.seekable import interval_for
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.pixels import encode_jpeg
+from shardfeed.converters.images.seekable import interval_for
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.formats.example import encode

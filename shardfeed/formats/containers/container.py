@@ -1,9 +1,10 @@
 """What the formats of this folder have in common: all but the file itself, which each makes by a `Container`."""
 
+import base64
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,9 +12,8 @@ from shardfeed.errors import IntegrityError, RecordError, check_extra
 from shardfeed.formats.containers.index import END_BYTES, LINE, LineBuilder, parse_lines
 from shardfeed.formats.containers.view import ContainerView, TwoFiles
 from shardfeed.formats.example import ExampleEncoder, values_of
-from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked
-from shardfeed.formats.names import shard_stem
-from shardfeed.schema import ENCODED, Schema, Value
+from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked, shard_stem
+from shardfeed.schema import ENCODED, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory
@@ -205,3 +205,30 @@ def image_key(schema: Schema) -> str | None:
     """The feature that is stored as an image of its own; None where a record has none."""
     key = schema.key(ENCODED)
     return key if key is not None and schema.features[key].scalar and schema.kind(key) == "image" else None
+
+
+def column_names(schema: Schema) -> dict[str, str]:
+    """Feature -> column: `image` and `label`, as others call those two, and of all others the key itself."""
+    names = {key: key for key in schema.features}
+    for key, name in ((image_key(schema), "image"), (label_key(schema), "label")):
+        if key is not None:
+            names[key] = name
+    return {key: key if name != key and name in schema.features else name for key, name in names.items()}
+
+
+def label_key(schema: Schema) -> str | None:
+    """The feature that is the one class of a record; None where there is none."""
+    key = schema.key(LABEL)
+    return key if key is not None and key in schema.class_names and schema.features[key].scalar else None
+
+
+def plain(value: Value) -> Any:
+    """A value as JSON has it: bytes that are no text as {"base64": ...}, floats as the float32 that records hold."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]  # type: ignore[arg-type]  # a list in a list has plain items, too
+    return float(np.float32(value)) if isinstance(value, float) else value

@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.errors import UsageError, argument
-from shardfeed.formats.containers.columns import column_names, plain
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key
+from shardfeed.formats.containers.container import Container, ContainerFormat, Written, column_names, image_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import Schema, Value
 from shardfeed.storage.file_info import FileInfo

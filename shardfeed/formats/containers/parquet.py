@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError, name_text
-from shardfeed.formats.containers.columns import column_names
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key
+from shardfeed.formats.containers.container import Container, ContainerFormat, Written, column_names, image_key
 from shardfeed.schema import FILENAME, FORMAT, Schema, Value
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import RASTER
-from shardfeed.formats.containers.columns import label_key, plain
-from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key
+from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key, label_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.file_info import FileInfo

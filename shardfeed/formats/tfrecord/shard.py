@@ -13,8 +13,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import ExampleEncoder
-from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked
-from shardfeed.formats.names import shard_stem
+from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked, shard_stem
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
 from shardfeed.formats.tfrecord.index import LEAST_LINE_BYTES, Index
 from shardfeed.formats.tfrecord.scan import walk_records

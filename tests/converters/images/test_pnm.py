@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.other_formats.load_image import load_other
+from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError

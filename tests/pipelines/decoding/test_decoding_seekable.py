@@ -11,7 +11,7 @@ import pytest
 from seekable_images import any_jpeg, drawn, jpeg
 
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.lossless.seekable import to_seekable
+from shardfeed.converters.images.seekable import to_seekable
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths

@@ -284,7 +284,7 @@ def test_another_order_is_refused(flowers: Dataset, started: dict[str, Future[An
 
     from shardfeed.errors import OrderMismatchError
     from shardfeed.pipelines import distribute
-    from shardfeed.pipelines.tensorflow.backups.backup import Backup
+    from shardfeed.pipelines.tensorflow.backup import Backup
 
     started["global"].result()
     directory = started["whole"].result()["root"] + "/global"
@@ -310,7 +310,7 @@ def test_a_damaged_record_is_refused(flowers: Dataset, started: dict[str, Future
     import tensorflow as tf
 
     from shardfeed.pipelines import distribute
-    from shardfeed.pipelines.tensorflow.backups.backup import Backup
+    from shardfeed.pipelines.tensorflow.backup import Backup
 
     started["global"].result()
     good = Path(started["whole"].result()["root"], "global", "backup.json").read_text()
@@ -455,7 +455,7 @@ class Child:
 
         With `stop` it is interrupted in that step. A model that must be restored starts from other values.
         """
-        from shardfeed.pipelines.tensorflow.backups.backup import Backup
+        from shardfeed.pipelines.tensorflow.backup import Backup
 
         feed = feed or self.feed(replicas)
         backup = Backup(self.root / name, feed, every=every)
@@ -548,7 +548,7 @@ def run_killed(child: Child, order: str, moment: str) -> dict[str, Any]:
 
     import keras
 
-    from shardfeed.pipelines.tensorflow.backups.backup import Backup
+    from shardfeed.pipelines.tensorflow.backup import Backup
 
     armed = False
     event, prefix = {
@@ -818,7 +818,7 @@ def not_a_number(child: Child) -> dict[str, Any]:
 def refusals(child: Child) -> dict[str, Any]:
     import keras
 
-    from shardfeed.pipelines.tensorflow.backups.backup import Backup
+    from shardfeed.pipelines.tensorflow.backup import Backup
 
     found = {}
     feed = child.feed()

@@ -14,7 +14,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from shardfeed.converters.images.exif import ORIENTATION_TAG
-from shardfeed.converters.images.other_formats.headers import check_gif
+from shardfeed.converters.images.other_headers import check_gif
 from shardfeed.converters.images.pixels import strict_decoding
 from shardfeed.converters.images.png import GRAY, only_pixels, read_png_header
 from shardfeed.converters.images.png_check import check_rows

@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters.operations.append import append, check_no_dataset
 from shardfeed.tools.arguments import assignments
 from shardfeed.tools.commands import convert_command
-from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
+from shardfeed.tools.commands.making import add_making_arguments, run_operation
 
 IN_PYTHON = convert_command.IN_PYTHON
 

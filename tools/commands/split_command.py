@@ -6,7 +6,7 @@ from functools import partial
 from shardfeed.converters.operations.split import split_dataset
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.tools.arguments import assignments
-from shardfeed.tools.commands.operations.making import add_making_arguments, run_operation
+from shardfeed.tools.commands.making import add_making_arguments, run_operation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import simplejpeg
 
+from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import JpegHeader
-from shardfeed.converters.images.lossless.baseline import NotTranscodableError
 from shardfeed.errors import needing_extra
 from shardfeed.jpeg.markers import DHT, DRI, EOI, FRAMES, SOS, header_segments, scan_markers
 from shardfeed.jpeg.restarts import row_lengths
@@ -84,7 +84,7 @@ def to_seekable(data: bytes, header: JpegHeader) -> bytes:
 def coder() -> Any:
     """The module whose code is compiled. Raises MissingExtraError, which says what to install."""
     with needing_extra("seekable"):
-        return importlib.import_module("shardfeed.converters.images.lossless.recode")
+        return importlib.import_module("shardfeed.converters.images.recode")
 
 
 class _File(NamedTuple):

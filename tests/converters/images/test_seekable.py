@@ -10,10 +10,10 @@ import tensorflow as tf
 from PIL import Image
 from seekable_images import any_jpeg, drawn, jpeg
 
+from shardfeed.converters.images.baseline import NotTranscodableError
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.lossless.baseline import NotTranscodableError
-from shardfeed.converters.images.lossless.seekable import interval_for, to_seekable
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.images.seekable import interval_for, to_seekable
 from shardfeed.converters.images.store import check_stored, store_image
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.planning.versions import made_by

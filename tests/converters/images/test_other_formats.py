@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
-from shardfeed.converters.images.other_formats.load_image import LoadedImage, load_other
+from shardfeed.converters.images.other_formats import LoadedImage, load_other
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 

@@ -15,8 +15,8 @@ import numpy as np
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.orders.position import Position
-from shardfeed.pipelines.tensorflow.backups.saved_state import RECORD, SavedState
 from shardfeed.pipelines.tensorflow.distribute import Distributed, Feed
+from shardfeed.pipelines.tensorflow.saved_state import RECORD, SavedState
 from shardfeed.storage.local import make_directory
 
 _EPOCH, _STEP, _END = "epoch", "step", "end"  # what was about to begin when the state was saved

@@ -14,10 +14,9 @@ from PIL.WebPImagePlugin import WebPImageFile
 from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
 from shardfeed.converters.images.options import WHITE, Rgb
-from shardfeed.converters.images.other_formats.headers import check_avif, check_gif, check_webp
-from shardfeed.converters.images.other_formats.jpeg2000 import check_jpeg2000
-from shardfeed.converters.images.other_formats.pnm import load_pnm
+from shardfeed.converters.images.other_headers import check_avif, check_gif, check_jpeg2000, check_webp
 from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
+from shardfeed.converters.images.pnm import load_pnm
 from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.limits import check_size
 from shardfeed.converters.rejects import RejectCode, RejectedError

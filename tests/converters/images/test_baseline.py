@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from shardfeed.converters.images import baseline as transcode
+from shardfeed.converters.images.baseline import NotTranscodableError, to_baseline, tool_version
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.lossless import baseline as transcode
-from shardfeed.converters.images.lossless.baseline import NotTranscodableError, to_baseline, tool_version
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS

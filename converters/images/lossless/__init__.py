@@ -1,1 +1,0 @@
-"""JPEGs coded again without loss: the same coefficients, so the same pixels."""

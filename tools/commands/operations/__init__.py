@@ -1,1 +1,0 @@
-"""Commands that make something else of a dataset; the dataset is only read."""
