@@ -112,7 +112,7 @@ class Mapped:
     @property
     def same(self) -> bool:
         """Whether nothing is other."""
-        return tuple(self._old) == self.names
+        return tuple(self._old) == self.names and self.numbers == tuple(range(len(self.names)))
 
     def ids(self, old: Sequence[int]) -> tuple[int, ...]:
         """The source's number of each new class: that of the class of its name, else of the first it is made of."""

@@ -16,7 +16,7 @@ from shardfeed.converters.report import Report
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import Schema
-from shardfeed.text import listing, number
+from shardfeed.text import listing, number, some
 
 
 def relabel(
@@ -52,9 +52,13 @@ def relabel(
     opened = Opened(dataset)
     schema = opened.schema
     wanted = read_class_map(classes)
-    lists = _lists(schema, wanted, _features(schema, feature), class_list(order), feature)
-    renamed = _raster(schema, wanted) if feature in (None, RASTER) else schema.raster
-    _check_known(schema, wanted, [*lists, *([RASTER] if feature in (None, RASTER) else [])])
+    keys, listed = _features(schema, feature), class_list(order)
+    rasters = feature in (None, RASTER) and schema.raster is not None
+    _check_known(schema, wanted, [*keys, *([RASTER] if rasters else [])])
+    lists = _lists(schema, wanted, keys, listed, feature)
+    renamed = _raster(schema, wanted) if rasters else schema.raster
+    if listed is not None:
+        _check_order(listed, lists, renamed if rasters else None)
     lists = {key: of_key for key, of_key in lists.items() if not of_key.same}
     change = Change(
         schema,
@@ -100,9 +104,9 @@ def _lists(
     found: dict[str, Mapped] = {}
     for key in keys:
         names = schema.class_names[key]
-        if order is not None and feature is None and not set(order) & {wanted.get(name, name) for name in names}:
-            continue  # the order is that of another feature's classes
-        of_key = found[key] = mapped(names, wanted, order)
+        # Where it shares no name with them, the order is that of another feature's classes.
+        ordered = feature is not None or bool(set(order or ()) & {wanted.get(name, name) for name in names})
+        of_key = found[key] = mapped(names, wanted, order if ordered else None)
         if not of_key.names:
             raise UsageError("classes", f"no class of {escape(key)} would be left", "drop fewer")
         fixed = schema.features[key]
@@ -110,6 +114,20 @@ def _lists(
             problem = f"each record has {fixed.count} classes in {escape(key)}, of which none can be dropped"
             raise UsageError("classes", problem, f"give it a name, or leave the feature out with {argument('feature')}")
     return found
+
+
+def _check_order(order: Sequence[str], lists: Mapping[str, Mapped], raster: Raster | None) -> None:
+    """Raises UsageError for an order that is of no feature's classes, or that the pixels of rasters do not follow."""
+    names = [of_key.names for of_key in lists.values()] + ([raster.class_names] if raster is not None else [])
+    if any(sorted(order) == sorted(of_key.names) for of_key in lists.values()):
+        return
+    if raster is not None and sorted(order) == sorted(raster.class_names):
+        if tuple(order) != raster.class_names:
+            problem = "is another order of the classes of rasters, whose pixels hold their numbers and do not change"
+            raise UsageError("order", problem, "leave it out, or convert the masks again with that list")
+        return
+    there = listing([escape(name) for name in dict.fromkeys(name for of_key in names for name in of_key)])
+    raise UsageError("order", f"is the list of no feature: {some(order)}", f"there will be {there}")
 
 
 def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequence[str]) -> None:

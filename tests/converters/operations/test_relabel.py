@@ -11,8 +11,19 @@ import tensorflow as tf
 from datasets import here, payloads, scenes, sound
 
 import shardfeed
-from shardfeed.annotations import KEYPOINTS, OBJECT_LABEL, OBJECT_TEXT
-from shardfeed.converters import Sample, adopt, convert, filter_dataset, relabel, remove, reshard, split_dataset, survey
+from shardfeed.annotations import KEYPOINTS, OBJECT_LABEL, OBJECT_TEXT, RASTER
+from shardfeed.converters import (
+    Sample,
+    adopt,
+    convert,
+    filter_dataset,
+    open_source,
+    relabel,
+    remove,
+    reshard,
+    split_dataset,
+    survey,
+)
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.operations.classes import read_class_map
 from shardfeed.errors import IntegrityError, UsageError
@@ -21,6 +32,9 @@ from shardfeed.schema import FILENAME, LABEL, TEXT, Feature, Schema
 from shardfeed.tools.cli import main
 
 from others import picture, write
+from repository import ROOT
+
+SCENES = ROOT / "data_samples" / "scenes"
 
 
 def rows(path: Path, split: str = "train") -> dict[bytes, Any]:
@@ -167,6 +181,21 @@ def test_rasters_are_renamed_and_not_put_together(tmp_path: Path) -> None:
             relabel(tmp_path / "old", tmp_path / "no", classes)
 
 
+class _Fixed:
+    """Two images with the same values."""
+
+    def __init__(self, schema: Schema, values: dict[str, Any]) -> None:
+        self.schema, self._values = schema, values
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Sample:
+        if index >= len(self):
+            raise IndexError(index)
+        return Sample(b"%d.jpg" % index, picture(index), self._values)
+
+
 class _Tags:
     """Images with sets of classes."""
 
@@ -251,3 +280,51 @@ def test_on_the_command_line(small: Dataset, tmp_path: Path, capsys: pytest.Capt
     assert "shardfeed: --where: it ends, expected a number" in capsys.readouterr().err
     assert main(["remove", small.directory, str(tmp_path / "out")]) == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_exchanged_names_keep_their_list(small: Dataset, tmp_path: Path) -> None:
+    """The list is the same, and its numbers are exchanged."""
+    (tmp_path / "map.csv").write_text("daisy,rose\nrose,daisy\n")
+    (tmp_path / "order.txt").write_text("daisy\nrose\ntulip\n")
+    command = ["relabel", small.directory, str(tmp_path / "out"), "--map", str(tmp_path / "map.csv")]
+    assert main([*command, "--order", str(tmp_path / "order.txt"), "--workers", "1"]) == 0
+    assert shardfeed.open(tmp_path / "out").class_names == small.class_names == ("daisy", "rose", "tulip")
+    other = {0: 1, 1: 0, 2: 2}
+    old, new = rows(Path(small.directory)), rows(tmp_path / "out")
+    assert {key: record[LABEL] for key, record in new.items()} == {k: other[r[LABEL]] for k, r in old.items()}
+    assert {bytes(r[TEXT]).decode() for r in new.values() if r[LABEL] == 0} == {"daisy"}
+    assert sound(tmp_path / "out")
+
+
+def test_an_order_of_no_feature_is_refused(small: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="order: is the list of no feature: cat, dog; there will be daisy, ro"):
+        relabel(small, tmp_path / "out", {"rose": "ros"}, order=["cat", "dog"])
+    convert(
+        open_source(SCENES / "masks", images=str(SCENES / "images"), class_names=str(SCENES / "masks.txt")),
+        tmp_path / "masks",
+        engine=here(),
+    )
+    raster = shardfeed.open(tmp_path / "masks").manifest.schema.raster
+    assert raster is not None
+    first, *others = raster.class_names
+    for feature in (None, RASTER):
+        with pytest.raises(UsageError, match="order: is another order of the classes of rasters"):
+            relabel(tmp_path / "masks", tmp_path / "out", {first: "x"}, feature=feature, order=[*others, "x"])
+        out = tmp_path / f"out{feature is None}"
+        relabel(tmp_path / "masks", out, {first: "x"}, feature=feature, order=["x", *others], engine=here())
+        found = shardfeed.open(out).manifest.schema.raster
+        assert found is not None
+        assert found.class_names == ("x", *others)
+
+
+def test_an_order_of_one_feature_lets_others_be_renamed(tmp_path: Path) -> None:
+    """Each list is mapped; the order is that of the list whose classes it names."""
+    schema = Schema(
+        {LABEL: Feature("int64"), "image/other/label": Feature("int64")},
+        {LABEL: ("cat", "dog"), "image/other/label": ("bus", "car")},
+    )
+    convert(_Fixed(schema, {LABEL: 0, "image/other/label": 1}), tmp_path / "old", engine=here())
+    relabel(tmp_path / "old", tmp_path / "out", {"car": "truck"}, order=["dog", "cat"], engine=here())
+    out = shardfeed.open(tmp_path / "out")["train"]
+    assert dict(out.schema.class_names) == {LABEL: ("dog", "cat"), "image/other/label": ("bus", "truck")}
+    assert [(record[LABEL], record["image/other/label"]) for record in out] == [(1, 1)] * 2
