@@ -87,7 +87,7 @@ def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
     if options.get("adopted"):
         remedy = f"{convert_anew(opened.manifest.format)}, to which you append"
         raise UsageError(opened.directory, f"{problem}others made its records", remedy)
-    if "check" not in options:
+    if not options.keys() >= {"check", "encode", "resize_shorter", "size", "quality"}:
         remedy = "convert the new images into a dataset of their own, and put both together by `shardfeed merge`"
         raise UsageError(opened.directory, f"{problem}several conversions made it", remedy)
     return ImageOptions.from_json(options)

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.operations.classes import Joined, joined, schema_difference
 from shardfeed.converters.operations.dataset_source import (
@@ -60,6 +61,7 @@ def merge(
     if len(opened) < 2 or len({os.path.realpath(one.directory) for one in opened}) < len(opened):
         raise UsageError("datasets", f"got {len(opened)} directories", "name two or more, each once")
     lists = _class_lists(opened)
+    _check_encoding(opened)
     schema = _schema(opened, lists)
     prefixes = _prefixes(opened, prefix)
     changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
@@ -96,6 +98,19 @@ def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
     }
 
 
+def _check_encoding(opened: Sequence[Opened]) -> None:
+    """Raises UsageError where one has raw pixels and another image files: no features.json says that of one feature."""
+    formats = {
+        one.directory: {kind for split in one.dataset.values() for kind, count in split.formats.items() if count}
+        for one in opened
+    }
+    raw = next((place for place, kinds in formats.items() if kinds == {"raw"}), None)
+    files = next((place for place, kinds in formats.items() if kinds and "raw" not in kinds), None)
+    if raw is not None and files is not None:
+        remedy = f"convert one of them again, with {argument('encode', 'raw')} or without"
+        raise UsageError(raw, f"has raw pixels, and {escape(files)} image files", remedy)
+
+
 def _ids_go(of_key: Joined) -> bool:
     return of_key.had_ids and of_key.ids is None
 
@@ -127,9 +142,15 @@ def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) ->
 
 
 def _made_with(opened: Sequence[Opened]) -> dict[str, Any]:
-    """The options that all of them have, and whether any was made of records of others."""
+    """The options that all of them have, and whether any was made of records of others.
+
+    Where their images were stored in different ways nothing says how: `append` then refuses, and asks for `check`.
+    """
     options = [one.made_with("seed") for one in opened]
     same = {key: value for key, value in options[0].items() if all(key in o and o[key] == value for o in options)}
+    image = [ImageOptions.from_json(of_one).to_json() for of_one in options]
+    if any(of_one != image[0] for of_one in image):
+        same.pop("check", None)
     if any(of_one.get("adopted") for of_one in options):
         same |= {"adopted": True, "distinct": all(of_one.get("distinct", True) for of_one in options)}
     return same

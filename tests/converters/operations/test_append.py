@@ -375,3 +375,35 @@ def test_shards_that_are_symbolic_links(folders: tuple[Path, Path, Path], tmp_pa
     append(tmp_path / "old", new, tmp_path / "out", engine=here())
     assert sound(tmp_path / "out")
     assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"resize_shorter": 16}, {"resize_shorter": 24}), ({"seekable": True}, {"quality": 80, "seekable": True})],
+)
+def test_a_merge_of_images_that_were_stored_in_two_ways_does_not_say_how(
+    one: dict[str, Any], other: dict[str, Any], folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("turbojpeg")
+    for name, folder, how in (("a", folders[0], one), ("b", folders[1], other)):
+        convert(ImageFolder(folder), tmp_path / name, image=ImageOptions(**how), engine=here())
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", engine=here())
+    image(tmp_path / "new", "rose/new.jpg", 77)
+    for name in ("both", "again"):
+        with pytest.raises(UsageError, match="does not say how its images were stored: several conversions made it"):
+            append(tmp_path / name, tmp_path / "new", tmp_path / "out", engine=here())
+        if name == "both":
+            reshard(tmp_path / "both", tmp_path / "again", engine=here())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("raw_first", [True, False])
+def test_raw_pixels_and_image_files_are_not_merged(
+    raw_first: bool, folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    convert(ImageFolder(folders[0]), tmp_path / "raw", image=ImageOptions(encode="raw"), engine=here())
+    convert(ImageFolder(folders[1]), tmp_path / "files", engine=here())
+    both = [tmp_path / "raw", tmp_path / "files"][:: 1 if raw_first else -1]
+    with pytest.raises(UsageError, match=f"{tmp_path / 'raw'}: has raw pixels, and {tmp_path / 'files'} image files"):
+        merge(both, tmp_path / "out", engine=here())
+    assert not (tmp_path / "out").exists()
