@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.shards.same_pictures import SamePictures, same_pictures
+from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.errors import escape, name_text
@@ -58,12 +58,14 @@ class Noticed(NamedTuple):
     def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
         """In the source, and in every shard."""
         rejected = [*listed_rejects(plan), *(noted for receipt in receipts for noted in receipt.rejected)]
+        onto = plan.options.onto
+        stored = [StoredSplit(onto, info) for info in onto.manifest.splits.values() if info.records] if onto else []
         return cls(
             rejected=sorted(rejected, key=lambda noted: noted.key),
             normalised=sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key),
             warnings=sorted((noted for receipt in receipts for noted in receipt.warnings), key=_by_key),
             progressive=sum(receipt.progressive for receipt in receipts),
-            same=same_pictures(plan.schema, receipts),
+            same=same_pictures(plan.schema, [*stored, *receipts]),
             account=_account(plan, receipts),
         )
 

@@ -10,7 +10,6 @@ from shardfeed.column import column_dtype, column_keys, extend_column, join_colu
 from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Noticed, counts_by_code, left_out_lines, noted_lines, unasked
 from shardfeed.converters.shards.task import Receipt
@@ -24,7 +23,7 @@ from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
 from shardfeed.storage.local_reading import LOCAL
-from shardfeed.storage.storage import sizes_by_name, whole
+from shardfeed.storage.storage import sizes_by_name
 
 _PIECE = 1 << 20  # bytes of a column that are held
 
@@ -53,7 +52,7 @@ def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Noticed, 
     if onto is not None:
         for file in (REJECTED, NORMALISED, LEFT_OUT):
             if file in onto.manifest.sidecars:
-                sidecars[file] = _lines_before(onto, file) + sidecars.get(file, b"")
+                sidecars[file] = onto.content(file, onto.manifest.sidecars[file]) + sidecars.get(file, b"")
         rejected = dict(sorted((Counter(onto.manifest.rejected) + Counter(rejected)).items()))
         records = Counter[str]()
         for receipt in receipts:
@@ -87,18 +86,6 @@ class Before(NamedTuple):
 
     directory: str
     info: SplitInfo
-
-
-def _lines_before(onto: Onto, file: str) -> bytes:
-    """The content of a list of the dataset that is appended to. Raises IntegrityError, StorageError."""
-    path = os.path.join(onto.directory, file)
-    try:
-        data = whole(LOCAL.open(path))
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
-    if problem := onto.manifest.sidecars[file].difference(FileInfo.of(data)):
-        raise IntegrityError(path, problem, "restore it from a copy")
-    return data
 
 
 def split_info(

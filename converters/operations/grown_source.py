@@ -1,7 +1,7 @@
 """The samples that are appended to a dataset: of a source, with the dataset's classes, and without what it has."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Findings, Sample, Source, findings_of
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.readers.dataset import Dataset
+from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, RESTARTS, SHA256, SOURCE_ID, Schema, image_features
-from shardfeed.text import number, some
+from shardfeed.text import listing, number, some
 
 _CLASSES_IN_SHARDS = ("parquet",)  # formats whose files have the class names in them
 
@@ -53,16 +54,17 @@ class GrownSource:
             if key in ids:
                 ids[key] = _ids(key, schema, theirs, names[key])
         self.schema: Schema = replace(source.schema, class_names=names, class_ids=ids)
-        places, numbers, equal = _new(dataset, source)
+        there = _There(dataset, source, self._numbers, names)
+        places = np.array([i for i in range(len(source)) if i not in there.samples], np.int64)
         if not len(places):
-            raise UsageError("source", f"the dataset has all of its {number(len(source), 'sample')} already")
+            problem = f"the dataset has all of its {number(len(source), 'sample')} already"
+            raise UsageError("source", problem, there.other_values)
         self._places = places
         whole = replace(schema, class_names=names, class_ids=ids)
         counted = [name for name in dataset if ids_were_counted(dataset, name)]
-        self.onto = Onto(dataset.directory, manifest, numbers, whole, counted)
+        self.onto = Onto(dataset.directory, manifest, there.next_numbers, whole, counted)
         notes = list(findings_of(source).notes)
-        if equal:
-            notes.append(f"{number(equal, 'sample')} passed over: the dataset has the same files under these keys")
+        notes += there.notes()
         for key, of_key in names.items():
             if more := of_key[len(schema.class_names[key]) :]:
                 notes.append(f"{number(len(more), 'class', 'classes')} added to {escape(key)}: {some(more)}")
@@ -143,37 +145,98 @@ def _ids(key: str, schema: Schema, theirs: Schema, names: Sequence[str]) -> tupl
     return tuple(known[name] for name in names)
 
 
-def _new(dataset: Dataset, source: Source) -> tuple[np.ndarray, dict[str, int], int]:
-    """The samples that are new, int64 [n]; the number of each split's next record; how many were there already."""
-    keys: dict[bytes, int] = {}
-    own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may each count from 1
-    for i in range(len(source)):
-        sample = source[i]
-        keys[sample.key] = i  # two of one key are refused by the plan
-        if sample.number is not None:
-            own[sample.split, sample.number] = sample.key
-    there: set[int] = set()
-    numbers: dict[str, int] = {}
-    clashes: list[tuple[bytes, int, str]] = []
-    for name, split in dataset.items():
+class _There:
+    """The samples of a source that a dataset has already: `samples`, their places in the source.
+
+    `next_numbers`: of each split the number of its next record. `numbers`: the dataset's number of each class of the
+    source, by feature, None where they are the same. `names`: of all classes, as the dataset numbers them.
+
+    Raises UsageError for a key of the dataset with another file, and for a new image with a number that is taken.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        source: Source,
+        numbers: Mapping[str, Sequence[int] | None],
+        names: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.samples: set[int] = set()
+        self.next_numbers: dict[str, int] = {}
+        self._numbers, self._names = numbers, names
+        self._other: list[str] = []  # those of which the dataset says something else, and what
+        keys: dict[bytes, int] = {}
+        own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
+        for i in range(len(source)):
+            sample = source[i]
+            keys[sample.key] = i  # two of one key are refused by the plan
+            if sample.number is not None:
+                own[sample.split, sample.number] = sample.key
+        clashes: list[tuple[bytes, int, str]] = []
+        for name, split in dataset.items():
+            self._find(split, keys, source)
+            taken = [int(value) for value in split.column(SOURCE_ID)]
+            self.next_numbers[name] = max(taken, default=-1) + 1
+            if own:
+                same = own.keys() & {(of, value) for of in (name, None) for value in taken}
+                clashes += [(own[of, value], value, name) for of, value in same]
+        for key, value, name in clashes:  # now that all are known which the dataset has already
+            if keys[key] not in self.samples:
+                problem = f"the image {escape(key)} has the number {value} of an image in split {name}"
+                raise UsageError("source", problem, "give it another id in its annotations")
+
+    def _find(self, split: Split, keys: Mapping[bytes, int], source: Source) -> None:
+        """Look for the keys in a split."""
         found = [(place, keys[key]) for place, key in enumerate(split.column(FILENAME)) if key in keys]
-        hashes = split.column(SHA256) if found and SHA256 in split.schema.features else None
+        if not found:
+            return
+        hashes = split.column(SHA256) if SHA256 in split.schema.features else None
+        stored = split.shards.info.columns.keys()
+        columns = {key: split.column(key) for key in sorted(source.schema.features.keys() & stored)}
         for place, i in found:
-            if hashes is None or _sha256(source[i]) != hashes[place]:
-                problem = f"has the key {escape(source[i].key)} of a record in split {name}"
+            sample = source[i]
+            if hashes is None or _sha256(sample) != hashes[place]:
+                problem = f"has the key {escape(sample.key)} of a record in split {split.name}"
                 problem += ", and other bytes" if hashes is not None else ", and no hashes say whether it is the same"
                 raise UsageError(f"source[{i}]", problem, "give it another name, or leave it out")
-            there.add(i)
-        taken = [int(value) for value in split.column(SOURCE_ID)]
-        numbers[name] = max(taken, default=-1) + 1
-        if own:
-            same = own.keys() & {(of, value) for of in (name, None) for value in taken}
-            clashes += [(own[of, value], value, name) for of, value in same]
-    for key, value, name in clashes:  # now that all are known which the dataset has already
-        if keys[key] not in there:
-            problem = f"the image {escape(key)} has the number {value} of an image in split {name}"
-            raise UsageError("source", problem, "give it another id in its annotations")
-    return np.array([i for i in range(len(source)) if i not in there], np.int64), numbers, len(there)
+            self.samples.add(i)
+            for key, column in columns.items():
+                old, new = column[place], _renumbered(sample.features[key], self._numbers.get(key))
+                if not _same(old, new):
+                    was, now = (_shown(value, self._names.get(key)) for value in (old, new))
+                    self._other.append(f"{escape(sample.key)}: {escape(key)} is {was}, in the source {now}")
+                    break
+
+    def notes(self) -> Iterator[str]:
+        """Sentences about them."""
+        if self.samples:
+            passed = number(len(self.samples), "sample")
+            yield f"{passed} passed over: the dataset has the same files under these keys"
+        if self._other:
+            yield self.other_values
+
+    @property
+    def other_values(self) -> str:
+        """A sentence about samples of which the dataset says something else; "" where there are none."""
+        if not self._other:
+            return ""
+        has = "has" if len(self._other) == 1 else "have"
+        what = f"{number(len(self._other), 'sample')} of them {has} other values in the source"
+        remedy = "what the dataset says stays; to have the new values, `shardfeed remove` those keys before you append"
+        return f"{what} ({listing(self._other, 3, '; ')}): {remedy}"
+
+
+def _shown(value: Any, names: Sequence[str] | None) -> str:
+    if names and isinstance(value, int | np.integer) and 0 <= value < len(names):
+        return escape(names[int(value)])
+    return escape(value) if isinstance(value, bytes) else str(value)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether a value of a column is that of a sample."""
+    if isinstance(old, np.floating):
+        return bool(old == np.float32(new) or (np.isnan(old) and np.isnan(new)))
+    return bool(old == new)
 
 
 def _sha256(sample: Sample) -> bytes:

@@ -1,12 +1,18 @@
 """A dataset that a conversion appends to: what of it stays, and where the new records go on."""
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from shardfeed.errors import IntegrityError
 from shardfeed.manifest import Manifest
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local import storage_error
+from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import whole
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,17 @@ class Onto:
         """How many shards of a split stay."""
         info = self.manifest.splits.get(split)
         return 0 if info is None else len(info.shards)
+
+    def content(self, file: str, info: FileInfo) -> bytes:
+        """All of one of its files, which is as the manifest says. Raises IntegrityError, StorageError."""
+        path = os.path.join(self.directory, file)
+        try:
+            data = whole(LOCAL.open(path))
+        except OSError as error:
+            raise storage_error(path, "read", error) from error
+        if problem := info.difference(FileInfo.of(data)):
+            raise IntegrityError(path, problem, "`shardfeed verify` says what else is damaged; restore it from a copy")
+        return data
 
     def options(self, appended: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the new dataset: the old one's, and what was appended, in the order in which it was."""

@@ -4,20 +4,46 @@ A test image that is in the training split too measures memory; a picture in two
 error, so the report says how often it is so, and of which files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardfeed.column import bytes_at, column_dtype, equally_long, parse_column
+from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import escape, name_text
+from shardfeed.manifest import SplitInfo
 from shardfeed.schema import FILENAME, LABEL, SHA256, Schema
 from shardfeed.text import in_usual_order
 
 _EXAMPLES = 3
 _HEX_DIGITS = 64  # of a sha256
+
+
+class StoredSplit:
+    """A split of the dataset that is appended to, as `same_pictures` takes it: like the receipt of one large shard.
+
+    `columns`: each is read, and its checksum compared, when it is asked for.
+    """
+
+    def __init__(self, onto: Onto, info: SplitInfo) -> None:
+        self.split, self.info, self.columns = info.name, info, _StoredColumns(onto, info)
+
+
+class _StoredColumns(Mapping[str, bytes]):
+    def __init__(self, onto: Onto, info: SplitInfo) -> None:
+        self._onto, self._info = onto, info
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._onto.content(self._info.column_file(key), self._info.columns[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._info.columns)
+
+    def __len__(self) -> int:
+        return len(self._info.columns)
 
 
 class Twins(NamedTuple):
@@ -94,7 +120,7 @@ class SamePictures:
         }
 
 
-def same_pictures(schema: Schema, receipts: Sequence[Receipt]) -> SamePictures:
+def same_pictures(schema: Schema, receipts: Sequence[Receipt | StoredSplit]) -> SamePictures:
     """Look for equal hashes in the columns of finished shards; nothing where hashes are not stored.
 
     Memory: 16 bytes a record, and about 100 for each whose picture is there again.
@@ -110,12 +136,12 @@ def same_pictures(schema: Schema, receipts: Sequence[Receipt]) -> SamePictures:
     return _Found(schema, receipts, prefixes, np.unique(again)).summary()
 
 
-def _hashes(receipt: Receipt) -> np.ndarray:
+def _hashes(receipt: Receipt | StoredSplit) -> np.ndarray:
     """'S64' [records of the shard]: lower-case hexadecimal digits."""
     return equally_long(receipt.columns[SHA256], receipt.info.records, _HEX_DIGITS)
 
 
-def _prefixes(receipt: Receipt) -> np.ndarray:
+def _prefixes(receipt: Receipt | StoredSplit) -> np.ndarray:
     """uint64 [records of the shard]: the first 8 bytes of each hash."""
     whole = bytes.fromhex(_hashes(receipt).tobytes().decode("ascii"))
     return np.frombuffer(whole, "<u8").reshape(-1, _HEX_DIGITS // 16)[:, 0].copy()  # lets go of the rest
@@ -127,7 +153,9 @@ class _Found:
     `picture`: equal for equal whole hashes. `split`: a place in `splits`. `shard`, `place`: where the record is.
     """
 
-    def __init__(self, schema: Schema, receipts: Sequence[Receipt], prefixes: np.ndarray, again: np.ndarray) -> None:
+    def __init__(
+        self, schema: Schema, receipts: Sequence[Receipt | StoredSplit], prefixes: np.ndarray, again: np.ndarray
+    ) -> None:
         self._receipts = receipts
         self._splits = in_usual_order({receipt.split for receipt in receipts})
         classes = schema.class_names.get(LABEL, ())

@@ -29,6 +29,7 @@ from shardfeed.errors import ShardfeedError, StorageError, TooManyRejectedError,
 from shardfeed.formats.registry import FORMATS
 from shardfeed.schema import FILENAME, LABEL, SOURCE_ID, Feature, Schema
 from shardfeed.storage import local
+from shardfeed.tools.cli import main
 
 from in_process import OwnEngine
 from others import picture, write
@@ -407,3 +408,36 @@ def test_raw_pixels_and_image_files_are_not_merged(
     with pytest.raises(UsageError, match=f"{tmp_path / 'raw'}: has raw pixels, and {tmp_path / 'files'} image files"):
         merge(both, tmp_path / "out", engine=here())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_label_that_changed_is_told(
+    old: Path, folders: tuple[Path, Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key and the bytes are those of the dataset, whose label stays."""
+    lines = [f"{path.relative_to(folders[2])},{path.parent.name}" for path in sorted(folders[2].glob("*/*.jpg"))]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label", *lines]).replace("001.jpg,rose", "001.jpg,tulip"))
+    labels = ["--labels", str(tmp_path / "labels.csv"), "--workers", "1"]
+    command = ["append", str(old), str(folders[2]), str(tmp_path / "out"), *labels]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "30 samples passed over" in said
+    assert "1 sample of them has other values in the source (rose/001.jpg: image/class/label is rose, in" in said
+    rows = {bytes(r[FILENAME]): r for split in shardfeed.open(tmp_path / "out").values() for r in split}  # type: ignore[arg-type]
+    assert rows[b"rose/001.jpg"]["image/class/text"] == b"rose"
+    with pytest.raises(UsageError, match="all of its 42 samples already; 1 sample of them has other values"):
+        append(tmp_path / "out", open_source(folders[2], labels=tmp_path / "labels.csv"), tmp_path / "no")
+
+
+@pytest.mark.parametrize("name", ["tfrecord", "mds"])
+def test_a_picture_that_another_split_has_is_told(name: str, tmp_path: Path) -> None:
+    """As `convert` and `merge` do."""
+    for number, key in enumerate(("train/a/0.jpg", "train/b/1.jpg", "test/a/2.jpg", "test/b/3.jpg")):
+        image(tmp_path / "first", key, number)
+    convert(tmp_path / "first", tmp_path / "old", to=name, engine=here())
+    image(tmp_path / "more", "test/a/x.jpg", 1)
+    image(tmp_path / "more", "test/a/y.jpg", 9)
+    report = append(tmp_path / "old", tmp_path / "more", tmp_path / "out", engine=here())
+    [pair] = report.same_pictures.splits
+    assert (pair.split, pair.other, pair.images, pair.of) == ("test", "train", 1, 4)
+    assert "1 of 4 images of test is byte for byte in train too: test/a/x.jpg (a) = train/b/1.jpg (b)" in report.notes
+    assert report.same_pictures.classes is not None
