@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.planning.onto import ColumnsBefore
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
@@ -59,7 +60,8 @@ class Noticed(NamedTuple):
         """In the source, and in every shard."""
         rejected = [*listed_rejects(plan), *(noted for receipt in receipts for noted in receipt.rejected)]
         onto = plan.options.onto
-        stored = [StoredSplit(onto, info) for info in onto.manifest.splits.values() if info.records] if onto else []
+        before = {name: info for name, info in onto.manifest.splits.items() if info.records} if onto else {}
+        stored = [StoredSplit(name, info, ColumnsBefore(onto, info)) for name, info in before.items() if onto]
         return cls(
             rejected=sorted(rejected, key=lambda noted: noted.key),
             normalised=sorted((noted for receipt in receipts for noted in receipt.normalised), key=_by_key),

@@ -1,12 +1,12 @@
 """A dataset that a conversion appends to: what of it stays, and where the new records go on."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from shardfeed.errors import IntegrityError
-from shardfeed.manifest import Manifest
+from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.file_info import FileInfo
@@ -54,6 +54,22 @@ class Onto:
         """The options of the new dataset: the old one's, and what was appended, in the order in which it was."""
         before = self.manifest.options
         return {**before, "appended": [*before.get("appended", ()), {"onto": self.version, **appended}]}
+
+
+class ColumnsBefore(Mapping[str, bytes]):
+    """The columns of a split of that dataset; each is read, and its checksum compared, when it is asked for."""
+
+    def __init__(self, onto: Onto, split: SplitInfo) -> None:
+        self._onto, self._split = onto, split
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._onto.content(self._split.column_file(key), self._split.columns[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._split.columns)
+
+    def __len__(self) -> int:
+        return len(self._split.columns)
 
 
 @runtime_checkable

@@ -4,14 +4,13 @@ A test image that is in the training split too measures memory; a picture in two
 error, so the report says how often it is so, and of which files.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardfeed.column import bytes_at, column_dtype, equally_long, parse_column
-from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.errors import escape, name_text
 from shardfeed.manifest import SplitInfo
@@ -22,28 +21,12 @@ _EXAMPLES = 3
 _HEX_DIGITS = 64  # of a sha256
 
 
-class StoredSplit:
-    """A split of the dataset that is appended to, as `same_pictures` takes it: like the receipt of one large shard.
+class StoredSplit(NamedTuple):
+    """A split of the dataset that is appended to, as `same_pictures` takes it: like the receipt of one large shard."""
 
-    `columns`: each is read, and its checksum compared, when it is asked for.
-    """
-
-    def __init__(self, onto: Onto, info: SplitInfo) -> None:
-        self.split, self.info, self.columns = info.name, info, _StoredColumns(onto, info)
-
-
-class _StoredColumns(Mapping[str, bytes]):
-    def __init__(self, onto: Onto, info: SplitInfo) -> None:
-        self._onto, self._info = onto, info
-
-    def __getitem__(self, key: str) -> bytes:
-        return self._onto.content(self._info.column_file(key), self._info.columns[key])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._info.columns)
-
-    def __len__(self) -> int:
-        return len(self._info.columns)
+    split: str
+    info: SplitInfo
+    columns: Mapping[str, bytes]
 
 
 class Twins(NamedTuple):
