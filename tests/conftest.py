@@ -2,7 +2,6 @@
 
 import datetime
 import gc
-import io
 import itertools
 import json
 import os
@@ -25,6 +24,8 @@ from PIL import Image
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.readers import Dataset
+
+from pictures import image_bytes
 
 # Started in the background by a shell, this process and all its children would ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -52,9 +53,7 @@ def encoded(seed: int, width: int = 40, height: int = 32, kind: str = "JPEG") ->
     rng = np.random.default_rng(seed)
     small = rng.integers(0, 256, (4, 5, 3), np.uint8)
     image = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
-    out = io.BytesIO()
-    image.save(out, kind, **({"quality": 90} if kind == "JPEG" else {}))
-    return out.getvalue()
+    return image_bytes(image, kind, **({"quality": 90} if kind == "JPEG" else {}))
 
 
 def make_folder(root: Path, per_class: int, classes: tuple[str, ...] = CLASSES, png_every: int = 0) -> Path:

@@ -8,7 +8,6 @@ from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.task import shard_paths
 from shardfeed.errors import IntegrityError
-from shardfeed.manifest import SplitInfo
 from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import fsync_directory, link_or_copy, make_directory, storage_error
 from shardfeed.text import number
@@ -75,9 +74,6 @@ def _files(onto: Onto, plan: Plan, directory: str) -> Iterator[_File]:
     for name, info in onto.manifest.splits.items():
         for shard in range(len(info.shards)):
             final = shard_paths(directory, name, shard, counts[name], info.format)
-            yield from map(_File, _paths(onto, info, shard), final, (info.shards[shard].data, info.shards[shard].index))
-
-
-def _paths(onto: Onto, info: SplitInfo, shard: int) -> tuple[str, str]:
-    names = info.shard_file(shard), info.index_file(shard)
-    return os.path.join(onto.directory, names[0]), os.path.join(onto.directory, names[1])
+            names = info.shard_file(shard), info.index_file(shard)
+            paths = [os.path.join(onto.directory, name) for name in names]
+            yield from map(_File, paths, final, (info.shards[shard].data, info.shards[shard].index))

@@ -63,7 +63,8 @@ class Staging:
 
     def is_of(self, plan: Plan) -> bool:
         """Whether what is here was made by the same plan."""
-        return _without_commit(self._stored() or {}) == plan.identity()
+        stored = self._stored() or {}
+        return {key: value for key, value in stored.items() if key != _COMMIT} == plan.identity()
 
     def _stored(self) -> dict[str, Any] | None:
         """plan.json, or None where nothing was begun."""
@@ -192,10 +193,6 @@ def _manifest_checksum(directory: str) -> list[int]:
 def _is_committed_as(stored: Mapping[str, Any], directory: str) -> bool:
     """Whether a directory holds the dataset whose commit plan.json speaks of."""
     return stored.get(_COMMIT) == _manifest_checksum(directory)
-
-
-def _without_commit(stored: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in stored.items() if key != _COMMIT}
 
 
 def _plan_bytes(plan: Mapping[str, Any]) -> bytes:

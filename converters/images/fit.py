@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shardfeed.converters.images.options import Filter, ImageOptions
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.errors import argument
 
 # By EXIF orientation the one that undoes it.
 TURNED_BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
@@ -116,3 +118,19 @@ def _turned(points: np.ndarray, orientation: int) -> np.ndarray:
         8: (y, 1 - x),
     }  # fmt: skip
     return np.stack(turns[orientation], axis=-1)
+
+
+def is_upright(placement: Placement, size: tuple[int, int] | None, said: bool | None, unclear: str) -> bool:
+    """Whether annotations are of the upright image: its size tells, (width, height), where it differs, else `said`.
+
+    Raises RejectedError, E_FRAME, where neither tells: `unclear` begins the reason.
+    """
+    stored, turned = placement.size(upright=False), placement.size(upright=True)
+    if placement.orientation == 1:
+        return True
+    if size is not None and stored != turned:
+        return size == turned
+    if said is not None:
+        return said
+    remedy = argument("boxes_on", typed="upright|stored")
+    raise RejectedError(RejectCode.FRAME, f"{unclear} of the upright image: say {remedy}")

@@ -160,7 +160,8 @@ def writable(value: Any) -> Any:
 def _padded(tensor: torch.Tensor, longest: Sequence[int], pad: float, place: str) -> torch.Tensor:
     whole = not tensor.dtype.is_floating_point
     if whole:
-        least, most = (0, 1) if tensor.dtype == torch.bool else _limits(tensor.dtype)
+        limits = None if tensor.dtype == torch.bool else torch.iinfo(tensor.dtype)
+        least, most = (limits.min, limits.max) if limits else (0, 1)
         if not (float(pad).is_integer() and least <= pad <= most):
             raise UsageError(
                 "pad", f"got {pad!r}, which {tensor.dtype} of {place} cannot hold", "the transform may cast"
@@ -168,8 +169,3 @@ def _padded(tensor: torch.Tensor, longest: Sequence[int], pad: float, place: str
     padded = tensor.new_full(list(longest), int(pad) if whole else pad)
     padded[tuple(slice(side) for side in tensor.shape)] = tensor
     return padded
-
-
-def _limits(dtype: torch.dtype) -> tuple[int, int]:
-    limits = torch.iinfo(dtype)
-    return limits.min, limits.max

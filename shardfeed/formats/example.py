@@ -172,10 +172,6 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int
         yield number, wire, start, at
 
 
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
 def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | None:
     """Dtype and values of a Feature message; None when it says no kind.
 
@@ -199,7 +195,7 @@ def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | Non
             elif kind == 3 and field_wire in (_LENGTH, _VARINT):
                 while a < b:
                     value, a = _read_varint(data, a, b)
-                    values.append(_signed(value))
+                    values.append(value - (1 << 64) if value >> 63 else value)
     if kind == 1:
         return "bytes", values
     if kind == 2:

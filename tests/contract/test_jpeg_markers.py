@@ -1,17 +1,15 @@
 """The walks over a JPEG's markers: the segments of its header, the markers in its image data."""
 
-import io
-
 import pytest
 from PIL import Image
 
 from shardfeed.jpeg.markers import DQT, EOI, FRAMES, RESTARTS, SOS, MarkerError, header_segments, scan_markers
 
+from pictures import image_bytes
+
 
 def jpeg(**options: object) -> bytes:
-    file = io.BytesIO()
-    Image.effect_noise((64, 48), 50).save(file, "JPEG", **options)
-    return file.getvalue()
+    return image_bytes(Image.effect_noise((64, 48), 50), "JPEG", **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_blocks": 2}, {"comment": b"x" * 999}])

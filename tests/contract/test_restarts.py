@@ -8,12 +8,12 @@ from PIL import Image
 
 from shardfeed.jpeg.restarts import grid_of, restart_codes, row_lengths
 
+from pictures import image_bytes
+
 
 def jpeg(mode: str = "RGB", size: tuple[int, int] = (320, 100), **options: object) -> bytes:
-    out = io.BytesIO()
     noise = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 3), np.uint8)
-    Image.fromarray(noise).convert(mode).save(out, "JPEG", **options)  # type: ignore[arg-type]  # any that Pillow has
-    return out.getvalue()
+    return image_bytes(Image.fromarray(noise).convert(mode), "JPEG", **options)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What `verify --deep` finds in objects and masks: each fault that a record can have."""
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,8 @@ from shardfeed.schema import HEIGHT, WIDTH, Feature, Schema
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.verify_command import check_annotations
 
+from pictures import image_bytes
+
 RAGGED = (None,)
 SCHEMA = Schema(
     {
@@ -59,9 +60,7 @@ SCHEMA = Schema(
 
 def png(*rows: tuple[int, ...], dtype: Any = np.uint8, mode: str = "", kind: str = "PNG") -> bytes:
     image = Image.fromarray(np.array(rows, dtype))
-    out = io.BytesIO()
-    (image.convert(mode) if mode else image).save(out, kind)
-    return out.getvalue()
+    return image_bytes(image.convert(mode) if mode else image, kind)
 
 
 RIGHT: dict[str, Any] = {

@@ -15,6 +15,8 @@ from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import UsageError
 from shardfeed.schema import Feature, Schema
 
+from pictures import image_bytes
+
 pytestmark = pytest.mark.promise(32)
 BOXES = {"object/bbox/ymin": [0.0], "object/bbox/xmin": [0.0], "object/bbox/ymax": [0.5], "object/bbox/xmax": [0.25]}
 
@@ -27,9 +29,7 @@ def photo(orientation: int) -> bytes:
     turn = back[orientation]
     exif = Image.Exif()
     exif[0x0112] = orientation
-    out = io.BytesIO()
-    (image.transpose(turn) if turn is not None else image).save(out, "JPEG", exif=exif, quality=95)
-    return out.getvalue()
+    return image_bytes(image.transpose(turn) if turn is not None else image, "JPEG", exif=exif, quality=95)
 
 
 @pytest.fixture

@@ -35,6 +35,8 @@ from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import TooManyRejectedError, UsageError
 from shardfeed.schema import Feature, Schema
 
+from pictures import image_bytes
+
 HEIGHT, WIDTH = 40, 60
 FEATURES = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
 CLASSES = Raster(tuple("abcdefghij"), 255)
@@ -135,9 +137,7 @@ def palette(mask: np.ndarray, kind: str = "PNG") -> bytes:
     image = Image.fromarray(mask, "L")
     colours = np.random.default_rng(1).integers(0, 256, (256, 3), np.uint8)
     image.putpalette(colours.tobytes())
-    out = io.BytesIO()
-    image.save(out, kind, **({"optimize": False} if kind == "GIF" else {}))
-    return out.getvalue()
+    return image_bytes(image, kind, **({"optimize": False} if kind == "GIF" else {}))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """One shard: the same task gives the same files, whoever writes it and whenever."""
 
-import io
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY
 from shardfeed.storage.local_reading import LOCAL
 
+from pictures import image_bytes
 from repository import ROOT
 
 SCHEMA = Schema(image_features(sha256=True) | {LABEL: Feature("int64"), TEXT: Feature("bytes")}, {LABEL: ("a", "b")})
@@ -44,9 +44,7 @@ def task(directory: Path, images: list[bytes], **changes: object) -> ShardTask:
 
 
 def encoded(shade: int, kind: str = "JPEG") -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (20 + shade, 12), (shade, 100, 50)).save(file, kind)
-    return file.getvalue()
+    return image_bytes(Image.new("RGB", (20 + shade, 12), (shade, 100, 50)), kind)
 
 
 IMAGES = [encoded(0), encoded(1, kind="PNG"), b"no image", encoded(3)]

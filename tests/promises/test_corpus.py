@@ -31,6 +31,8 @@ from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
+from pictures import image_bytes
+
 Make = Callable[[], bytes]
 
 
@@ -44,9 +46,7 @@ def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image
 
 
 def encode(image: Image.Image, kind: str, **options: Any) -> bytes:
-    out = io.BytesIO()
-    image.save(out, format=kind, **({"quality": 92} if kind in ("JPEG", "MPO") else {}) | options)
-    return out.getvalue()
+    return image_bytes(image, kind, **({"quality": 92} if kind in ("JPEG", "MPO") else {}) | options)
 
 
 def pixels(image: Image.Image | bytes) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import io
 import json
 import os
 import pickle
@@ -27,6 +26,7 @@ from shardfeed.readers import Split, columns, verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, Feature, Schema
 from shardfeed.storage.local import write_file
 
+from pictures import image_bytes
 from trees import tree
 
 MASK, RAGGED, GRADE, PRICE, OFFSET = "image/mask", "image/object/class/label", "image/a/grade", "image/price", "image/x"
@@ -42,9 +42,7 @@ def image(number: int) -> bytes:
         return b"no image %d" % number
     side = 20 if number % 3 == 0 else 100 + number % 7
     pixels = np.random.default_rng(number).integers(0, 256, (side + number % 4, side, 3), np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG" if number % 5 == 1 else "JPEG", quality=80)
-    return file.getvalue()
+    return image_bytes(Image.fromarray(pixels), "PNG" if number % 5 == 1 else "JPEG", quality=80)
 
 
 class Noise:

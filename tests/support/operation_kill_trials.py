@@ -7,7 +7,6 @@ the output is absent or complete, what is read is as it was, and running again g
 JSON.
 """
 
-import io
 import json
 import os
 import random
@@ -37,6 +36,7 @@ from shardfeed.converters import (
 from shardfeed.errors import OutputExistsError
 
 from kill_trials import in_child
+from pictures import image_bytes
 from storage_ops import Operation, watched
 from trees import tree
 
@@ -46,9 +46,7 @@ SHARES = {"train": 0.6, "validation": 0.4}
 
 def picture(number: int) -> bytes:
     """A small PNG, another one for each number."""
-    out = io.BytesIO()
-    Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 9, 3), np.uint8)).save(out, "PNG")
-    return out.getvalue()
+    return image_bytes(Image.fromarray(np.random.default_rng(number).integers(0, 256, (8, 9, 3), np.uint8)), "PNG")
 
 
 def make_inputs(place: Path, to: str) -> None:

@@ -1,12 +1,13 @@
 """TFRecords as other programs write them: by TensorFlow's own writer, under keys and names of theirs."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from PIL import Image
+
+from pictures import image_bytes
 
 
 def example(features: dict[str, Any]) -> bytes:
@@ -26,9 +27,7 @@ def example(features: dict[str, Any]) -> bytes:
 def picture(number: int, form: str = "JPEG", size: tuple[int, int] = (40, 56)) -> bytes:
     """An image file of that format, another one for each number."""
     coarse = np.random.default_rng(number).integers(0, 255, (5, 7, 3), np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(coarse).resize(size[::-1]).save(out, form)
-    return out.getvalue()
+    return image_bytes(Image.fromarray(coarse).resize(size[::-1]), form)
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:

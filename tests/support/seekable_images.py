@@ -1,10 +1,11 @@
 """JPEGs of many kinds, drawn, for what cuts them into pieces and what joins the pieces."""
 
-import io
 import random
 
 import numpy as np
 from PIL import Image
+
+from pictures import image_bytes
 
 
 def drawn(height: int, width: int, seed: int) -> Image.Image:
@@ -16,9 +17,7 @@ def drawn(height: int, width: int, seed: int) -> Image.Image:
 
 
 def jpeg(image: Image.Image, **options: object) -> bytes:
-    out = io.BytesIO()
-    image.save(out, "JPEG", **({"quality": 90} | options))  # type: ignore[arg-type]  # any that Pillow has
-    return out.getvalue()
+    return image_bytes(image, "JPEG", **({"quality": 90} | options))
 
 
 def any_jpeg(rng: random.Random) -> tuple[bytes, int, int]:

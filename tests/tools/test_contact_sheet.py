@@ -1,6 +1,5 @@
 """Drawing a sheet: where things are, and that no text or picture can stop it."""
 
-import io
 import itertools
 
 import numpy as np
@@ -9,13 +8,13 @@ from PIL import Image
 
 from shardfeed.tools.pictures.contact_sheet import TILE, Row, Tile, draw_sheet
 
+from pictures import image_bytes
+
 RED = (209, 36, 47)  # of the cross
 
 
 def png(colour: tuple[int, int, int], size: tuple[int, int] = (20, 20)) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", size, colour).save(file, "PNG")
-    return file.getvalue()
+    return image_bytes(Image.new("RGB", size, colour), "PNG")
 
 
 def has(sheet: Image.Image, colour: tuple[int, int, int]) -> int:

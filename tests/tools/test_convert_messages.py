@@ -1,6 +1,5 @@
 """What `shardfeed convert` says before and after: early rejections, the language of messages, next steps that work."""
 
-import io
 import json
 import os
 import re
@@ -20,14 +19,13 @@ from shardfeed.text import number, shell_quoted
 from shardfeed.tools.cli import main
 from shardfeed.tools.next_steps import next_steps, training_lines
 
+from pictures import image_bytes
 from repository import ROOT
 
 
 def encoded(number: int) -> bytes:
     """A small JPEG file."""
-    out = io.BytesIO()
-    Image.new("RGB", (40 + number, 32), (number * 30, 80, 40)).save(out, "JPEG")
-    return out.getvalue()
+    return image_bytes(Image.new("RGB", (40 + number, 32), (number * 30, 80, 40)), "JPEG")
 
 
 Run = Callable[..., tuple[int, str, str]]

@@ -1,6 +1,5 @@
 """`shardfeed preview`: every row shows its own class, and reading stays within bounds."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from shardfeed.tools.cli import main
 from shardfeed.tools.commands import preview_command
 from shardfeed.tools.commands.preview_command import contact_sheet
 
+from pictures import image_bytes
+
 RED = (209, 36, 47)  # of the cross
 
 
@@ -25,9 +26,7 @@ def colour_of(label: int) -> tuple[int, int, int]:
 
 
 def png(label: int) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (8, 8), colour_of(label)).save(file, "PNG")
-    return file.getvalue()
+    return image_bytes(Image.new("RGB", (8, 8), colour_of(label)), "PNG")
 
 
 class Plain:

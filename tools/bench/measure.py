@@ -222,11 +222,6 @@ def _rate(costs: list[Cost]) -> float:
     return 1e6 / statistics.median(cost.wall_us for cost in costs)
 
 
-def _busy(costs: list[Cost]) -> float:
-    """Cores kept busy."""
-    return statistics.median(cost.cpu_us / cost.wall_us for cost in costs)
-
-
 def _report(
     work: Workload, part: Workload, costs: dict[str, list[Cost]], samples: list[StoredSample]
 ) -> dict[str, Any]:
@@ -260,6 +255,7 @@ def _report(
             "rounds_cpu_us_per_image": [round(cost.cpu_us, 2) for cost in alone],
             "rounds_images_per_s": [round(1e6 / cost.wall_us, 1) for cost in alone],
         }
+    busiest = max(statistics.median(cost.cpu_us / cost.wall_us for cost in each) for each in costs.values())  # cores
     heights, widths = ([getattr(s, side) for s in samples] for side in ("height", "width"))
     return {
         "split": split.name,
@@ -282,7 +278,7 @@ def _report(
             "cpu_us_per_image": statistics.median(cost.cpu_us for cost in whole),
             "images_per_s": rate,
             "encoded_mb_per_s": rate * mean_bytes / _MB,
-            "busiest_share": min(1.0, max(map(_busy, costs.values())) / cpu_budget()),
+            "busiest_share": min(1.0, busiest / cpu_budget()),
             "rounds_cpu_us_per_image": [round(cost.cpu_us, 2) for cost in whole],
             "rounds_images_per_s": [round(1e6 / cost.wall_us, 1) for cost in whole],
         },

@@ -102,11 +102,8 @@ class _Deep:
 
     def __str__(self) -> str:
         images = f"{self.not_decoded:,} image{'s' if self.not_decoded != 1 else ''}"
-        return f"{images} not decoded: {self.why_not}" if self.why_not else self._well()
-
-    def _well(self) -> str:
-        """What was found where nothing was wrong."""
-        return "every image decodes" + (", and its annotations fit it" if self._schema is not None else "")
+        well = "every image decodes" + (", and its annotations fit it" if self._schema is not None else "")
+        return f"{images} not decoded: {self.why_not}" if self.why_not else well
 
 
 def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> None:

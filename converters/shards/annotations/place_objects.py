@@ -16,10 +16,9 @@ from shardfeed.annotations import (
     OBJECT_MASK,
     OBJECT_TEXT,
 )
-from shardfeed.converters.images.fit import Placement
+from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.frame import is_upright
 from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask
 from shardfeed.converters.sources.account import Account, AnnotationCode, BadAnnotationError, LeftOut
 from shardfeed.converters.sources.objects import Objects

@@ -8,11 +8,10 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
-from shardfeed.converters.images.fit import Placement
+from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.annotations.frame import is_upright
 from shardfeed.converters.shards.annotations.masks import moved_pixels
 from shardfeed.converters.sources.annotations.masks.mask_file import MaskFile, place_text, read_mask
 from shardfeed.converters.sources.objects import MaskTable

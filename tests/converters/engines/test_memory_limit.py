@@ -1,6 +1,5 @@
 """The memory limit of a worker: what asks for too much costs one image and not the machine (RELIABILITY.md 34, E)."""
 
-import io
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,8 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.schema import Schema, image_features
 
+from pictures import image_bytes
+
 pytestmark = [
     pytest.mark.promise("E"),
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's"),
@@ -25,9 +26,7 @@ pytestmark = [
 
 
 def encoded(kind: str, mode: str = "RGB", side: int = 8, **options: object) -> bytes:
-    out = io.BytesIO()
-    Image.radial_gradient("L").resize((side, side)).convert(mode).save(out, kind, **options)
-    return out.getvalue()
+    return image_bytes(Image.radial_gradient("L").resize((side, side)).convert(mode), kind, **options)
 
 
 def written(directory: Path, *images: object) -> tuple[Receipt, list[str]]:

@@ -22,6 +22,8 @@ from shardfeed.converters.planning.versions import made_by
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.errors import UsageError
 
+from pictures import image_bytes
+
 turbojpeg = pytest.importorskip("turbojpeg", reason="no wheel for this Python or machine")
 
 BASELINE = ImageOptions(baseline=True)
@@ -36,9 +38,7 @@ def picture(height: int = 45, width: int = 70, seed: int = 1) -> Image.Image:
 
 
 def progressive(image: Image.Image, **options: object) -> bytes:
-    out = io.BytesIO()
-    image.save(out, "JPEG", progressive=True, **({"quality": 92} | options))
-    return out.getvalue()
+    return image_bytes(image, "JPEG", progressive=True, **({"quality": 92} | options))
 
 
 def transcoded(data: bytes) -> bytes:

@@ -16,6 +16,8 @@ from shardfeed.converters.images.jpeg import (
 from shardfeed.converters.limits import MAX_METADATA_BYTES, MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 
 def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image:
     y, x = np.mgrid[:height, :width]
@@ -25,9 +27,7 @@ def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image
 
 
 def jpeg(image: Image.Image | None = None, **options: object) -> bytes:
-    file = io.BytesIO()
-    (image or picture()).save(file, format="JPEG", **{"quality": 92, **options})
-    return file.getvalue()
+    return image_bytes(image or picture(), "JPEG", **{"quality": 92, **options})
 
 
 def segment(marker: int, body: bytes) -> bytes:

@@ -16,6 +16,8 @@ from shardfeed.converters.images.store import store_image
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 
 def picture(mode: str = "RGB") -> Image.Image:
     y, x = np.mgrid[:45, :70]
@@ -24,9 +26,7 @@ def picture(mode: str = "RGB") -> Image.Image:
 
 
 def file(mode: str = "RGB", **options: object) -> bytes:
-    out = io.BytesIO()
-    picture(mode).save(out, "JPEG2000", **options)
-    return out.getvalue()
+    return image_bytes(picture(mode), "JPEG2000", **options)
 
 
 def refused(data: bytes, max_pixels: int = MAX_PIXELS) -> RejectCode:

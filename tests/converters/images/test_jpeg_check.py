@@ -15,6 +15,8 @@ from shardfeed.converters.images.store import ImageOptions, store_image
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 KINDS: dict[str, dict[str, object]] = {
     "baseline": {},
     "full chroma": {"subsampling": "4:4:4"},
@@ -29,9 +31,7 @@ def jpeg(kind: str = "baseline", height: int = 120, width: int = 160) -> bytes:
     rng = np.random.default_rng(3)
     small = Image.fromarray(rng.integers(0, 256, (30, 40, 3), np.uint8))
     image = small.resize((width, height), Image.Resampling.BICUBIC).convert("L" if kind == "gray" else "RGB")
-    out = io.BytesIO()
-    image.save(out, "JPEG", quality=90, **KINDS[kind])
-    return out.getvalue()
+    return image_bytes(image, "JPEG", quality=90, **KINDS[kind])
 
 
 def scan_of(data: bytes) -> int:

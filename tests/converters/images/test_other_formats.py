@@ -10,6 +10,8 @@ from shardfeed.converters.images.other_formats import LoadedImage, load_other
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 
 def picture(mode: str = "RGB") -> Image.Image:
     y, x = np.mgrid[:45, :70]
@@ -17,15 +19,9 @@ def picture(mode: str = "RGB") -> Image.Image:
     return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
 
 
-def file(image: Image.Image, name: str, **options: object) -> bytes:
-    out = io.BytesIO()
-    image.save(out, format=name, **options)
-    return out.getvalue()
-
-
 def frames(name: str, count: int = 2) -> bytes:
     images = [picture().point(lambda v, i=i: (v + 40 * i) % 256) for i in range(count)]
-    return file(images[0], name, save_all=True, append_images=images[1:])
+    return image_bytes(images[0], name, save_all=True, append_images=images[1:])
 
 
 def load(kind: str, data: bytes) -> LoadedImage:
@@ -69,7 +65,7 @@ WEBP = {"lossless": True, "exact": True}
 )
 def test_lossless_formats_are_exact(kind: str, mode: str, options: dict, changes: tuple[str, ...]) -> None:
     image = picture(mode)
-    loaded = load(kind, file(image, kind, **options))
+    loaded = load(kind, image_bytes(image, kind, **options))
     assert loaded.changes == changes
     assert not loaded.lossy
     assert loaded.pixels.mode in ("L", "RGB")
@@ -80,7 +76,7 @@ def test_lossless_formats_are_exact(kind: str, mode: str, options: dict, changes
 def test_16_bits() -> None:
     values = np.arange(0, 65_536, 16, dtype=np.uint16).reshape(64, 64)
     for order in ("<", ">"):
-        loaded = load("tiff", file(Image.fromarray(values.astype(order + "u2")), "TIFF"))
+        loaded = load("tiff", image_bytes(Image.fromarray(values.astype(order + "u2")), "TIFF"))
         assert loaded.changes == ("tiff", "16-bit")
         assert np.abs(np.asarray(loaded.pixels) - values / 257).max() <= 0.5
 
@@ -90,7 +86,7 @@ def test_16_bits() -> None:
 def test_alpha(kind: str) -> None:
     image = picture()
     image.putalpha(0)
-    loaded = load(kind, file(image, kind, **({} if kind == "tiff" else {"quality": 90})))
+    loaded = load(kind, image_bytes(image, kind, **({} if kind == "tiff" else {"quality": 90})))
     assert loaded.changes == (kind, "alpha")
     assert np.asarray(loaded.pixels).min() >= 250, "nothing is seen but white"
 
@@ -100,14 +96,14 @@ def test_alpha_over_another_color(kind: str) -> None:
     image = picture()
     image.putalpha(0)
     options = {} if kind in ("tiff", "gif") else {"quality": 90}
-    loaded = load_other(kind, file(image, kind, **options), MAX_PIXELS, (200, 20, 20))  # type: ignore[arg-type]
+    loaded = load_other(kind, image_bytes(image, kind, **options), MAX_PIXELS, (200, 20, 20))  # type: ignore[arg-type]
     assert np.abs(np.asarray(loaded.pixels.convert("RGB")).astype(int) - (200, 20, 20)).max() <= 5
 
 
 @pytest.mark.promise(31)
 @pytest.mark.parametrize("kind", ["webp", "avif"])
 def test_lossy_formats_say_so(kind: str) -> None:
-    loaded = load(kind, file(picture(), kind, quality=90))
+    loaded = load(kind, image_bytes(picture(), kind, quality=90))
     assert loaded.lossy
     assert np.abs(np.asarray(loaded.pixels).astype(int) - np.asarray(picture())).mean() < 5
 
@@ -115,7 +111,7 @@ def test_lossy_formats_say_so(kind: str) -> None:
 @pytest.mark.promise(32)
 @pytest.mark.parametrize("kind", ["webp", "avif"])
 def test_orientation_is_left_to_apply(kind: str) -> None:
-    loaded = load(kind, file(picture(), kind, exif=oriented()))
+    loaded = load(kind, image_bytes(picture(), kind, exif=oriented()))
     assert (loaded.orientation, loaded.exif_problem) == (6, None)
     assert loaded.changes == (kind, "exif-rotated")
     assert loaded.pixels.size == (70, 45)
@@ -124,7 +120,7 @@ def test_orientation_is_left_to_apply(kind: str) -> None:
 @pytest.mark.promise(32)
 @pytest.mark.parametrize("compression", ["raw", "tiff_lzw"])
 def test_tiff_comes_upright(compression: str) -> None:
-    loaded = load("tiff", file(picture(), "TIFF", tiffinfo={0x0112: 6}, compression=compression))
+    loaded = load("tiff", image_bytes(picture(), "TIFF", tiffinfo={0x0112: 6}, compression=compression))
     assert loaded.orientation == 1
     assert loaded.changes == ("tiff", "exif-rotated")
     assert np.array_equal(np.asarray(loaded.pixels), np.rot90(np.asarray(picture()), -1))
@@ -132,7 +128,7 @@ def test_tiff_comes_upright(compression: str) -> None:
 
 @pytest.mark.promise(32)
 def test_broken_exif_is_a_problem_and_no_reason_to_reject() -> None:
-    loaded = load("webp", file(picture(), "WebP", exif=b"Exif\0\0nonsense"))
+    loaded = load("webp", image_bytes(picture(), "WebP", exif=b"Exif\0\0nonsense"))
     assert loaded.orientation == 1
     assert loaded.exif_problem
 
@@ -153,7 +149,7 @@ def test_frames_are_not_walked(kind: str) -> None:
 
 @pytest.mark.promise(31)
 def test_one_frame_in_an_animations_clothes() -> None:
-    data = file(picture(), "WebP", **WEBP)
+    data = image_bytes(picture(), "WebP", **WEBP)
     frame = data[12:]
     control = b"VP8X" + struct.pack("<LB3x", 10, 2) + (69).to_bytes(3, "little") + (44).to_bytes(3, "little")
     anim = b"ANIM" + struct.pack("<LLH", 6, 0, 0)
@@ -165,7 +161,7 @@ def test_one_frame_in_an_animations_clothes() -> None:
 
 def huge(kind: str) -> bytes:
     """A small file that says it is 30,000 x 30,000 pixels, or the most its header can say."""
-    data = bytearray(file(picture(), kind, **(WEBP if kind == "webp" else {})))
+    data = bytearray(image_bytes(picture(), kind, **(WEBP if kind == "webp" else {})))
     side = 30_000
     if kind == "gif":
         data[6:10] = struct.pack("<HH", side, side)
@@ -211,7 +207,7 @@ def test_a_canvas_larger_than_its_webp() -> None:
     ],
 )
 def test_cut_anywhere(kind: str, options: dict) -> None:
-    data = file(picture("L" if kind == "gif" else "RGB"), kind, **options)
+    data = image_bytes(picture("L" if kind == "gif" else "RGB"), kind, **options)
     for size in range(30, len(data), max(1, len(data) // 60)):
         code = refused(kind, data[:size])
         assert code in (RejectCode.TRUNCATED, RejectCode.CORRUPT), size
@@ -221,7 +217,7 @@ def test_cut_anywhere(kind: str, options: dict) -> None:
 
 
 def test_gif_without_end_or_image() -> None:
-    data = file(picture("P"), "GIF")
+    data = image_bytes(picture("P"), "GIF")
     assert data[-1:] == b";"
     assert refused("gif", data[:-1]) is RejectCode.TRUNCATED
     assert refused("gif", data[:-1] + b"x") is RejectCode.CORRUPT
@@ -229,23 +225,23 @@ def test_gif_without_end_or_image() -> None:
 
 
 def test_comments_around_a_gifs_image_are_passed_over() -> None:
-    data = file(picture("P"), "GIF", comment=b"c" * 1000)
+    data = image_bytes(picture("P"), "GIF", comment=b"c" * 1000)
     data = data[:-1] + b"!\xfe\3abc\0;"
     assert load("gif", data).pixels.size == (70, 45)
 
 
 @pytest.mark.parametrize("tags", [{254: 1}, {50706: b"\1\4\0\0"}])
 def test_the_thumbnail_of_a_camera_raw_file_is_not_the_image(tags: dict) -> None:
-    assert refused("tiff", file(picture(), "TIFF", tiffinfo=tags)) is RejectCode.UNSUPPORTED
+    assert refused("tiff", image_bytes(picture(), "TIFF", tiffinfo=tags)) is RejectCode.UNSUPPORTED
 
 
 def test_float_pixels_have_no_agreed_range() -> None:
-    assert refused("tiff", file(picture("F"), "TIFF")) is RejectCode.UNSUPPORTED
+    assert refused("tiff", image_bytes(picture("F"), "TIFF")) is RejectCode.UNSUPPORTED
 
 
 @pytest.mark.promise(33)
 def test_a_warning_is_a_rejection() -> None:
-    data = bytearray(file(picture(), "TIFF"))
+    data = bytearray(image_bytes(picture(), "TIFF"))
     at = data.index(struct.pack("<HHL", 258, 3, 3))  # BitsPerSample, stored elsewhere in the file
     data[at + 8 : at + 12] = struct.pack("<L", 10_000_000)
     with pytest.warns(UserWarning, match="Truncated"), pytest.raises(SyntaxError):
@@ -258,5 +254,5 @@ def test_a_warning_is_a_rejection() -> None:
 def test_the_hosts_pixel_limit_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     for kind in ("bmp", "webp", "avif"):
-        assert load(kind, file(picture(), kind)).pixels.size == (70, 45)
+        assert load(kind, image_bytes(picture(), kind)).pixels.size == (70, 45)
     assert Image.MAX_IMAGE_PIXELS == 1000

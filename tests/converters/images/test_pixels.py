@@ -27,18 +27,14 @@ from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 
 def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image:
     y, x = np.mgrid[:height, :width]
     noise = np.random.default_rng(1).normal(0, 25, (height, width))
     channels = [np.clip(128 + 100 * np.sin(x / (7 + c) + y / (11 - c)) + noise, 0, 255) for c in range(3)]
     return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8)).convert(mode)
-
-
-def file(image: Image.Image, name: str, **options: object) -> bytes:
-    out = io.BytesIO()
-    image.save(out, format=name, **options)
-    return out.getvalue()
 
 
 def array(image: Image.Image | bytes) -> np.ndarray:
@@ -55,7 +51,7 @@ def jpeg_pixels(data: bytes) -> Image.Image:
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (45, 70), (17, 131), (64, 96)])
 def test_both_decoders_make_the_same_pixels_at_every_scale(kind: dict[str, Any], height: int, width: int) -> None:
     mode, options = kind.get("mode", "RGB"), {key: value for key, value in kind.items() if key != "mode"}
-    data = file(picture(mode, height, width), "JPEG", quality=83, **options)
+    data = image_bytes(picture(mode, height, width), "JPEG", quality=83, **options)
     header = read_jpeg_header(data, MAX_PIXELS)
     for by in (1, 2, 3, 5, 9, 17):
         size = (max(1, width // by), max(1, height // by)) if by > 1 else (width, height)
@@ -68,17 +64,17 @@ def test_both_decoders_make_the_same_pixels_at_every_scale(kind: dict[str, Any],
 
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 def test_the_fast_decoder_takes_nothing_odd(mode: str) -> None:
-    data = file(picture(mode), "JPEG")
+    data = image_bytes(picture(mode), "JPEG")
     header = read_jpeg_header(data, MAX_PIXELS)
     for odd in (data[:-40], data[: -len(data) // 3] + b"\xff\xd9", data[:11] + b"\x09" + data[12:]):
         assert load_clean_jpeg(odd, header) is None
     assert load_clean_jpeg(data, header) is not None
-    inks = file(picture("CMYK"), "JPEG")
+    inks = image_bytes(picture("CMYK"), "JPEG")
     assert load_clean_jpeg(inks, read_jpeg_header(inks, MAX_PIXELS)) is None
 
 
 def test_filters_are_pillows_and_differ() -> None:
-    data = file(picture(), "JPEG", quality=95)
+    data = image_bytes(picture(), "JPEG", quality=95)
     header = read_jpeg_header(data, MAX_PIXELS)
     whole, found = load_jpeg(data, header), set()
     for name in get_args(Filter):
@@ -106,7 +102,7 @@ def inks_to_rgb(inks: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["CMYK", "YCCK", "CMYK without Adobe marker"])
 def test_inks(kind: str) -> None:
-    data = file(picture("CMYK"), "JPEG", quality=95)
+    data = image_bytes(picture("CMYK"), "JPEG", quality=95)
     at = data.index(b"Adobe")
     if kind == "YCCK":
         data = data[: at + 11] + b"\2" + data[at + 12 :]
@@ -121,7 +117,7 @@ def test_inks(kind: str) -> None:
 
 def test_16_bits_gray_is_scaled_and_not_cut_off() -> None:
     values = np.arange(65_536, dtype=np.uint16).reshape(256, 256)
-    pixels = array(png_pixels(file(Image.fromarray(values), "PNG")))
+    pixels = array(png_pixels(image_bytes(Image.fromarray(values), "PNG")))
     assert np.array_equal(pixels, np.floor(values / 257 + 0.5))
 
 
@@ -132,7 +128,7 @@ def test_alpha_is_put_over_white(mode: str) -> None:
     image = image.convert(mode)
     alpha = array(image)[..., -1:] / 255
     reference = array(image)[..., :-1] * alpha + 255 * (1 - alpha)
-    pixels = png_pixels(file(image, "PNG"))
+    pixels = png_pixels(image_bytes(image, "PNG"))
     assert pixels.mode == mode[:-1]
     assert np.abs(array(pixels).reshape(reference.shape) - reference).max() <= 1
 
@@ -141,7 +137,7 @@ def test_alpha_is_put_over_white(mode: str) -> None:
 def test_a_transparent_color_becomes_white(mode: str) -> None:
     image = picture(mode)
     key = image.getpixel((3, 4))
-    pixels = array(png_pixels(file(image, "PNG", transparency=key)))
+    pixels = array(png_pixels(image_bytes(image, "PNG", transparency=key)))
     hit = np.asarray(image).reshape(45, 70, -1) == np.array(key)
     hit = hit.all(axis=-1)
     assert hit.any()
@@ -190,7 +186,7 @@ def test_every_orientation() -> None:
 def test_encoded_files_carry_no_metadata() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    data = file(picture("P"), "PNG", exif=exif, icc_profile=b"profile", dpi=(72, 72), transparency=9)
+    data = image_bytes(picture("P"), "PNG", exif=exif, icc_profile=b"profile", dpi=(72, 72), transparency=9)
     for encoded in (encode_png(png_pixels(data)), encode_jpeg(png_pixels(data), 92, half_chroma=True)):
         info = Image.open(io.BytesIO(encoded)).info
         assert set(info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}, info
@@ -233,7 +229,7 @@ def test_a_part_is_cut_between_pixels() -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(480, 640), (479, 643), (97, 640)])
 def test_a_smaller_decode_is_close_to_a_full_one(height: int, width: int) -> None:
-    data = file(picture(height=height, width=width), "JPEG", quality=92)
+    data = image_bytes(picture(height=height, width=width), "JPEG", quality=92)
     header = read_jpeg_header(data, MAX_PIXELS)
     fit = whole(height, width, (80, height * 80 // width))
     reduced, full = load_jpeg(data, header, fit), fitted(load_jpeg(data, header), fit)
@@ -249,10 +245,10 @@ def test_raw_bytes(mode: str) -> None:
 
 
 def test_the_check_needs_the_whole_image() -> None:
-    data = file(picture(height=8, width=5), "JPEG")
+    data = image_bytes(picture(height=8, width=5), "JPEG")
     check_pixels(data, read_jpeg_header(data, MAX_PIXELS))
     for image in (picture(), picture("L"), picture(height=1, width=1)):
-        data = file(image, "JPEG")
+        data = image_bytes(image, "JPEG")
         header = read_jpeg_header(data, MAX_PIXELS)
         check_pixels(data, header)
         with pytest.raises(RejectedError) as caught:
@@ -262,7 +258,7 @@ def test_the_check_needs_the_whole_image() -> None:
 
 def test_the_hosts_tolerance_for_cut_files_is_neither_used_nor_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
-    data = file(picture(), "JPEG")
+    data = image_bytes(picture(), "JPEG")
     cut = data[: len(data) // 2]
     Image.open(io.BytesIO(cut)).load()  # what the host asked for: gray where data is missing
     with pytest.raises(RejectedError):

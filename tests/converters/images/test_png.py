@@ -9,12 +9,12 @@ from shardfeed.converters.images.png import MAX_INFLATED_BYTES, PngHeader, only_
 from shardfeed.converters.limits import MAX_METADATA_BYTES, MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 
 def png(mode: str = "RGB", **options: object) -> bytes:
-    file = io.BytesIO()
     image = Image.radial_gradient("L").resize((13, 9)).convert(mode)
-    image.save(file, format="PNG", **options)
-    return file.getvalue()
+    return image_bytes(image, "PNG", **options)
 
 
 def chunk(name: bytes, body: bytes) -> bytes:

@@ -21,6 +21,8 @@ from shardfeed.converters.images.store import StoredImage, check_stored, store_i
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
+from pictures import image_bytes
+
 CHECKS = ("decode", "header", "none")
 DECODE = ImageOptions()
 
@@ -37,9 +39,7 @@ def picture(mode: str = "RGB", height: int = 45, width: int = 70) -> Image.Image
 
 
 def file(image: Image.Image, name: str, **options: object) -> bytes:
-    out = io.BytesIO()
-    image.save(out, format=name, **({"quality": 92} if name in ("JPEG", "MPO") else {}) | options)
-    return out.getvalue()
+    return image_bytes(image, name, **({"quality": 92} if name in ("JPEG", "MPO") else {}) | options)
 
 
 def exif(orientation: int) -> Image.Exif:

@@ -1,6 +1,5 @@
 """A split read from a copy: the same samples in the same order; made once, by processes that are killed and race."""
 
-import io
 import json
 import multiprocessing
 import os
@@ -44,6 +43,7 @@ from shardfeed.readers import Dataset, Split, verify
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH
 from shardfeed.storage.local import Lock
 
+from pictures import image_bytes
 from trees import tree
 
 Batches = list[tuple[np.ndarray, ...]]
@@ -72,9 +72,7 @@ def caches(directory: Path) -> list[str]:
 def encoded_image(seed: int, width: int, height: int) -> bytes:
     """A JPEG of large, smooth patches of colour."""
     small = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC).save(out, "JPEG", quality=90)
-    return out.getvalue()
+    return image_bytes(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC), "JPEG", quality=90)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ from PIL import Image
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_resized
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 
+from pictures import image_bytes
+
 RNG = np.random.default_rng(0)
 
 
@@ -21,9 +23,7 @@ def photo(height: int, width: int) -> np.ndarray:
 
 
 def saved(image: np.ndarray, kind: str, **options: int) -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(image).save(out, kind, **options)
-    return out.getvalue()
+    return image_bytes(Image.fromarray(image), kind, **options)
 
 
 def opened(data: bytes) -> np.ndarray:

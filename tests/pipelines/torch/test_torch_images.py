@@ -23,6 +23,8 @@ from shardfeed.pipelines.torch.images import (
 )
 from shardfeed.pipelines.windows import Window
 
+from pictures import image_bytes
+
 
 def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object) -> bytes:
     """Width x height of noise that is smooth enough to be a photo."""
@@ -30,9 +32,7 @@ def jpeg(mode: str = "RGB", size: tuple[int, int] = (83, 121), **options: object
     small = rng.integers(0, 256, (9, 7, 3), np.uint8)
     noisy = np.asarray(Image.fromarray(small).resize(size, Image.Resampling.BICUBIC)).astype(int)
     pixels = np.clip(noisy + rng.integers(-20, 20, noisy.shape), 0, 255).astype(np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(pixels).convert(mode).save(out, "JPEG", **({"quality": 88} | options))
-    return out.getvalue()
+    return image_bytes(Image.fromarray(pixels).convert(mode), "JPEG", **({"quality": 88} | options))
 
 
 def decode_resized(record: Any, choose: Any, target: tuple[int, int]) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """What an export refuses, renames, leaves out and says; that nothing half written is ever seen."""
 
 import errno
-import io
 import json
 import os
 import random
@@ -33,6 +32,7 @@ from shardfeed.tools.cli import main
 import disk_model
 import storage_ops
 from exported_again import converted_again, records
+from pictures import image_bytes
 from repository import ROOT, SUPPORT
 from trees import tree
 
@@ -58,9 +58,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 
 def picture(number: int, kind: str = "JPEG") -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", (8 + number % 5, 8), (number % 256, 40, 90)).save(out, kind)
-    return out.getvalue()
+    return image_bytes(Image.new("RGB", (8 + number % 5, 8), (number % 256, 40, 90)), kind)
 
 
 class Named:
