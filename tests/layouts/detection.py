@@ -290,7 +290,7 @@ def voc_2007(to: Files) -> None:
 @TOPIC.layout(
     "VOC2012, with masks: boxes are wanted",
     "convert VOCdevkit/VOC2012 out",
-    Gives("train 1, validation 1", of="cat dog", objects=3, where={"b.jpg": "validation"}),
+    Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--from", "voc", "masks"),
     then="convert VOCdevkit/VOC2012 out --from voc",
 )
@@ -300,9 +300,9 @@ def voc_2012(to: Files) -> None:
 
 def _voc_2012(to: Files) -> None:
     root = "VOCdevkit/VOC2012"
-    to.images(f"{root}/JPEGImages/{{a,b}}.jpg")
-    for name, split in (("a", "train"), ("b", "val")):
-        to.put(f"{root}/Annotations/{name}.xml", voc(name, origin=1))
+    for name, like, split in (("2007_000032", "a", "train"), ("2007_000033", "b", "val")):
+        to.images(f"{root}/JPEGImages/{name}.jpg")
+        to.put(f"{root}/Annotations/{name}.xml", voc(like, origin=1).replace(f"{like}.jpg", f"{name}.jpg"))
         to.put(f"{root}/ImageSets/Main/{split}.txt", name)
         to.put(f"{root}/ImageSets/Segmentation/{split}.txt", name)
         to.mask(f"{root}/SegmentationClass/{name}.png", {12: (4, 5, 40, 30), 255: (4, 5, 40, 6)}, palette=True)
@@ -311,7 +311,7 @@ def _voc_2012(to: Files) -> None:
 @TOPIC.layout(
     "`VOCdevkit`, the folder above VOC2012, with masks in it",
     "convert VOCdevkit out",
-    Gives("train 1, validation 1", of="cat dog", objects=3, where={"b.jpg": "validation"}),
+    Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--from", "voc", "masks"),
     then="convert VOCdevkit out --from voc",
     today="the reader of masks takes it, in words about masks alone",
@@ -354,8 +354,10 @@ def voc_roboflow(to: Files) -> None:
 
 @TOPIC.layout(
     "Oxford-IIIT Pet: `images/`, `annotations/xmls/` of heads, `annotations/trimaps/`, `annotations/list.txt`",
-    "convert oxford-iiit-pet out --from voc",
+    "convert oxford-iiit-pet out",
     Gives("train 2", of="cat dog", objects=3, boxes={"Abyssinian_1.jpg": A, "beagle_1.jpg": B}),
+    says=("voc", "masks"),
+    then="convert oxford-iiit-pet out --from voc",
 )
 def oxford_pets_heads(to: Files) -> None:
     oxford_pets(to)

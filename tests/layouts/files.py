@@ -55,6 +55,11 @@ def grays(values: Sequence[int], *shape: int) -> np.ndarray:
     return np.broadcast_to(column, (len(values), *shape)).copy()
 
 
+def voc_colour(value: int) -> list[int]:
+    """The colour of a number in Pascal VOC's palette: its bits, dealt out to red, green and blue."""
+    return [sum((value >> 3 * bit + channel & 1) << 7 - bit for bit in range(3)) for channel in range(3)]
+
+
 class Files:
     """Writes below a folder; each method takes paths relative to it."""
 
@@ -87,7 +92,7 @@ class Files:
             pixels[top:bottom, left:right] = value
         image = Image.fromarray(pixels)
         if palette:
-            image.putpalette([component for value in range(256) for component in (value * 37 % 256, 5, 255 - value)])
+            image.putpalette([component for value in range(256) for component in voc_colour(value)])
         out = io.BytesIO()
         image.save(out, "PNG")
         self.put(path, out.getvalue())

@@ -49,7 +49,7 @@ def check_advised(first: str, then: str, said: str) -> None:
     """Each option of the next command must be in the message as it is typed, and the name of another source."""
     before = shlex.split(first)
     for at, word in enumerate(shlex.split(then)):
-        if word.startswith("--") or (at == 1 and word not in before):
+        if word not in before and (word.startswith("--") or at == 1):
             assert word.rsplit("/")[-1] in said, f"the message does not name {word}: {said}"
 
 

@@ -1,0 +1,284 @@
+"""Captions, key points, and COCO's other files."""
+
+from typing import Any
+
+from tests.layouts.documents import POINTS, A, B, captions, coco, person_keypoints
+from tests.layouts.files import Files
+from tests.layouts.layout import Gives, Topic
+
+TOPIC = Topic("Captions and key points")
+TWO = {"a.jpg": ["The first of a.", "The second of a."], "b.jpg": ["The first of b.", "The second of b."]}
+
+
+@TOPIC.layout(
+    "Flickr8k: `Flickr8k.token.txt`",
+    "convert Flickr8k.token.txt out --images Flicker8k_Dataset",
+    Gives("train 2", captions=TWO),
+)
+def flickr8k_token(to: Files) -> None:
+    to.images("Flicker8k_Dataset/{a,b}.jpg")
+    lines = [f"{name}#{number}\t{text}" for name, texts in TWO.items() for number, text in enumerate(texts)]
+    to.put("Flickr8k.token.txt", "\n".join(lines))
+
+
+@TOPIC.layout(
+    "Flickr8k of Kaggle: `captions.txt` of `image,caption`, `Images/`",
+    "convert captions.txt out --images Images",
+    Gives("train 2", captions=TWO),
+)
+def flickr8k_kaggle(to: Files) -> None:
+    to.images("Images/{a,b}.jpg")
+    to.put(
+        "captions.txt", "image,caption\n" + "\n".join(f"{name},{text}" for name, texts in TWO.items() for text in texts)
+    )
+
+
+@TOPIC.layout("Flickr8k of Kaggle, the folder", "convert flickr8k out", Gives("train 2", captions=TWO))
+def flickr8k_folder(to: Files) -> None:
+    to.images("flickr8k/Images/{a,b}.jpg")
+    lines = "\n".join(f"{name},{text}" for name, texts in TWO.items() for text in texts)
+    to.put("flickr8k/captions.txt", "image,caption\n" + lines)
+
+
+@TOPIC.layout(
+    "Flickr30k of Kaggle: `results.csv` with ` | `, one line short of a field",
+    "convert results.csv out --images flickr30k_images",
+    Gives("train 2", captions={"a.jpg": ["The first of a.", "The second of a."], "b.jpg": ["The first of b."]}),
+    says="--max-bad-objects 1",
+    then="convert results.csv out --images flickr30k_images --max-bad-objects 1",
+    code=3,
+)
+def flickr30k_kaggle(to: Files) -> None:
+    to.images("flickr30k_images/{a,b}.jpg")
+    lines = [f"{name}| {number}| {text}" for name, texts in TWO.items() for number, text in enumerate(texts)]
+    lines[-1] = "b.jpg| 1   The second of b."
+    to.put("results.csv", "image_name| comment_number| comment\n" + "\n".join(lines))
+
+
+def karpathy(name: str) -> dict[str, Any]:
+    """Sentences by image, with splits."""
+    images = [
+        {
+            "filename": image,
+            "imgid": number,
+            "split": split,
+            "sentences": [{"raw": text, "tokens": []} for text in TWO[image]],
+        }
+        for number, (image, split) in enumerate((("a.jpg", "restval"), ("b.jpg", "test")))
+    ]
+    return {"images": images, "dataset": name}
+
+
+@TOPIC.layout(
+    "Karpathy's `dataset_flickr30k.json`",
+    "convert dataset_flickr30k.json out --images flickr30k-images",
+    Gives("train 1, test 1", captions=TWO, where={"b.jpg": "test"}),
+)
+def karpathy_flickr(to: Files) -> None:
+    to.images("flickr30k-images/{a,b}.jpg")
+    to.put("dataset_flickr30k.json", karpathy("flickr30k"))
+
+
+@TOPIC.layout(
+    "Karpathy's `dataset_coco.json`: `filepath` says the folder",
+    "convert dataset_coco.json out --images coco",
+    Gives("train 1, test 1", captions=TWO),
+)
+def karpathy_coco(to: Files) -> None:
+    to.images("coco/train2014/a.jpg", "coco/val2014/b.jpg")
+    document = karpathy("coco")
+    for image, folder in zip(document["images"], ("train2014", "val2014"), strict=True):
+        image["filepath"] = folder
+    to.put("dataset_coco.json", document)
+
+
+@TOPIC.layout(
+    "a CSV of one caption an image",
+    "convert photos out --labels captions.csv --text-column caption",
+    Gives("train 2", values={"image/caption": {"a.jpg": "A cat."}}, captions={"a.jpg": ["A cat."]}),
+)
+def caption_column(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    to.put("captions.csv", "image,caption\na.jpg,A cat.\nb.jpg,A dog.")
+
+
+@TOPIC.layout(
+    "COCO captions alone: `annotations/captions_train2017.json`, `train2017/`",
+    "convert coco out",
+    Gives("train 1, validation 1", captions=TWO, where={"b.jpg": "validation"}),
+    today="refused, and no advice of the message works",
+)
+def coco_captions(to: Files) -> None:
+    to.images("coco/train2017/a.jpg", "coco/val2017/b.jpg")
+    to.put("coco/annotations/captions_train2017.json", captions("a"))
+    to.put("coco/annotations/captions_val2017.json", captions("b"))
+
+
+@TOPIC.layout(
+    "a COCO file of captions", "convert captions_val2017.json out --images val2017", Gives("train 2", captions=TWO)
+)
+def coco_captions_file(to: Files) -> None:
+    to.images("val2017/{a,b}.jpg")
+    to.put("captions_val2017.json", captions())
+
+
+@TOPIC.layout(
+    "COCO key points alone: `annotations/person_keypoints_train2017.json`",
+    "convert coco out",
+    Gives(
+        "train 1, validation 1", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}
+    ),
+    today="refused, and no advice of the message works",
+)
+def coco_keypoints(to: Files) -> None:
+    to.images("coco/train2017/a.jpg", "coco/val2017/b.jpg")
+    to.put("coco/annotations/person_keypoints_train2017.json", person_keypoints("a"))
+    to.put("coco/annotations/person_keypoints_val2017.json", person_keypoints("b"))
+
+
+@TOPIC.layout(
+    "a COCO file of key points",
+    "convert person_keypoints_val2017.json out --images val2017 --task boxes,keypoints",
+    Gives("train 2", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}),
+)
+def coco_keypoints_file(to: Files) -> None:
+    to.images("val2017/{a,b}.jpg")
+    to.put("person_keypoints_val2017.json", person_keypoints())
+
+
+def _all_of_coco(to: Files) -> None:
+    for split, name in (("train", "a"), ("val", "b")):
+        to.images(f"coco/{split}2017/{name}.jpg")
+        to.put(f"coco/annotations/instances_{split}2017.json", coco(name))
+        to.put(f"coco/annotations/captions_{split}2017.json", captions(name))
+        to.put(f"coco/annotations/person_keypoints_{split}2017.json", person_keypoints(name))
+        to.put(f"coco/annotations/stuff_{split}2017.json", coco(name))
+        to.put("coco/annotations/image_info_test2017.json", {"images": [], "categories": []})
+
+
+@TOPIC.layout(
+    "COCO 2017 with all of its files side by side: boxes",
+    "convert coco out",
+    Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A, "b.jpg": B}),
+)
+def coco_side_by_side(to: Files) -> None:
+    _all_of_coco(to)
+
+
+@TOPIC.layout(
+    "COCO 2017 with all of its files: captions",
+    "convert coco out --task captions",
+    Gives("train 1, validation 1", captions=TWO),
+)
+def coco_side_by_side_captions(to: Files) -> None:
+    _all_of_coco(to)
+
+
+@TOPIC.layout(
+    "COCO 2017 with all of its files: boxes and captions",
+    "convert coco out --task boxes,captions",
+    Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A}, captions=TWO),
+    today="refused: captions are in a file of their own",
+)
+def coco_side_by_side_both(to: Files) -> None:
+    _all_of_coco(to)
+
+
+@TOPIC.layout(
+    "COCO 2017 with all of its files: key points",
+    "convert coco out --task boxes,keypoints",
+    Gives("train 1, validation 1", objects=2, of="person", points={"a.jpg": POINTS}),
+)
+def coco_side_by_side_keypoints(to: Files) -> None:
+    _all_of_coco(to)
+
+
+@TOPIC.layout(
+    "Conceptual Captions: a TSV of captions and URLs",
+    "convert Train_GCC-training.tsv out",
+    says="http",
+    today="the message says that the caption names no file",
+)
+def conceptual_captions(to: Files) -> None:
+    to.put(
+        "Train_GCC-training.tsv",
+        "a very typical bus station\thttp://lh6.ggpht.com/a.jpg\nsierra looked stunning\thttp://78.media.tumblr.com/b.jpg",
+    )
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.jsonl` of captions",
+    "convert captioned out",
+    Gives("train 2", captions={"0001.png": ["a cat"], "0002.png": ["a dog"]}),
+)
+def imagefolder_captions(to: Files) -> None:
+    to.images("captioned/000{1..2}.png")
+    to.put(
+        "captioned/metadata.jsonl",
+        '{"file_name": "0001.png", "text": "a cat"}\n{"file_name": "0002.png", "text": "a dog"}',
+    )
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.jsonl` of boxes",
+    "convert boxes out",
+    Gives(
+        "train 1, test 1",
+        of="cat dog",
+        objects=2,
+        boxes={"train/0001.png": "dog 4 5 40 30", "test/0002.png": "cat 1 2 31 32"},
+    ),
+)
+def imagefolder_boxes(to: Files) -> None:
+    to.images("boxes/train/0001.png", "boxes/test/0002.png")
+    for split, name, box, label in (("train", "0001", "4, 5, 36, 25", "dog"), ("test", "0002", "1, 2, 30, 30", "cat")):
+        objects = f'{{"bbox": [[{box}]], "categories": ["{label}"]}}'
+        to.put(f"boxes/{split}/metadata.jsonl", f'{{"file_name": "{name}.png", "objects": {objects}}}')
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: `label` in `train/metadata.jsonl`, `test/metadata.jsonl`",
+    "convert labelled out",
+    Gives("train 2, test 1", "cat dog", {"train/a.png": "dog", "test/c.png": "cat"}),
+    today="refused in words about class folders",
+)
+def imagefolder_labels(to: Files) -> None:
+    to.images("labelled/train/{a,b}.png", "labelled/test/c.png")
+    to.put(
+        "labelled/train/metadata.jsonl",
+        '{"file_name": "a.png", "label": "dog"}\n{"file_name": "b.png", "label": "cat"}',
+    )
+    to.put("labelled/test/metadata.jsonl", '{"file_name": "c.png", "label": "cat"}')
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.csv` of `file_name,label` at the top",
+    "convert labelled out",
+    Gives("train 2", "cat dog", {"a.png": "dog"}),
+    today="refused in words about file names",
+)
+def imagefolder_csv(to: Files) -> None:
+    to.images("labelled/{a,b}.png")
+    to.put("labelled/metadata.csv", "file_name,label\na.png,dog\nb.png,cat")
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: `metadata.csv` in `train` and `validation`",
+    "convert labelled out",
+    Gives("train 2, validation 1", "cat dog", {"a.png": "dog", "c.png": "cat"}),
+    today="refused in words about class folders",
+)
+def imagefolder_csv_by_split(to: Files) -> None:
+    to.images("labelled/train/{a,b}.png", "labelled/validation/c.png")
+    to.put("labelled/train/metadata.csv", "file_name,label\na.png,dog\nb.png,cat")
+    to.put("labelled/validation/metadata.csv", "file_name,label\nc.png,cat")
+
+
+@TOPIC.layout(
+    "Hugging Face imagefolder: folders of classes in `train` and `test`",
+    "convert folders out",
+    Gives("train 2, test 2", "cat dog"),
+)
+def imagefolder_classes(to: Files) -> None:
+    to.images("folders/{train,test}/{cat,dog}/1.png")
+    to.put("folders/README.md", "---\ndataset_info: {}\n---")
