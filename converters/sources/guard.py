@@ -22,9 +22,9 @@ from shardfeed.text import size_text
 # Pixels of drawings and masks compress to a hundredth, photos not at all; DEFLATE reaches 1,032, zstd 30,000.
 MOST_RATIO = 200
 UNPACKED_FREE = 256 << 20  # bytes that anything may unpack to, whatever its ratio: a small file of masks is no bomb
-# A run-length code or a constant column can say 8,000 rows in a byte; 1,000 leaves room for sorted labels of Parquet.
-MOST_ROWS_PER_BYTE = 1000
-ROWS_FREE = 1_000_000  # rows that any file may declare: a million empty rows take less than 100 MB
+# Of images alike a chunk of a hundred may take 20 bytes, of labels that are sorted one of 10,000: in files of millions.
+MOST_ROWS_PER_BYTE = 100
+ROWS_FREE = 500_000  # rows that any file may declare: so many take less than 100 MB while they are listed
 # Python objects of a parsed text take up to 40 times its bytes, arrays of numbers 8 times their varints.
 MOST_MEMORY_PER_BYTE = 40
 MEMORY_FREE = 256 << 20  # bytes that anything may allocate while it is listed
@@ -71,7 +71,7 @@ class Budget:
         self._progress = time.monotonic()
 
     def rows(self, count: int, stored: int, place: str = "", what: str = "rows") -> None:
-        """Draw `count` rows, samples or objects that a file of `stored` bytes declares."""
+        """Draw `count` rows, samples or members that a file of `stored` bytes declares."""
         if count > max(ROWS_FREE, stored * MOST_ROWS_PER_BYTE):
             problem = (
                 f"declares {count:,} {what} in {size_text(stored)}, expected {MOST_ROWS_PER_BYTE:,} a byte at most"

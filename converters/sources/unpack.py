@@ -12,7 +12,7 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import StorageError, UsageError, needing_extra
@@ -39,7 +39,7 @@ class Unpacked:
         self._next_look = 0
         self._finalizer: weakref.finalize[..., Unpacked] | None = None
 
-    def __getstate__(self) -> dict[str, object]:
+    def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_finalizer": None}  # a copy elsewhere reads the files, and does not remove them
 
     def remove(self) -> None:

@@ -13,6 +13,7 @@ Why by hand: importing TensorFlow costs every worker 3 s and 400 MB, and a secon
 process is refused as a duplicate symbol.
 """
 
+from array import array
 from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
@@ -23,6 +24,7 @@ from shardfeed.schema import Dtype, Feature, Value
 
 _BYTES, _FLOAT, _INT64 = b"\x0a", b"\x12", b"\x1a"  # the tags of the three kinds in Feature
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5  # wire types
+_MANY, _BLOCK = 1 << 12, 1 << 16  # bytes of packed numbers from which they are read by NumPy, and at a time
 _LARGE = 4096  # bytes from which a value stays a buffer of its own, not copied into its neighbours
 
 _ONE_BYTE = [bytes((n,)) for n in range(0x80)]  # most lengths and labels
@@ -172,6 +174,26 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int
         yield number, wire, start, at
 
 
+def _read_varints(data: bytes, at: int, end: int) -> np.ndarray:
+    """All values of a packed list, int64, a block at a time."""
+    found = array("q")
+    while at < end:
+        block = np.frombuffer(data, np.uint8, min(end - at, _BLOCK), at)
+        last = np.flatnonzero(block < 0x80)
+        if not len(last):
+            raise IntegrityError("Example", f"a number at byte {at} does not end")
+        block = block[: last[-1] + 1]
+        begin = np.concatenate([[0], last[:-1] + 1])
+        length = last + 1 - begin
+        if length.max() > 10:
+            raise IntegrityError("Example", f"a number after byte {at} does not end")
+        shift = np.arange(len(block)) - np.repeat(begin, length)
+        parts = (block & 0x7F).astype(np.uint64) << (7 * shift).astype(np.uint64)
+        found.frombytes(np.bitwise_or.reduceat(parts, begin).tobytes())
+        at += len(block)
+    return np.frombuffer(found, np.int64)
+
+
 def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | None:
     """Dtype and values of a Feature message; None when it says no kind.
 
@@ -193,6 +215,9 @@ def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | Non
                     raise IntegrityError("Example", f"a float list of {b - a} bytes, expected a multiple of 4")
                 values.append(data[a:b])
             elif kind == 3 and field_wire in (_LENGTH, _VARINT):
+                if b - a >= _MANY:  # as Python's numbers they would take 36 bytes each
+                    values.append(_read_varints(data, a, b))
+                    continue
                 while a < b:
                     value, a = _read_varint(data, a, b)
                     values.append(value - (1 << 64) if value >> 63 else value)
@@ -200,6 +225,10 @@ def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | Non
         return "bytes", values
     if kind == 2:
         return "float32", np.frombuffer(b"".join(values), "<f4").astype(np.float32)
+    if len(values) == 1 and isinstance(values[0], np.ndarray):
+        return "int64", values[0]
+    if any(isinstance(value, np.ndarray) for value in values):
+        return "int64", np.concatenate([np.atleast_1d(np.asarray(value, np.int64)) for value in values])
     return ("int64", np.array(values, np.int64)) if kind else None
 
 

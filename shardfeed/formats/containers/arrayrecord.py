@@ -14,8 +14,9 @@ import errno
 import os
 import struct
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,24 +80,39 @@ def _places(path: str, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     Raises IntegrityError where a chunk is not one of those that the library was told to write.
     """
     ends = np.zeros(len(sizes), np.int64)  # in what lies between the blocks' headers
-    at, row = 0, -1
+    row = -2
+    for row, (end, kind, decoded) in enumerate(islice(chunks(path), len(sizes) + 1), -1):
+        if (kind & 0xFF, decoded) != (_SIGNATURE, 0) if row < 0 else (kind, decoded) != (_ONE_RECORD, sizes[row]):
+            raise IntegrityError(path, f"array_record wrote chunk {row} otherwise than it was told to")
+        if row >= 0:
+            ends[row] = end
+    if row < len(sizes) - 1:
+        raise IntegrityError(path, f"array_record wrote {row + 1} records, expected {len(sizes)}")
+    begins = ends - np.array(sizes, np.int64)
+    offsets = _in_file(begins)
+    return offsets, np.where(ends > begins, _in_file(ends - 1) + 1 - offsets, 0)
+
+
+def chunks(path: str) -> Iterator[tuple[int, int, int]]:
+    """Each chunk of a file: where it ends between the blocks' headers, its kind, bytes of its records in memory.
+
+    As its header says; the signature at the beginning is one, too. Ends where the file does, or is no such file.
+    """
+    at = 0
     with open(path, "rb", 0) as file:
-        while row < len(sizes):
+        while True:
             first, last = _in_file(at), _in_file(at + _CHUNK.size - 1)
             header = os.pread(file.fileno(), last + 1 - first, first)
             if last + 1 - first > _CHUNK.size:
                 before = _BLOCK - first % _BLOCK
                 header = header[:before] + header[before + _HEADER :]
+            if len(header) < _CHUNK.size:
+                return
             size, kind, decoded = _CHUNK.unpack(header)
-            if (kind & 0xFF, decoded) != (_SIGNATURE, 0) if row < 0 else (kind, decoded) != (_ONE_RECORD, sizes[row]):
-                raise IntegrityError(path, f"array_record wrote chunk {row} otherwise than it was told to")
             at += _CHUNK.size + size
-            if row >= 0:
-                ends[row] = at
-            row += 1
-    begins = ends - np.array(sizes, np.int64)
-    offsets = _in_file(begins)
-    return offsets, np.where(ends > begins, _in_file(ends - 1) + 1 - offsets, 0)
+            if at > 1 << 62:
+                return
+            yield at, kind, decoded
 
 
 def _in_file(place: Any) -> Any:

@@ -16,6 +16,7 @@ from shardfeed.errors import LabelFileError, UsageError, escape, needing_extra
 from shardfeed.text import some
 
 MOST_BYTES = 4_000_000  # of a file that says what a dataset is: the names of 10,000 classes are a tenth of it
+_MOST_NODES = 1_000_000  # as many as a file of MOST_BYTES may hold without aliases
 TASKS = ("detect", "segment", "pose", "obb")
 _NOTHING = ("", "~", "null", "Null", "NULL", "None")
 _WHOLE = re.compile(r"[0-9]{1,9}\Z")
@@ -86,6 +87,13 @@ def _loaded(path: str) -> Mapping[str, Any]:
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
+        def get_single_node(self) -> Any:
+            node = super().get_single_node()
+            if node is not None and _expanded(node, {}) > _MOST_NODES:
+                problem = "aliases that make more than a million values of it"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            return node
+
     try:
         if not os.path.isfile(path):
             raise LabelFileError(path, "no such file", "check the path")
@@ -109,6 +117,17 @@ def _loaded(path: str) -> Mapping[str, Any]:
         problem = "got no mapping, expected lines such as 'names: [cat, dog]'"
         raise LabelFileError(path, problem, "give the data.yaml of a YOLO dataset")
     return said
+
+
+def _expanded(node: Any, seen: dict[int, int]) -> int:
+    """How many values a node of YAML is once its aliases are written out; as good as endless for one within itself."""
+    if isinstance(node.value, str):
+        return 1
+    if id(node) not in seen:
+        seen[id(node)] = _MOST_NODES + 1  # while it is being counted
+        children = (child for item in node.value for child in (item if isinstance(item, tuple) else (item,)))
+        seen[id(node)] = 1 + sum(_expanded(child, seen) for child in children)
+    return seen[id(node)]
 
 
 def _refuse(path: str, key: str, problem: str, remedy: str) -> NoReturn:

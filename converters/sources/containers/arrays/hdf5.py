@@ -28,6 +28,7 @@ from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import FileState, close, opened
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import counted, number, size_text
 
@@ -191,9 +192,23 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
     arrays: dict[str, H5Array] = {}
     elsewhere: list[str] = []
 
+    visited = 0
+
+    def check(name: str) -> None:
+        nonlocal visited
+        visited += 1
+        budget().depth(name.count("/"), place)
+        budget().alive(place)
+        if visited > 2 * _OBJECTS:  # once as an object, once as a link
+            raise UsageError(place, f"has more than {_OBJECTS} objects", "give a file with arrays of many images")
+
+    def visit_link(name: str, link: Any) -> None:
+        check(name)
+        if isinstance(link, h5py.ExternalLink):
+            links.append(name)
+
     def visit(name: str, found: Any) -> bool | None:
-        if len(arrays) + len(elsewhere) >= _OBJECTS:
-            raise UsageError(place, f"has more than {_OBJECTS} datasets", "give a file with arrays of many images")
+        check(name)
         if isinstance(found, h5py.Dataset) and found.shape:
             if found.is_virtual or found.external:
                 elsewhere.append(name)
@@ -203,7 +218,7 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
     file = opened(state, _open)
     file.visititems(visit)  # which follows no link to another file
     links: list[str] = []
-    file.visititems_links(lambda name, link: links.append(name) if isinstance(link, h5py.ExternalLink) else None)
+    file.visititems_links(visit_link)
     if elsewhere or links:
         what = "virtual datasets and links, whose data are in other files, are not followed"
         notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
@@ -223,6 +238,7 @@ def _imaged(array: H5Array) -> tuple[Images, list[str]]:
     place = array.state.path
     dataset: Any = opened(array.state, _open)[array.named]
     _check_filters(place, dataset)
+    budget().rows(array.shape[0], array.state.size, place, f"rows of {escape(array.named)}")
     kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
     if kind == np.uint8 or array.dtype.kind in "SV":
         if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:

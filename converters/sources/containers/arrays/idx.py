@@ -23,6 +23,7 @@ from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
 from shardfeed.converters.sources.files.listed_source import ListedColumn
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import UsageError, argument, escape
@@ -151,6 +152,7 @@ def _array(place: str) -> RawArray:
     if len(shape) != magic[3] or len(shape) not in (expected, expected * 4 // 3):
         problem = f"has {magic[3]} sides, expected {expected}: the magic number 0x0000080{expected}"
         raise UsageError(place, problem, "copy it again")
+    budget().rows(shape[0], state.size, place)
     size, header = math.prod(shape), 4 + len(sides)
     if not packed and state.size != header + size:
         problem = f"is {state.size} bytes long, expected {header + size} for {' x '.join(map(str, shape))} values"

@@ -33,6 +33,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
@@ -161,6 +162,7 @@ def _array(
     if by_columns and len(shape) > 1 and not dtype.hasobject:
         problem = f"{escape(name)} {shape_text(shape, dtype)} is stored column by column: no image is in one place"
         raise UsageError(place, problem, "save np.ascontiguousarray(x)")
+    budget().rows(shape[0] if shape else 1, file.state.size, place, f"rows of {escape(name)}")
     row = math.prod(shape[1:]) * dtype.itemsize
     if not dtype.hasobject and size != header + row * (shape[0] if shape else 1):
         problem = f"{escape(name)} {shape_text(shape, dtype)} has {size - header} bytes of values, expected "

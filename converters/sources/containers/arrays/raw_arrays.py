@@ -17,6 +17,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, Part, PixelPart
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.part import FilePart
+from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import size_text
 
@@ -185,6 +186,7 @@ class RawArray:
         if isinstance(self.file, PlainFile):
             return ""
         size = self.file.unpacked_size
+        budget().unpacked(size, self.file.state.size, self.file.state.path)
         what = f"{escape(self.named)} is compressed as a whole, or in parts of many images"
         if size > MAX_UNPACKED_BYTES:
             problem = f"{what}, and takes {size_text(size)} unpacked; expected {size_text(MAX_UNPACKED_BYTES)} at most"

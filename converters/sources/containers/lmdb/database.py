@@ -18,6 +18,7 @@ _MAGIC = (0xBEEFC0DE).to_bytes(4, "little")  # of the meta page, behind the head
 _MAGIC_AT = 16
 # Pages that were read count as memory of the process, until the file is mapped anew: after so many bytes.
 _MOST_MAPPED = 16 << 20
+_LEAST_ENTRY = 10  # bytes of a key and its value in a page: a header of 8, and a place of 2
 _AROUND = 64 << 10  # bytes that Linux maps around a page that is read
 
 
@@ -69,6 +70,11 @@ def _open(path: str) -> _Mapped:
         environment.close()
         problem = f"is {os.path.getsize(path)} bytes long, expected {pages * size}: {pages} pages"
         raise UsageError(path, problem, "it is cut: copy it again")
+    entries = environment.stat()["entries"]
+    if entries * _LEAST_ENTRY > pages * size:
+        environment.close()
+        problem = f"declares {entries:,} keys in {pages * size:,} bytes"
+        raise UsageError(path, problem, "it is damaged: copy it again")
     return _Mapped(environment)
 
 

@@ -21,6 +21,7 @@ from shardfeed.errors import UsageError
 from shardfeed.text import counted
 
 _SHOWN = 4  # keys, for a note, which says three and that there are more
+_MOST_DIGITS = 19  # of a count, which int64 holds
 _TEXT_BYTES = 1 << 16  # of what is written in an image
 
 
@@ -93,11 +94,12 @@ def _datums(database: Database) -> Found:
 
 def _texts(database: Database) -> Found:
     _, said = database.look(COUNT) or (0, b"")
-    if not said.isdigit() or not 0 < int(said[:20]) < len(database):
+    count = int(said) if said.isdigit() and len(said) <= _MOST_DIGITS else 0
+    if not 0 < count < len(database):
         problem = f"says {said[:20]!r} under num-samples, expected how many of its {len(database)} keys are images"
         raise UsageError(database.state.path, problem, "export it again")
     found = Found()
-    for i in range(1, int(said) + 1):
+    for i in range(1, count + 1):
         key = TEXT_IMAGE % i
         image, text = database.look(key, 0 if found.keys else HEAD_BYTES), database.look(TEXT_LABEL % i, _TEXT_BYTES)
         if image is None:

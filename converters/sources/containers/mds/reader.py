@@ -174,6 +174,12 @@ class _Sample:
 def _opened(root: str, shard: Shard, folder: Unpacked) -> _Opened:
     """A shard's file, unpacked where only the compressed one is there. Raises UsageError: none is, or it is cut."""
     path = os.path.abspath(os.path.join(root, shard.name))
+    inside = os.path.join(os.path.realpath(root), "")
+    for name in filter(None, (shard.name, shard.packed)):
+        target = os.path.realpath(os.path.join(root, name))
+        if not target.startswith(inside):
+            problem = f"is a link out of the folder, to {escape(target)}"
+            raise UsageError(os.path.join(root, name), problem, "put the file itself there")
     if not os.path.exists(path):
         packed = os.path.join(root, shard.packed)
         if not shard.packed or not os.path.exists(packed):
@@ -198,15 +204,18 @@ def _opened(root: str, shard: Shard, folder: Unpacked) -> _Opened:
 
 def _layout(shards: Sequence[_Opened], columns: Columns, options: ContainerOptions, path: str) -> Layout:
     """What the columns are, by their names, encodings and first samples. Raises UsageError."""
-    look = HeadLook()
+    look, damage = HeadLook(), ""
     for shard in shards:
         for sample in shard.samples(columns):
+            damage = damage or sample.problem
             if look.records < _LOOKED_AT and not sample.problem:
                 look.add(_fields(sample, columns, columns.names)[0])
             if look.records >= _LOOKED_AT or sample.record >= _LOOKED_AT:
                 break
         if look.records >= _LOOKED_AT:
             break
+    if not look.records and damage:
+        raise UsageError(path, f"no sample is whole: {damage}", "get the shards again, or their index")
     encodings = dict(zip(columns.names, columns.encodings, strict=True))
     return find_layout(look, options.columns, path, image=_image_column(encodings, look))
 

@@ -24,6 +24,7 @@ from shardfeed.converters.sources.containers.parquet.columns import ParquetColum
 from shardfeed.converters.sources.containers.parquet.pages import BadPageError
 from shardfeed.converters.sources.containers.parquet.where import WHOLE, Where, open_parquet
 from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, number
@@ -56,6 +57,7 @@ class Gathering:
 
         place = os.fsdecode(self.files.files[index].path)
         file = open_parquet(place)
+        budget().rows(file.metadata.num_rows, self.files.files[index].size, place)
         self._check_alike(place, file.schema_arrow)
         with file, open(place, "rb") as raw:
             if os.fstat(raw.fileno()).st_size != self.files.files[index].size:

@@ -20,8 +20,10 @@ from shardfeed.converters.sources.containers.records import tfrecord
 from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
 from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
 from shardfeed.converters.sources.containers.records.repack import repacked
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.unpack import Unpacked
 from shardfeed.errors import UsageError, check_extra, escape
+from shardfeed.formats.containers.arrayrecord import chunks
 
 # The first 64 bytes of every Riegeli file, in which ArrayRecord keeps its records: a block's header, and a signature.
 _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
@@ -127,7 +129,17 @@ def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
     return plain, f"{len(lost)} records are damaged, the first is {lost[0].record}: {lost[0].problem}" if lost else ""
 
 
+@functools.lru_cache(maxsize=_OPEN_FILES)
+def _check_groups(path: str, size: int, mtime_ns: int) -> None:
+    """Raise HostileError where a group, which is decompressed as a whole, would take too much memory."""
+    del mtime_ns  # what tells one file from another
+    largest = max((decoded for _, _, decoded in chunks(path)), default=0)
+    budget().memory(largest, size, path, "a group of its records")
+
+
 def _all(path: str) -> Iterator[Met]:
+    state = os.stat(path)
+    _check_groups(path, state.st_size, state.st_mtime_ns)
     reader = _open(path)
     try:
         for record in range(reader.num_records()):

@@ -21,6 +21,7 @@ from shardfeed.text import listing
 _NONE: tuple[str, Any] = ("", ())
 _FLAGS = (IS_CROWD, *FLAGS)
 _INT32 = range(-(2**31), 2**31)
+_MOST_VALUES = 1 << 22  # of a key in one record: as many as a mask has pixels that stands as numbers
 _MOST_CLASSES = 1 << 20  # different numbers of classes whose names are kept
 
 
@@ -62,6 +63,9 @@ class Values:
             raise RejectedError(self._code, f"{escape(self.key)} is {dtype}, and {self.feature.dtype} in others")
         if self.feature.scalar and len(values) != 1:
             raise RejectedError(self._code, f"{len(values)} values of {escape(self.key)}, expected one as in others")
+        if len(values) > _MOST_VALUES:
+            problem = f"{len(values):,} values of {escape(self.key)}, expected {_MOST_VALUES:,} at most"
+            raise RejectedError(self._code, problem)
         found = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if self.feature.dtype == "bytes":
             for value in found:
