@@ -36,6 +36,8 @@ _EXTRA_OF = {
 }
 
 
+_LONGEST = 20_000  # characters of a text from outside that a message shows
+
 # An argument in a message: its name, how Python writes it, what follows the flag. Text from outside has none of these
 # characters: `escape` writes them as \\ue000.
 _ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
@@ -77,15 +79,18 @@ def name_bytes(text: str) -> bytes:
 def escape(text: object) -> str:
     r"""`text` on one printable line: control characters, surrogates and other unprintables as `\n`, `\x07`, `\udc80`.
 
-    A backslash is doubled, so two different names never look the same.
+    A backslash is doubled, so two different names never look the same. No path is as long as what is cut.
     """
     if isinstance(text, os.PathLike):
         text = os.fspath(text)
     if isinstance(text, bytes):
         text = name_text(text)
+    text = str(text)
+    if len(text) > _LONGEST:
+        return f"{escape(text[:_LONGEST])}... ({len(text):,} characters)"
     return "".join(
         c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for c in str(text)
+        for c in text
     )
 
 

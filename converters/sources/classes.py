@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import counted, some
@@ -65,7 +66,7 @@ def read_class_list(path: str | os.PathLike[str]) -> tuple[str, ...]:
             data = file.read()
     except OSError as error:
         raise LabelFileError(place, f"cannot read the class list: {error.strerror}", "check the path") from None
-    lines = data.removeprefix(b"\xef\xbb\xbf").splitlines()
+    lines = budget().lines(data.removeprefix(b"\xef\xbb\xbf"), place)
     names: list[str] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):

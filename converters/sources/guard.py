@@ -22,8 +22,8 @@ from shardfeed.text import size_text
 # Pixels of drawings and masks compress to a hundredth, photos not at all; DEFLATE reaches 1,032, zstd 30,000.
 MOST_RATIO = 200
 UNPACKED_FREE = 256 << 20  # bytes that anything may unpack to, whatever its ratio: a small file of masks is no bomb
-# Of images alike a chunk of a hundred may take 20 bytes, of labels that are sorted one of 10,000: in files of millions.
-MOST_ROWS_PER_BYTE = 100
+# Labels of 62 classes take 5 bits each when packed, images that are all alike some bits; less is a number made up.
+MOST_ROWS_PER_BYTE = 4
 ROWS_FREE = 500_000  # rows that any file may declare: so many take less than 100 MB while they are listed
 # Python objects of a parsed text take up to 40 times its bytes, arrays of numbers 8 times their varints.
 MOST_MEMORY_PER_BYTE = 40
@@ -94,6 +94,13 @@ class Budget:
         if size > MOST_LINE:
             problem = f"more than {MOST_LINE:,} characters in one line"
             raise HostileError(place or self.place, problem, "see that this is the file that is meant")
+
+    def lines(self, data: bytes, place: str = "") -> list[bytes]:
+        """The lines of a text file, none of which is too long."""
+        found = data.splitlines()
+        if len(data) > MOST_LINE:
+            self.line(max(map(len, found)), place)
+        return found
 
     def value(self, size: int, place: str = "") -> None:
         """Draw a text, or a JSON value, of `size` bytes that is read as a whole."""

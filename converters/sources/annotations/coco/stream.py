@@ -13,7 +13,7 @@ from typing import Any
 from shardfeed.errors import LabelFileError, StorageError
 
 _CHUNK = 1 << 20  # bytes read at a time
-_LONGEST = 1 << 28  # bytes of one element: a file of another kind would fill the memory
+_LONGEST = 1 << 25  # bytes of one element: a file of another kind would fill the memory
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NEAR = 16  # characters before the end of the window: a literal, a number or an escape may be cut there
 _BOM = "\ufeff"

@@ -10,6 +10,7 @@ from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.yolo.data_yaml import MOST_BYTES, DataYaml, read_data_yaml
 from shardfeed.converters.sources.classes import class_list, read_class_list
 from shardfeed.converters.sources.files.listing import is_hidden
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
 from shardfeed.text import some
@@ -232,7 +233,7 @@ def _pairs(path: str) -> dict[str, str]:
     """`key = value`, one a line. Raises LabelFileError for what is none."""
     try:
         with open(path, "rb") as file:
-            lines = file.read(MOST_BYTES).removeprefix(b"\xef\xbb\xbf").splitlines()
+            lines = budget().lines(file.read(MOST_BYTES).removeprefix(b"\xef\xbb\xbf"), path)
     except OSError as error:
         raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
     found: dict[str, str] = {}

@@ -17,6 +17,7 @@ from shardfeed.converters.sources.files.listed_source import Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.files.walk import nothing_listed
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Skipped
@@ -225,7 +226,7 @@ class YoloImages:
             raise UsageError(self.files.root + b"/" + list_key, f"cannot be read: {error.reason}") from None
         folder = list_key.rpartition(b"/")[0]
         ways = _Ways(self._lookup, name_text(folder))
-        for line in data.removeprefix(b"\xef\xbb\xbf").splitlines():
+        for line in budget().lines(data.removeprefix(b"\xef\xbb\xbf"), name_text(self.files.root + b"/" + list_key)):
             text = name_text(line.strip())
             if text:
                 yield ways.find(text)

@@ -16,6 +16,7 @@ from shardfeed.converters.sources.annotations.yolo.lines import (
     is_number,
 )
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape, name_text
 from shardfeed.text import counted
@@ -203,5 +204,6 @@ def looks_like_label(line: bytes) -> bool:
 
 def _lines(files: Listing, label: int) -> list[tuple[int, bytes]]:
     """The lines of a file that are not blank, with their numbers from 1. Raises RejectedError."""
-    lines = file_bytes(files, label).removeprefix(b"\xef\xbb\xbf").splitlines()
+    data = file_bytes(files, label).removeprefix(b"\xef\xbb\xbf")
+    lines = budget().lines(data, name_text(files.root + b"/" + files.key(label)))
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]

@@ -192,33 +192,30 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
     arrays: dict[str, H5Array] = {}
     elsewhere: list[str] = []
 
+    links: list[str] = []
     visited = 0
 
-    def check(name: str) -> None:
+    def visit(name: str, found: Any) -> bool | None:  # HDF5 cannot pass an exception on: True ends its loop
         nonlocal visited
         visited += 1
-        budget().depth(name.count("/"), place)
-        budget().alive(place)
-        if visited > 2 * _OBJECTS:  # once as an object, once as a link
-            raise UsageError(place, f"has more than {_OBJECTS} objects", "give a file with arrays of many images")
-
-    def visit_link(name: str, link: Any) -> None:
-        check(name)
-        if isinstance(link, h5py.ExternalLink):
-            links.append(name)
-
-    def visit(name: str, found: Any) -> bool | None:
-        check(name)
         if isinstance(found, h5py.Dataset) and found.shape:
             if found.is_virtual or found.external:
                 elsewhere.append(name)
             else:
                 arrays[name] = H5Array(state, name, found.shape, np.dtype(found.dtype.str))
+        return visited > _OBJECTS or None
+
+    def visit_link(name: str, link: Any) -> bool | None:
+        nonlocal visited
+        visited += 1
+        if isinstance(link, h5py.ExternalLink):
+            links.append(name)
+        return visited > 2 * _OBJECTS or None
 
     file = opened(state, _open)
-    file.visititems(visit)  # which follows no link to another file
-    links: list[str] = []
-    file.visititems_links(visit_link)
+    # Neither follows a link to another file.
+    if file.visititems(visit) or file.visititems_links(visit_link):
+        raise UsageError(place, f"has more than {_OBJECTS:,} objects", "give a file with arrays of many images")
     if elsewhere or links:
         what = "virtual datasets and links, whose data are in other files, are not followed"
         notes.append(counted(what, elsewhere + links, len(elsewhere + links)))
