@@ -62,12 +62,14 @@ def link(folder: Path, name: str, number: int) -> None:
 
 def read(file: str, *, masks: bool) -> tuple[int, dict[str, float]]:
     """Open and plan, as a conversion does; objects and seconds of CPU."""
-    from shardfeed.converters import open_source
+    from shardfeed.converters import AnnotationOptions, open_source
     from shardfeed.converters.planning.options import PlanOptions
     from shardfeed.converters.planning.plan import make_plan
 
     started = time.process_time()
-    source = open_source(file, images=str(Path(file).parent / "images"), tasks=["boxes", "masks"] if masks else [])
+    source = open_source(
+        file, options=AnnotationOptions(images=Path(file).parent / "images", tasks=["boxes", "masks"] if masks else [])
+    )
     opened = time.process_time()
     plan = make_plan(source, PlanOptions())
     return plan.annotations, {"open": opened - started, "plan": time.process_time() - opened}

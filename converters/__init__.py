@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
     from shardfeed.converters.sources.folders.unlabelled import Unlabelled as Unlabelled
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
-    from shardfeed.converters.sources.opening.open_source import open_source as open_source
+    from shardfeed.converters.sources.open_source import open_source as open_source
+    from shardfeed.converters.sources.options import AnnotationOptions as AnnotationOptions
+    from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions
+    from shardfeed.converters.sources.options import LabelOptions as LabelOptions
     from shardfeed.converters.sources.source import Findings as Findings
     from shardfeed.converters.sources.source import Sample as Sample
     from shardfeed.converters.sources.source import Skipped as Skipped
@@ -69,7 +72,8 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),
         "shardfeed.converters.sources.folders.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
-        "shardfeed.converters.sources.opening.open_source": ("open_source",),
+        "shardfeed.converters.sources.open_source": ("open_source",),
+        "shardfeed.converters.sources.options": ("AnnotationOptions", "ColumnOptions", "LabelOptions"),
         "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
         "shardfeed.converters.sources.folders.unlabelled": ("Unlabelled",),
     },

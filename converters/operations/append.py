@@ -9,7 +9,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.operations.grown_source import GrownSource
 from shardfeed.converters.operations.making import MakingOptions, check_outside, convert_anew
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.opening.open_source import open_source
+from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.manifest import has_manifest

@@ -20,8 +20,9 @@ from PIL import Image
 import shardfeed
 from shardfeed import errors
 from shardfeed.annotations import OBJECT_MASK, RASTER, XMIN
-from shardfeed.converters import ImageFolder, Source, convert, open_source
+from shardfeed.converters import ImageFolder, LabelOptions, Source, convert, open_source
 from shardfeed.converters.operations.dataset_source import DatasetSource
+from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import MissingExtraError, OutputExistsError, RecordError, TooManyRejectedError, UsageError
 from shardfeed.formats.containers import mds, parquet
 from shardfeed.formats.containers import webdataset as webdataset_format
@@ -54,7 +55,7 @@ def made(source: Source, out: Path, shards: Any = 2, **options: Any) -> Path:
 
 def drawn(name: str, out: Path) -> Path:
     path, options = DRAWN[name]
-    return made(open_source(SCENES / path, images=SCENES / "images", **options), out)
+    return made(open_source(SCENES / path, options=options_of({"images": SCENES / "images", **options})), out)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +175,7 @@ def scenes_of_two(place: Path) -> Path:
         box = {"xmin": 1, "ymin": 1, "xmax": 5, "ymax": 6, "class": "a"}
         rows.append(",".join(map(str, (f"{number}.png", *box.values()))))
     (place / "boxes.csv").write_text("\n".join(["file,xmin,ymin,xmax,ymax,class", *rows]) + "\n")
-    return made(open_source(place / "boxes.csv", images=root), place / "tfrecord", 1)
+    return made(open_source(place / "boxes.csv", options=LabelOptions(images=root)), place / "tfrecord", 1)
 
 
 def check_flips(directory: Path, of: int = 0) -> None:

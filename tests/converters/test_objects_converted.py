@@ -12,7 +12,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, OBJECT_TEXT, XMIN
-from shardfeed.converters import ImageOptions, Sample, convert, open_source
+from shardfeed.converters import AnnotationOptions, ImageOptions, Sample, convert, open_source
 from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.converters.sources.objects import Objects
 from shardfeed.converters.sources.source import Findings
@@ -137,7 +137,10 @@ def test_any_workers_and_ray_give_the_same_bytes(tmp_path: Path) -> None:
     engines: list[dict[str, Any]] = [*({"workers": workers} for workers in range(1, 5)), {"engine": "ray"}]
     trees = []
     for i, options in enumerate(engines):
-        source = open_source(scenes / "coco" / "instances.json", images=scenes / "images", tasks=["boxes", "masks"])
+        source = open_source(
+            scenes / "coco" / "instances.json",
+            options=AnnotationOptions(images=scenes / "images", tasks=["boxes", "masks"]),
+        )
         place = tmp_path / str(i)
         place.mkdir()
         convert(source, place / "out", shards=5, **options)

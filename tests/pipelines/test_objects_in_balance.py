@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.converters import convert, open_source
+from shardfeed.converters import LabelOptions, convert, open_source
 from shardfeed.errors import OrderMismatchError
 from shardfeed.pipelines import Global, detection, distribute, make_batches, order_samples, random_resized_crop
 from shardfeed.pipelines.torch import Ranks, torch_loader
@@ -30,7 +30,9 @@ SCENES = ROOT / "data_samples" / "scenes"
 def train(tmp_path_factory: pytest.TempPathFactory) -> Split:
     """16 images, of which one has no objects."""
     out = tmp_path_factory.mktemp("scenes") / "out"
-    convert(open_source(SCENES / "coco" / "instances.json", images=SCENES / "images"), out, workers=1)
+    convert(
+        open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=SCENES / "images")), out, workers=1
+    )
     return shardfeed.open(out)["train"]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from shardfeed.converters import ImageFolder, Source, convert, open_source
+from shardfeed.converters import AnnotationOptions, ImageFolder, Source, convert, open_source
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.task import Receipt, ShardTask
@@ -31,7 +31,7 @@ def source_of(root: Path) -> Source:
     """An image folder; or, where that is a file of COCO's, its boxes and masks, with the images beside its folder."""
     if root.is_dir():
         return ImageFolder(root)
-    return open_source(root, images=root.parent.parent / "images", tasks=["boxes", "masks"])
+    return open_source(root, options=AnnotationOptions(images=root.parent.parent / "images", tasks=["boxes", "masks"]))
 
 
 def convert_here(root: Path, out: Path, *, workers: int = 1, **options: Any) -> Report:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters import open_source
+from shardfeed.converters import AnnotationOptions, open_source
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
 from tests.converters.sources.annotations.test_coco import bad, of_coco, plant, scene
@@ -108,6 +108,9 @@ def test_images_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_python_opens_what_the_command_does(tmp_path: Path) -> None:
     file = plant(tmp_path, scene())
-    assert len(open_source(file, images=tmp_path / "images", reader="coco", tasks=["masks"])) == 3
+    assert (
+        len(open_source(file, reader="coco", options=AnnotationOptions(images=tmp_path / "images", tasks=["masks"])))
+        == 3
+    )
     with pytest.raises(UsageError, match="class_names: COCO's files name their classes"):
-        open_source(file, class_names=["a"])
+        open_source(file, options=AnnotationOptions(class_names=["a"]))

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from shardfeed.converters import ImageFolder, LabelFile, Sample, convert, open_source
+from shardfeed.converters import AnnotationOptions, ImageFolder, LabelFile, LabelOptions, Sample, convert, open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.schema import LABEL, Feature, Schema, Value
 from shardfeed.text import number, shell_quoted
@@ -137,7 +138,7 @@ def test_messages_speak_the_language_they_were_called_in(
     monkeypatch.chdir(tmp_path)
     arguments = {name: value(tmp_path) if callable(value) else value for name, value in given.items()}
     with pytest.raises(UsageError) as caught:
-        open_source(str(arguments.pop("path", "images")), **arguments)  # type: ignore[arg-type]
+        open_source(str(arguments.pop("path", "images")), options=options_of(arguments))  # type: ignore[arg-type]
     assert in_python in str(caught.value)
     code, _, err = run(*(typed if case == "only" else ["images", *typed]), "out")
     assert code == 2
@@ -349,9 +350,13 @@ def test_the_next_lines_take_along_what_is_in_an_image(tmp_path: Path, kind: str
     scenes = ROOT / "data_samples" / "scenes"
     if kind != "rasters":
         name = "keypoints.json" if kind == "keypoints" else "instances.json"
-        source = open_source(scenes / "coco" / name, images=scenes / "images", tasks=["boxes", kind])  # type: ignore[list-item]
+        source = open_source(
+            scenes / "coco" / name, options=AnnotationOptions(images=scenes / "images", tasks=["boxes", kind])
+        )  # type: ignore[list-item]
     else:
-        source = open_source(scenes / "masks", images=scenes / "images", class_names=str(scenes / "masks.txt"))
+        source = open_source(
+            scenes / "masks", options=LabelOptions(images=scenes / "images", class_names=str(scenes / "masks.txt"))
+        )
     out = tmp_path / "out"
     steps = next_steps(str(out), convert(source, out, workers=1).manifest)
     python = steps.split("next, in Python:\n")[1].split("\nor look at it:\n")[0]

@@ -21,9 +21,9 @@ from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.options import Task
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
-from shardfeed.converters.sources.opening.open_source import open_source
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import Task, options_of
 from shardfeed.converters.sources.signs import told_to
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
@@ -80,7 +80,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument(
         "--format",
         metavar="F",
-        choices=("csv", "tsv", "jsonl", "text"),
+        choices=("csv", "tsv", "jsonl", "text", "parquet"),
         help="of the label file: csv, tsv, jsonl, text",
     )
     source.add_argument("--encoding", metavar="E", help="of the label file, e.g. latin-1 (default: UTF-8)")
@@ -106,6 +106,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     source.add_argument("--delimiter", help=argparse.SUPPRESS)
     source.add_argument("--header", action=argparse.BooleanOptionalAction, help=argparse.SUPPRESS)
     source.add_argument("--label-map", help=argparse.SUPPRESS)  # --label-offset has it
+    source.add_argument("--unit", choices=("pixels", "fractions"), help=argparse.SUPPRESS)  # of boxes
     source.add_argument("--boxes-on", choices=("upright", "stored"), help=argparse.SUPPRESS)
     source.add_argument("--voc-origin", type=int, choices=(0, 1), default=0, help=argparse.SUPPRESS)
     source.add_argument("--void", type=_void, help=argparse.SUPPRESS)
@@ -334,37 +335,41 @@ def _say(message: Warning | str, *where: object) -> None:
 
 def source_of(args: argparse.Namespace) -> Source:
     """The source that the options of `add_source_arguments` ask for."""
+    values = {
+        "labels": args.labels,
+        "pattern": args.pattern,
+        "class_names": args.classes,
+        "format": args.format,
+        "path_column": _column(args.path_column),
+        "label_columns": [_column(name) for name in args.label_column or ()],
+        "text_columns": [_column(name) for name in args.text_column or ()],
+        "number_columns": dict(map(_number_column, args.number_column or ())),
+        "one_hot": [_column(name.strip()) for name in args.one_hot.split(",")] if args.one_hot else (),
+        "split_column": _column(args.split_column),
+        "header": args.header,
+        "delimiter": args.delimiter,
+        "encoding": args.encoding,
+        "label_separator": _separators(args.label_separator),
+        "missing": dict(map(_missing, args.missing or ())),
+        "unlabelled": args.unlabelled,
+        "images": args.images,
+        "tasks": [cast("Task", task.strip()) for task in args.task.split(",")] if args.task else (),
+        "unit": args.unit,
+        "boxes_on": args.boxes_on,
+        "voc_origin": args.voc_origin,
+        "colours": args.colours,
+        "void": args.void,
+        "columns": assignments("--columns", args.columns, str) if args.columns else None,
+        "label_offset": args.label_offset,
+        "label_map": args.label_map,
+    }
     return open_source(
         args.source,
-        labels=args.labels,
-        pattern=args.pattern,
-        class_names=args.classes,
-        format=args.format,
-        path_column=_column(args.path_column),
-        label_columns=[_column(name) for name in args.label_column] if args.label_column else None,
-        text_columns=[_column(name) for name in args.text_column or ()],
-        number_columns=dict(map(_number_column, args.number_column or ())),
-        one_hot=[_column(name.strip()) for name in args.one_hot.split(",")] if args.one_hot else (),
-        split_column=_column(args.split_column),
-        header=args.header,
-        delimiter=args.delimiter,
-        encoding=args.encoding,
-        label_separator=_separators(args.label_separator),
-        missing=dict(map(_missing, args.missing)) if args.missing else None,
-        unlabelled=args.unlabelled,
+        reader=args.reader,
         include=args.include,
         exclude=args.exclude,
         follow_links=args.follow_links,
-        images=args.images,
-        reader=args.reader,
-        tasks=[cast("Task", task.strip()) for task in args.task.split(",")] if args.task else (),
-        boxes_on=args.boxes_on,
-        voc_origin=args.voc_origin,
-        colours=args.colours,
-        void=args.void,
-        columns=assignments("--columns", args.columns, str) if args.columns else None,
-        label_offset=args.label_offset,
-        label_map=args.label_map,
+        options=options_of(values),
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.existing.export.form import Again, Part
-from shardfeed.converters.sources.opening.open_source import open_source
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, findings_of
 from shardfeed.errors import IntegrityError, ShardfeedError, escape
 from shardfeed.schema import SOURCE_ID, Value
@@ -52,7 +53,8 @@ def check(root: str, again: Again, expected: Found, to: str) -> None:
     found = Found(expected.part)
     why = ""
     try:
-        source = open_source(path, **options)
+        reader = options.pop("reader", None)
+        source = open_source(path, reader=reader, options=options_of(options))
         findings = findings_of(source)
         for rejected in findings.rejected[:1]:
             why = f"; the first that is not taken: {escape(rejected.key)}: {rejected.reason}"

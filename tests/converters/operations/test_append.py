@@ -16,6 +16,7 @@ from shardfeed.column import column_dtype, encode_column, extend_column
 from shardfeed.converters import (
     ImageFolder,
     ImageOptions,
+    LabelOptions,
     Sample,
     adopt,
     append,
@@ -137,7 +138,7 @@ def test_classes_are_matched_by_name(old: Path, tmp_path: Path) -> None:
 
 def test_features_that_differ_are_named(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the feature image/class/label: the source has none"):
-        append(old, open_source(folders[1], unlabelled=True), tmp_path / "out")
+        append(old, open_source(folders[1], options=LabelOptions(unlabelled=True)), tmp_path / "out")
     with pytest.raises(UsageError, match="is a dataset; `shardfeed merge`"):
         append(old, old, tmp_path / "out")
     reshard(old, tmp_path / "same", engine=here())

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import FileNames, ImageFolder, LabelFile, Unlabelled, convert, open_source
+from shardfeed.converters import FileNames, ImageFolder, LabelFile, LabelOptions, Unlabelled, convert, open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools import cli
@@ -47,7 +48,7 @@ def test_what_a_path_means(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(place)
-    source = open_source(name, **options)
+    source = open_source(name, options=options_of(options))
     assert type(source) is kind
     assert source.schema.class_names[LABEL] == names
 
@@ -74,7 +75,7 @@ def test_what_cannot_be_meant(
 ) -> None:
     monkeypatch.chdir(place)
     with pytest.raises(UsageError, match=said):
-        open_source(name, **options)
+        open_source(name, options=options_of(options))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_images_without_labels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(place)
-    source = open_source(name, unlabelled=True, **options)
+    source = open_source(name, options=options_of({"unlabelled": True, **options}))
     assert type(source) is kind
     assert [sample.key for sample in source] == keys
     assert not source.schema.class_names
@@ -213,10 +214,10 @@ def test_every_source_takes_the_files_that_are_asked_for(name: str, place: Path,
     (path / kinds[name]).symlink_to(tmp_path / "far" / "x.jpg")
     if name == "labels":
         (place / "labels.csv").write_text("path,kind\ncat/1.jpg,a\ndog/2.jpg,b\nfar.jpg,a\n")
-    assert len(open_source(path, follow_links=True, **labels)) == 3  # type: ignore[arg-type]
-    plain = open_source(path, **labels)  # type: ignore[arg-type]
+    assert len(open_source(path, follow_links=True, options=options_of(labels))) == 3  # type: ignore[arg-type]
+    plain = open_source(path, options=options_of(labels))  # type: ignore[arg-type]
     assert [skipped.code for skipped in plain.findings.rejected] == ["E_PATH_ESCAPE"]
-    chosen = open_source(path, include=["*1.jpg", "*2.jpg"], exclude="f*", **labels)  # type: ignore[arg-type]
+    chosen = open_source(path, include=["*1.jpg", "*2.jpg"], exclude="f*", options=options_of(labels))  # type: ignore[arg-type]
     assert len(chosen) == 2
     assert not chosen.findings.rejected
     said = "rows whose files include and exclude leave out: 1"
@@ -237,7 +238,7 @@ def test_unlabelled_files_that_are_no_images_are_passed_over(tmp_path: Path) -> 
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     (tmp_path / "b.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (tmp_path / "LICENCE").write_text("yours")
-    source = open_source(tmp_path, unlabelled=True)
+    source = open_source(tmp_path, options=LabelOptions(unlabelled=True))
     assert [sample.key for sample in source] == [b"a.png"]
     assert not source.findings.rejected
     assert any("2 files passed over" in note for note in source.findings.notes)

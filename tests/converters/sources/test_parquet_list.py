@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shardfeed.converters import LabelOptions
 from shardfeed.converters.sources.labels.label_file import LabelFile
-from shardfeed.converters.sources.opening.open_source import open_source
+from shardfeed.converters.sources.open_source import open_source
 from shardfeed.errors import LabelFileError
 from shardfeed.schema import LABEL, TEXT
 
@@ -47,7 +48,7 @@ def test_it_is_a_label_file_where_one_is_named(images: Path) -> None:
     path = written(
         images / "l.parquet", [{"file_name": "a.jpg", "label": "cat"}, {"file_name": "c.jpg", "label": "dog"}]
     )
-    for source in (open_source(path), open_source(images, labels=path)):
+    for source in (open_source(path), open_source(images, options=LabelOptions(labels=path))):
         assert [(sample.key, sample.features[TEXT]) for sample in source] == [(b"a.jpg", b"cat")]
         assert source.schema.class_names[LABEL] == ("cat", "dog")
         (skipped,) = source.findings.rejected

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardfeed.converters import open_source
+from shardfeed.converters import LabelOptions, open_source
 from shardfeed.errors import UsageError
 
 
@@ -63,4 +63,4 @@ def test_a_folder_of_empty_files(tmp_path: Path) -> None:
 def test_samples_are_no_label_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"is a file of many samples, .* give it alone: it has its labels in it"):
-        open_source(tmp_path, labels=tmp_path / name)
+        open_source(tmp_path, options=LabelOptions(labels=tmp_path / name))

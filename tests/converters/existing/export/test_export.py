@@ -17,9 +17,20 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, XMIN
-from shardfeed.converters import ImageFolder, Sample, adopt, convert, export, open_source, survey
+from shardfeed.converters import (
+    AnnotationOptions,
+    ImageFolder,
+    LabelOptions,
+    Sample,
+    adopt,
+    convert,
+    export,
+    open_source,
+    survey,
+)
 from shardfeed.converters.existing.export import export as exporting
 from shardfeed.converters.sources.objects import Objects
+from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
@@ -185,7 +196,7 @@ def test_splits_that_a_layout_has_no_word_for(to: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["coco", "csv"])
 def test_splits_of_any_name(to: Any, tmp_path: Path) -> None:
     convert(
-        open_source(SCENES / "boxes.csv", images=str(SCENES / "images")),
+        open_source(SCENES / "boxes.csv", options=LabelOptions(images=str(SCENES / "images"))),
         tmp_path / "dataset",
         workers=1,
         split={"fold_1": 0.5, "fold_2": 0.5},
@@ -197,7 +208,7 @@ def test_splits_of_any_name(to: Any, tmp_path: Path) -> None:
 
 
 def test_what_a_format_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> None:
-    source = open_source(SCENES / "coco" / "instances.json", images=str(SCENES / "images"))
+    source = open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=str(SCENES / "images")))
     data = made(source, tmp_path)
     place = "cannot hold its areas (image/object/area), crowds (image/object/is_crowd), ids (image/source_id)"
     with pytest.raises(UsageError) as caught:
@@ -225,7 +236,9 @@ def test_a_second_label(kept: bool, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"label_columns": ["class", "breed"], "number_columns": ["weight"]}
     if not kept:
         asked["class_names"] = {"breed": ["z", "x"]}
-    data = made(open_source(tmp_path / "t.csv", images=str(SCENES / "images"), **asked), tmp_path)
+    data = made(
+        open_source(tmp_path / "t.csv", options=options_of({"images": str(SCENES / "images"), **asked})), tmp_path
+    )
     if not kept:
         with pytest.raises(UsageError, match="csv cannot hold its image/breed/label; "):
             export(data, tmp_path / "out", "csv")
@@ -308,7 +321,12 @@ def test_pycocotools_finds_ground_truth_as_predictions_perfect(tmp_path: Path) -
     coco = pytest.importorskip("pycocotools.coco")
     evaluation = pytest.importorskip("pycocotools.cocoeval")
     images = str(SCENES / "images")
-    data = made(open_source(SCENES / "coco" / "instances.json", images=images, tasks=["boxes", "masks"]), tmp_path)
+    data = made(
+        open_source(
+            SCENES / "coco" / "instances.json", options=AnnotationOptions(images=images, tasks=["boxes", "masks"])
+        ),
+        tmp_path,
+    )
     export(data, tmp_path / "out", "coco")
     file = str(tmp_path / "out" / "annotations" / "instances_train.json")
     truth = coco.COCO(file)
@@ -413,7 +431,12 @@ def test_what_would_be_read_as_another_is_not_published(tmp_path: Path) -> None:
 
 def test_a_dry_run_counts_the_same_and_writes_nothing(tmp_path: Path) -> None:
     images = str(SCENES / "images")
-    data = made(open_source(SCENES / "coco" / "instances.json", images=images, tasks=["boxes", "masks"]), tmp_path)
+    data = made(
+        open_source(
+            SCENES / "coco" / "instances.json", options=AnnotationOptions(images=images, tasks=["boxes", "masks"])
+        ),
+        tmp_path,
+    )
     before = tree(tmp_path)
     for to in ("coco", "yolo", "voc", "csv"):
         drop = [] if to == "coco" else ["all"]
@@ -441,7 +464,7 @@ def test_tfrecords_of_others(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     images = str(SCENES / "images")
-    made(open_source(SCENES / "coco" / "instances.json", images=images), tmp_path)
+    made(open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=images)), tmp_path)
     dataset, out = str(tmp_path / "dataset"), str(tmp_path / "out")
     assert main(["export", dataset, out, "--to", "yolo"]) == 2
     assert "--drop areas,crowds,ids" in capsys.readouterr().err
@@ -464,7 +487,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_killed_at_every_operation(to: str, every: int, tmp_path: Path) -> None:
     """Absent or complete, and running again gives the same bytes and leaves nothing else."""
     images = str(SCENES / "images")
-    made(open_source(SCENES / "coco" / "instances.json", images=images), tmp_path)
+    made(open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=images)), tmp_path)
     place = tmp_path / "place"
     command = [sys.executable, str(SUPPORT / "export_kill_trials.py"), str(tmp_path / "dataset"), str(place), to]
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
@@ -488,7 +511,9 @@ def test_killed_at_every_operation(to: str, every: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["coco", pytest.param("voc", marks=pytest.mark.long)])
 def test_the_power_is_cut_after_every_operation(to: Any, tmp_path: Path) -> None:
     """Whatever was not fsynced is lost: the export is absent or complete."""
-    data = made(open_source(SCENES / "coco" / "instances.json", images=str(SCENES / "images")), tmp_path)
+    data = made(
+        open_source(SCENES / "coco" / "instances.json", options=LabelOptions(images=str(SCENES / "images"))), tmp_path
+    )
     place = tmp_path / "place"
     place.mkdir()
     operations: list[Any] = []

@@ -11,6 +11,7 @@ import pytest
 import shardfeed
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, OBJECT_TEXT, OBJECTS, RASTER, XMIN
 from shardfeed.converters import Exported, ImageFolder, ImageOptions, convert, export, open_source
+from shardfeed.converters.sources.options import options_of
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import LABEL, SHA256, SOURCE_ID
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 def scenes(tmp_path: Path, source: Path, split: Mapping[str, float] | None = None, **options: Any) -> Dataset:
     """A dataset of one of the forms of the drawn scenes."""
-    convert(open_source(source, **options), tmp_path / "dataset", workers=1, split=split)
+    convert(open_source(source, options=options_of(options)), tmp_path / "dataset", workers=1, split=split)
     return shardfeed.open(tmp_path / "dataset")
 
 

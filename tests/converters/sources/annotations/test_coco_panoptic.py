@@ -12,6 +12,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, RASTER, XMIN
+from shardfeed.converters import AnnotationOptions as NewOptions
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.coco import read, recognise
@@ -196,7 +197,7 @@ def test_beside_instances_it_is_what_rasters_are_asked_of(tmp_path: Path) -> Non
     content["annotations"] = [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 5, 5]}]
     (tmp_path / "annotations" / "instances_train2017.json").write_text(json.dumps(content))
     assert open_source(tmp_path).schema.raster is None
-    assert open_source(tmp_path, tasks=["boxes", "rasters"]).schema.raster is not None
+    assert open_source(tmp_path, options=NewOptions(tasks=["boxes", "rasters"])).schema.raster is not None
     with pytest.raises(UsageError, match="has objects, not the rasters that are asked for"):
         opened(tmp_path / "annotations" / "instances_train2017.json", "rasters")
 

@@ -8,10 +8,19 @@ from typing import Any
 
 import pytest
 
-from shardfeed.converters import FileNames, ImageFolder, LabelFile, convert, open_source
+from shardfeed.converters import (
+    AnnotationOptions,
+    FileNames,
+    ImageFolder,
+    LabelFile,
+    LabelOptions,
+    convert,
+    open_source,
+)
 from shardfeed.converters.sources.annotations import recognise as registry
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
 
@@ -42,7 +51,7 @@ def test_a_folder_is_recognised(tmp_path: Path) -> None:
         "recognised as coco: annotations/instances_train2017.json, annotations/instances_val2017.json has "
     )
     assert open_source(tmp_path / "coco", reader="coco").schema == source.schema
-    assert len(open_source(tmp_path / "coco", tasks=["captions"])) == 6
+    assert len(open_source(tmp_path / "coco", options=AnnotationOptions(tasks=["captions"]))) == 6
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,7 @@ def test_other_json_is_what_it_was(tmp_path: Path, content: str) -> None:
 def test_json_lines_in_a_json_file_are_read_where_it_is_said(tmp_path: Path) -> None:
     folders(tmp_path, "a.png", "b.png")
     (tmp_path / "x.json").write_text('{"path": "a.png", "label": "u"}\n{"path": "b.png", "label": "v"}\n')
-    assert isinstance(open_source(tmp_path / "x.json", format="jsonl"), LabelFile)
+    assert isinstance(open_source(tmp_path / "x.json", options=LabelOptions(format="jsonl")), LabelFile)
 
 
 def test_plain_sources_open_as_before_and_no_reader_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,16 +103,16 @@ def test_plain_sources_open_as_before_and_no_reader_is_asked(tmp_path: Path, mon
     assert type(open_source(tmp_path / "classes")) is ImageFolder
     assert type(open_source(tmp_path / "splits")) is ImageFolder
     assert type(open_source(tmp_path / "flat")) is FileNames
-    assert type(open_source(tmp_path / "classes", labels=tmp_path / "labels.csv")) is LabelFile
+    assert type(open_source(tmp_path / "classes", options=LabelOptions(labels=tmp_path / "labels.csv"))) is LabelFile
     assert seen == []
 
 
 def test_a_label_file_takes_the_folder_of_its_images(tmp_path: Path) -> None:
     folders(tmp_path, "p/1.jpg", "p/2.jpg")
     (tmp_path / "labels.csv").write_text("path,label\n1.jpg,a\n2.jpg,b\n")
-    assert len(open_source(tmp_path / "labels.csv", images=tmp_path / "p")) == 2
+    assert len(open_source(tmp_path / "labels.csv", options=AnnotationOptions(images=tmp_path / "p"))) == 2
     with pytest.raises(UsageError, match="is a folder of images, and images is one, too"):
-        open_source(tmp_path / "p", images=tmp_path / "p")
+        open_source(tmp_path / "p", options=AnnotationOptions(images=tmp_path / "p"))
 
 
 def test_class_folders_beside_annotations_are_not_guessed(tmp_path: Path) -> None:
@@ -120,7 +129,7 @@ def test_class_folders_beside_annotations_are_not_guessed(tmp_path: Path) -> Non
         "say which is meant: --from folder, or --from coco"
     )
     assert type(open_source(tmp_path, reader="folder")) is ImageFolder
-    assert type(open_source(tmp_path, class_names=["cat", "dog"])) is ImageFolder
+    assert type(open_source(tmp_path, options=AnnotationOptions(class_names=["cat", "dog"]))) is ImageFolder
     assert len(open_source(tmp_path, reader="coco")) == 2
 
 
@@ -149,7 +158,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
 def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     folders(tmp_path, "cat/1.jpg", "dog/2.jpg")
     with pytest.raises(UsageError) as caught:
-        open_source(tmp_path, **options)
+        open_source(tmp_path, options=options_of(options))
     assert said in str(caught.value)
 
 
@@ -178,7 +187,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     each: list[dict[str, Any]] = [{}, {"reader": "coco"}, {"tasks": ["masks"]}]
     for options in each:
         with pytest.raises(UsageError, match="no such f"):
-            open_source(tmp_path / "none", **options)
+            open_source(tmp_path / "none", options=options_of(options))
     folders(tmp_path, "cat/1.jpg")
     with pytest.raises(UsageError, match="no COCO file in it, nor in annotations, train, valid or test"):
         open_source(tmp_path, reader="coco")

@@ -1,0 +1,160 @@
+"""One look at a path, shared by all readers: what it is, the names in its folders, the first bytes of its files."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
+from shardfeed.converters.sources.files.patterns import Globs
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.errors import UsageError
+
+_MOST_NAMES = 2000  # of a folder: more of them tell nothing new
+_FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
+_HEAD = 65_536  # bytes of a file that tell what it is
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
+_MOST_FILES = 1_000_000  # of a pattern
+
+
+class Look:
+    """A look at `path`: nothing is read before it is asked for, and nothing twice.
+
+    `include`, `exclude`, `follow_links`: the files that are wanted, as `list_files` takes them. Only the first names of
+    a folder are looked at, sorted, hidden ones left out; a reader that is chosen lists the folder whole.
+    """
+
+    def __init__(self, path: str, include: Globs = (), exclude: Globs = (), follow_links: bool = False) -> None:
+        self.path, self.include, self.exclude, self.follow_links = path, include, exclude, follow_links
+        self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._heads: dict[str, bytes] = {}
+
+    @cached_property
+    def is_folder(self) -> bool:
+        """Whether the path is a folder."""
+        return os.path.isdir(self.path)
+
+    @cached_property
+    def is_file(self) -> bool:
+        """Whether the path is a regular file."""
+        return os.path.isfile(self.path)
+
+    @cached_property
+    def paths(self) -> Sequence[str]:
+        """The files that a pattern with braces means (`train-{000..012}.tar`); of any other path itself."""
+        return [self.path] if os.path.exists(self.path) or not _BRACES.search(self.path) else expand_braces(self.path)
+
+    @property
+    def folder(self) -> str:
+        """The folder that the path is, or is in."""
+        return self.path if self.is_folder else os.path.dirname(self.path) or "."
+
+    def names(self, folder: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The first folders and the first files right in `folder`, relative to the path; nothing where it has none."""
+        if folder not in self._names:
+            folders, files = [], []
+            try:
+                with os.scandir(os.path.join(self.path, folder)) as entries:
+                    for entry in entries:
+                        if not is_hidden(os.fsencode(entry.name)):
+                            (folders if entry.is_dir() else files).append(entry.name)
+                            if len(folders) + len(files) >= _MOST_NAMES:
+                                break
+            except (OSError, ValueError):  # ValueError: a NUL; the reader that is chosen says what is wrong
+                pass
+            self._names[folder] = tuple(sorted(folders)), tuple(sorted(files))
+        return self._names[folder]
+
+    def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH) -> Iterator[str]:
+        """Files whose names end so (lower case), relative to the path, those nearest to it first.
+
+        Of a file its own name; of a pattern its first file.
+        """
+        if not self.is_folder:
+            names = [os.path.basename(path) for path in self.paths[:1] if os.path.isfile(path)]
+            yield from (name for name in names if name.lower().endswith(suffixes))
+            return
+        level = [""]
+        for _ in range(depth):
+            deeper: list[str] = []
+            for folder in level:
+                folders, names = self.names(folder)
+                yield from (os.path.join(folder, name) for name in names if name.lower().endswith(suffixes))
+                deeper += [os.path.join(folder, name) for name in folders[:_FOLDERS]]
+            level = deeper
+
+    def first(self, suffixes: tuple[str, ...], depth: int = _DEPTH) -> str:
+        """The path of the first file whose name ends so; "" where there is none."""
+        found = next(self.files(suffixes, depth), "")
+        return self.full(found) if found else ""
+
+    def full(self, name: str) -> str:
+        """The path of a file that `files` gave."""
+        return os.path.join(self.path, name) if self.is_folder else self.paths[0]
+
+    def head(self, path: str) -> bytes:
+        """The first bytes of a file, 65,536 at most; nothing where it cannot be read."""
+        if path not in self._heads:
+            try:
+                with open(path, "rb") as file:
+                    self._heads[path] = file.read(_HEAD)
+            except (OSError, ValueError):
+                self._heads[path] = b""
+        return self._heads[path]
+
+    @cached_property
+    def suffixes(self) -> frozenset[str]:
+        """The extensions of the files that `files` gives, in lower case, and whole names of files without one."""
+        return frozenset(end for name in self.files() for end in _ends(os.path.basename(name).lower()))
+
+    @cached_property
+    def image(self) -> str:
+        """The first image file in the folder or its folders, by its name; "" without, and for a file."""
+        return next((name for name in self.files() if names_image(os.fsencode(name))), "") if self.is_folder else ""
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether there are files right in the folder, and no folder: only their names can carry labels."""
+        folders, files = self.names()
+        return bool(files) and not folders
+
+    def list_files(self, root: str | None = None, *, chosen: bool = True) -> Listing:
+        """All files below `root`, by default the folder of the path: those that are wanted, or with `chosen` off all.
+
+        Raises UsageError where there is none.
+        """
+        include, exclude = (self.include, self.exclude) if chosen else ((), ())
+        place = self.folder if root is None else root
+        listing = list_files(place, include=include, exclude=exclude, follow_links=self.follow_links)
+        if not len(listing):
+            raise nothing_listed(listing)
+        return listing
+
+
+def _ends(name: str) -> Iterator[str]:
+    """`.gz` and `.tar.gz` of `a.tar.gz`; the whole name too, as some files have no extension."""
+    parts = name.split(".")
+    yield name
+    for i in range(max(1, len(parts) - 2), len(parts)):
+        yield "." + ".".join(parts[i:])
+
+
+def expand_braces(path: str) -> list[str]:
+    """`a-{00..02}.tar` as `a-00.tar`, `a-01.tar`, `a-02.tar`; `{x,y}` as x and y. Raises UsageError for others."""
+    braces = _BRACES.search(path)
+    if braces is None:
+        return [path]
+    numbers = _RANGE.match(braces[1])
+    if numbers:
+        first, last = int(numbers[1]), int(numbers[2])
+        if not 0 <= last - first < _MOST_FILES:
+            problem = f"got the range {braces[0]}, expected one of 1 to {_MOST_FILES:,} files"
+            raise UsageError(path, problem, "write it as {00000..00012}")
+        parts = [str(i).zfill(len(numbers[1])) for i in range(first, last + 1)]
+    else:
+        parts = braces[1].split(",")
+    rest = expand_braces(path[braces.end() :])
+    if len(parts) * len(rest) > _MOST_FILES:
+        raise UsageError(path, f"it names more than {_MOST_FILES:,} files", "correct the ranges")
+    return [path[: braces.start()] + part + end for part in parts for end in rest]

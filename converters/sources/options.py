@@ -1,0 +1,197 @@
+"""Options of sources: of labels, of annotations, of columns. Each is written down once, here, and checked once."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from shardfeed.converters.sources.classes import ClassList
+from shardfeed.errors import UsageError, argument
+from shardfeed.schema import Feature
+
+Column = str | int  # by name, or by number from 0
+Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
+Task = Literal["boxes", "masks", "keypoints", "captions", "classes", "rasters"]
+Unit = Literal["pixels", "fractions"]
+Path = str | os.PathLike[str]
+
+
+def _one_of(name: str, value: Any, choices: Sequence[Any]) -> None:
+    if value is not None and value not in choices:
+        expected = " or ".join(map(repr, choices))
+        raise UsageError(name, f"got {value!r}, expected {expected}")
+
+
+def _a_list(name: str, value: Any) -> None:
+    if isinstance(value, str):
+        raise UsageError(name, f"got the text {value!r}, expected a list", "put it in brackets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Options of image folders, file names and label files.
+
+        open_source("photos", options=LabelOptions(labels="labels.csv", label_columns=["breed"]))
+
+    Attributes:
+        labels: a label file for the images in the folder that is opened.
+        images: the folder that the paths in a label file are relative to; default the folder of the file.
+        pattern: a regular expression that fits file names; its group `label` is the class.
+        unlabelled: images without labels: all of a folder, or those that a file lists.
+        class_names: names in label order, or the path of a file with one a line; or a mapping from column to those.
+        format: of the label file: "csv", "tsv", "jsonl", "text" or "parquet"; default by its name.
+        path_column: of the label file, by name or number from 0; default one with a usual name.
+        label_columns: likewise; the first is the class.
+        text_columns: texts that are no classes, such as captions.
+        number_columns: numbers that are no classes; a mapping may say the feature: `{"age": Feature("float32")}`.
+        one_hot: columns of 0 and 1 (or -1 and 1), one a class.
+        split_column: likewise; default the one called split.
+        header: whether the first row names the columns; default by what is in it.
+        delimiter: between the cells of a CSV file; default by its first row.
+        encoding: of the label file; default UTF-8, or what its first bytes say.
+        label_separator: between several labels in one cell of the first label column; or a mapping from column to it.
+        missing: the value that stands for an empty cell, by column.
+    """
+
+    labels: Path | None = None
+    images: Path | None = None
+    pattern: str | None = None
+    unlabelled: bool = False
+    class_names: ClassList | Mapping[str, ClassList] | None = None
+    format: Format | None = None
+    path_column: Column | None = None
+    label_columns: Sequence[Column] | None = None
+    text_columns: Sequence[Column] = ()
+    number_columns: Sequence[Column] | Mapping[Any, Feature | None] = ()
+    one_hot: Sequence[Column] = ()
+    split_column: Column | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    label_separator: str | Mapping[Any, str] | None = None
+    missing: Mapping[Any, str | float] | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("format", self.format, get_args(Format))
+        for name in ("label_columns", "text_columns", "number_columns", "one_hot"):
+            _a_list(name, getattr(self, name))
+        for name in ("pattern", "class_names", "label_columns", "one_hot"):
+            if self.unlabelled and getattr(self, name):
+                raise UsageError("unlabelled", f"{argument(name)} is about labels", "leave one of the two out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationOptions:
+    """Options of files with boxes, masks, key points or captions of images.
+
+        open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))
+
+    Attributes:
+        images: the folder that image names are relative to; default where the annotations say, or lie.
+        tasks: what is taken; default what the format is for, without masks, which cost time and bytes.
+        class_names: names in label order, or the path of a file with one a line, where the annotations do not say.
+        unit: of boxes, key points and outlines; default what the format says. A source in pixels whose boxes all lie
+            within 0 to 1 is refused unless this says which it is.
+        boxes_on: the image that annotations are of where its EXIF turns it and nothing tells: "upright" or "stored".
+        voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
+        colours: of masks, a file with `name,r,g,b` a line.
+        void: the value in masks of pixels of no class; default what the format says, else 255; "none": there is none.
+        delimiter, encoding: of tables, as in `LabelOptions`.
+    """
+
+    images: Path | None = None
+    tasks: Collection[Task] = frozenset()
+    class_names: ClassList | None = None
+    unit: Unit | None = None
+    boxes_on: Literal["upright", "stored"] | None = None
+    voc_origin: Literal[0, 1] = 0
+    colours: Path | None = None
+    void: int | Literal["none"] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        tasks = frozenset((self.tasks,) if isinstance(self.tasks, str) else self.tasks)
+        for task in sorted(tasks - set(get_args(Task))):
+            raise UsageError("tasks", f"got {task!r}, expected some of {', '.join(get_args(Task))}")
+        object.__setattr__(self, "tasks", tasks)
+        for name in ("images", "colours"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else os.fsdecode(value))
+        for name, choices in (("unit", get_args(Unit)), ("boxes_on", ("upright", "stored")), ("voc_origin", (0, 1))):
+            _one_of(name, getattr(self, name), choices)
+        if isinstance(self.class_names, Mapping):
+            raise UsageError("class_names", "got a mapping, which is about columns of a label file", "give the names")
+
+    @property
+    def upright(self) -> bool | None:
+        """`boxes_on` as tables of objects take it."""
+        return None if self.boxes_on is None else self.boxes_on == "upright"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """Options of files of many samples: tars, Parquet, records, databases, arrays.
+
+        open_source("digits.npz", options=ColumnOptions(columns={"image": "x", "label": "y"}))
+
+    Attributes:
+        columns: the column (array, dataset, feature, key) that holds a thing: "image", "label", "key", "text", "split",
+            "mask", "objects", or the key of another feature -> its name in the file; default the usual names.
+        unlabelled: samples without labels, whatever columns there are.
+        class_names: in label order, or the path of a file with one a line; default what the format says, else numbers.
+        label_offset: the number of the first class in the file, subtracted from each label: 1 where 0 is background.
+        label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
+        unit: of boxes, as in `AnnotationOptions`.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unlabelled: bool = False
+    class_names: ClassList | None = None
+    label_offset: int = 0
+    label_map: Path | None = None
+    unit: Unit | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label_map", None if self.label_map is None else os.fsdecode(self.label_map))
+        _one_of("unit", self.unit, get_args(Unit))
+        if isinstance(self.class_names, Mapping):
+            raise UsageError("class_names", "got a mapping, which is about columns of a label file", "give the names")
+        if self.unlabelled and "label" in self.columns:
+            raise UsageError("unlabelled", f"{argument('columns')} names the label", "leave one of the two out")
+
+
+Options = LabelOptions | AnnotationOptions | ColumnOptions
+CLASSES: tuple[type[Options], ...] = (LabelOptions, AnnotationOptions, ColumnOptions)
+
+
+def given(options: Options | None) -> dict[str, Any]:
+    """The options that were given: field name -> value, of those that differ from their default."""
+    if options is None:
+        return {}
+    default = type(options)()
+    values = {one.name: getattr(options, one.name) for one in fields(options)}
+    return {name: value for name, value in values.items() if value != getattr(default, name)}
+
+
+def options_of(values: Mapping[str, Any]) -> Options | None:
+    """The options object for values by field name; those that are None, empty or false count as not given.
+
+    Raises UsageError for two that are about different kinds of sources.
+    """
+    values = {name: value for name, value in values.items() if value or (value == 0 and name == "void")}
+    if not values:
+        return None
+    known = {kind: {one.name for one in fields(kind)} for kind in CLASSES}
+    for kind, names in known.items():
+        if values.keys() <= names:
+            return kind(**values)
+    first, *rest = values
+    other = next((name for name in rest if not any({first, name} <= names for names in known.values())), rest[-1])
+    problem = f"{argument(first)} and {argument(other)} are about different kinds of sources"
+    raise UsageError(first, problem, "leave one of the two out")
+
+
+def naming(what: str, column: str) -> str:
+    """A part of a message: how to say that `column` is to be taken for `what`."""
+    return argument("columns", python=f"columns={{{what!r}: {column!r}}}", typed=f"{what}={column}")

@@ -1,0 +1,73 @@
+"""The one list of readers, and of files that are known and not read."""
+
+from collections.abc import Collection
+
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions
+from shardfeed.converters.sources.reader import Reader
+
+_NAMES = frozenset({"class_names"})
+_OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"})
+_OF_BOXES = _OF_ANNOTATIONS | _NAMES | {"unit"}
+_OF_TABLES = frozenset({"delimiter", "encoding"})
+_OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES
+_OF_RECORDS = _OF_COLUMNS | {"unit"}
+_OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
+_OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
+
+_TABLE_ENDS = (".csv", ".tsv", ".tab", ".txt", ".token")
+_IMAGE_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+_TAR_ENDS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
+
+
+def _samples(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
+    """A reader of files of many samples."""
+    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes, legacy=True)
+
+
+def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
+    """A reader of annotations beside images, of which include and exclude choose some."""
+    return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True, legacy=True)
+
+
+READERS: tuple[Reader, ...] = (
+    _samples("webdataset", "webdataset.reader", _OF_RECORDS, *_TAR_ENDS),
+    _samples("parquet", "parquet.reader", _OF_RECORDS, ".parquet", ".pq"),
+    _samples("tfrecord", "records.tfrecord", _OF_RECORDS),
+    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS),
+    _samples("mds", "mds.reader", _OF_RECORDS, "index.json"),
+    _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
+    _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5"),
+    _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz"),
+    _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train"),
+    _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
+    _samples("lmdb", "lmdb", _OF_COLUMNS, ".mdb", ".lmdb"),
+    _annotations("coco", "coco", _OF_BOXES, ".json"),
+    _annotations("yolo", "yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
+    _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
+    _annotations("masks", "masks.reader", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
+    _annotations("boxes-csv", "tables.object_rows", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab"),
+    _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
+    _annotations("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),
+    _annotations("imagefolder", "tables.metadata", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),
+    # Images with their labels in names or in a table: what is read where no other reader is meant.
+    Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
+    Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True),
+)
+PLAIN = ("labels", "folder")
+BY_NAME = {one.name: one for one in READERS}
+
+_UNPACK = "unpack it into a folder, and give that: "
+_SOURCE = "read it in a Source of your own, which is a class with two methods: see docs/your-own-source.md"
+# Ends of names of files that no reader takes; what such a file is, and what to do.
+REFUSED = (
+    ((".zip",), "an archive", f"{_UNPACK}unzip FILE -d FOLDER"),
+    ((*_TAR_ENDS, ".tbz2", ".txz"), "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),
+    ((".7z", ".rar"), "an archive", f"{_UNPACK}7z x FILE -oFOLDER"),
+    ((".arrow", ".feather", ".pkl", ".pickle", ".pt", ".pth"), "a file of samples in a form of its own", _SOURCE),
+    (
+        (".lmdb", ".mdb", ".h5", ".hdf5", ".npz", ".npy"),
+        "a file of many samples",
+        "give it alone: its labels are in it",
+    ),
+    ((".xlsx", ".xls", ".ods"), "a spreadsheet", "save it as CSV"),
+)
