@@ -12,7 +12,6 @@ from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.rehearsal import rehearse
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
@@ -28,6 +27,7 @@ from shardfeed.converters.sources.records import RecordedSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.formats.registry import NATIVE
+from shardfeed.storage.addresses import check_local
 
 
 def convert(

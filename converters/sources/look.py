@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.errors import UsageError
 
-_MOST_NAMES = 2000  # of a folder: more of them tell nothing new
+_MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
 _HEAD = 65_536  # bytes of a file that tell what it is
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -21,8 +22,8 @@ _MOST_FILES = 1_000_000  # of a pattern
 class Look:
     """A look at `path`: nothing is read before it is asked for, and nothing twice.
 
-    `include`, `exclude`, `follow_links`: the files that are wanted, as `list_files` takes them. Only the first names of
-    a folder are looked at, sorted, hidden ones left out; a reader that is chosen lists the folder whole.
+    `include`, `exclude`, `follow_links`: the files that are wanted, as `list_files` takes them. Of
+    each kind of files in a folder only some are looked at, hidden ones left out; a reader that is chosen lists all.
     """
 
     def __init__(self, path: str, include: Globs = (), exclude: Globs = (), follow_links: bool = False) -> None:
@@ -51,16 +52,19 @@ class Look:
         return self.path if self.is_folder else os.path.dirname(self.path) or "."
 
     def names(self, folder: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The first folders and the first files right in `folder`, relative to the path; nothing where it has none."""
+        """The folders and the files right in `folder`, some of each kind, sorted; nothing where it has none."""
         if folder not in self._names:
-            folders, files = [], []
+            folders: list[str] = []
+            files: list[str] = []
+            of_kind: Counter[str] = Counter()
             try:
                 with os.scandir(os.path.join(self.path, folder)) as entries:
                     for entry in entries:
-                        if not is_hidden(os.fsencode(entry.name)):
-                            (folders if entry.is_dir() else files).append(entry.name)
-                            if len(folders) + len(files) >= _MOST_NAMES:
-                                break
+                        is_folder = entry.is_dir()
+                        kind = "/" if is_folder else os.path.splitext(entry.name)[1]
+                        of_kind[kind] += 1
+                        if of_kind[kind] <= _MOST_NAMES and not is_hidden(os.fsencode(entry.name)):
+                            (folders if is_folder else files).append(entry.name)
             except (OSError, ValueError):  # ValueError: a NUL; the reader that is chosen says what is wrong
                 pass
             self._names[folder] = tuple(sorted(folders)), tuple(sorted(files))
@@ -105,8 +109,14 @@ class Look:
 
     @cached_property
     def suffixes(self) -> frozenset[str]:
-        """The extensions of the files that `files` gives, in lower case, and whole names of files without one."""
-        return frozenset(end for name in self.files() for end in _ends(os.path.basename(name).lower()))
+        """The ends of the names that `files` gives, in lower case: the extensions of images, of others the names."""
+        names = (os.path.basename(name).lower() for name in self.files())
+        return frozenset(os.path.splitext(name)[1] if names_image(os.fsencode(name)) else name for name in names)
+
+    @cached_property
+    def holds_images_alone(self) -> bool:
+        """Whether it is a folder of files that are called like images, and of no others."""
+        return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in self.suffixes)
 
     @cached_property
     def image(self) -> str:
@@ -130,14 +140,6 @@ class Look:
         if not len(listing):
             raise nothing_listed(listing)
         return listing
-
-
-def _ends(name: str) -> Iterator[str]:
-    """`.gz` and `.tar.gz` of `a.tar.gz`; the whole name too, as some files have no extension."""
-    parts = name.split(".")
-    yield name
-    for i in range(max(1, len(parts) - 2), len(parts)):
-        yield "." + ".".join(parts[i:])
 
 
 def expand_braces(path: str) -> list[str]:

@@ -5,19 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, Options, given
 from shardfeed.converters.sources.reader import Evidence, Reader
-from shardfeed.converters.sources.readers import BY_NAME, PLAIN, READERS, REFUSED
+from shardfeed.converters.sources.readers import BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS
 from shardfeed.converters.sources.source import Findings, Source
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
+from shardfeed.storage.addresses import check_local
 
 _SHOWN_HEAD = 12  # bytes of a file, in a message
+_PARQUET = b"PAR1"  # without images it may be a label file
 
 
 def open_source(
@@ -67,15 +68,17 @@ def open_source(
     if reader is not None and reader not in BY_NAME:
         problem = f"got {reader!r}, expected one of {', '.join(BY_NAME)}"
         raise UsageError("reader", problem, "leave it out: files say what they are")
+    _check_there(look)
     with guarded(look.path):
         if reader is not None:
             return _read(BY_NAME[reader], look, values, f"read as {reader}, as asked")
-        _check_there(look)
+        _check_no_dataset(look)
         found = [] if _is_plain(values) else recognise(look, values)
         if fit := _only_one(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}: {fit.found}")
         try:
-            plain = BY_NAME["labels" if look.is_file or "labels" in values else "folder"]
+            _check_name(look)
+            plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
             return _read(plain, look, values, "")
         except UsageError:
             if near := _near_miss(look, found):
@@ -84,29 +87,32 @@ def open_source(
 
 
 def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
-    """The evidence of every reader that takes the path for its own, or almost. `values`: the options given."""
-    found: list[Evidence] = []
+    """The evidence of every reader that takes the path for its own, or almost. `values`: the options given.
+
+    Readers that take all of the options are meant before those that do not.
+    """
+    found: list[tuple[bool, Evidence]] = []
     for one in READERS:
-        if values.keys() <= set(one.takes) and one.name != "labels" and one.may_be(look):
-            evidence = one.recognise(look, values)
+        if one.name != "labels" and one.may_be(look):
+            taken = {name: value for name, value in values.items() if name in one.takes}
+            evidence = one.recognise(look, taken)
             if evidence is not None:
-                found.append(evidence)
-    return found
+                found.append((len(taken) == len(values), evidence))
+    able = [evidence for takes_all, evidence in found if takes_all]
+    return able or [evidence for _, evidence in found]
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:
     """Whether an option was given that only folders and label files have."""
-    formats = (one for one in READERS if one.name not in PLAIN)
-    return bool(values) and not any(values.keys() <= set(one.takes) for one in formats)
+    taken = {name for one in READERS if one.name not in PLAIN for name in one.takes}
+    return not values.keys() <= taken or isinstance(values.get("class_names"), Mapping)
 
 
 def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str) -> Source:
-    """The source that `reader` makes. Raises UsageError for options that it does not take, and its own errors."""
+    """The source that `reader` makes; `by`: how it was chosen. Raises UsageError for options it does not take."""
     for name in values:
         if name not in reader.takes:
-            able = [one.name for one in READERS if name in one.takes]
-            problem = f"{argument(name)} is about {_some_of(able)}, and this is read as {reader.name}"
-            raise UsageError(look.path, problem, f"leave it out, or say what it is: {argument('reader', typed='NAME')}")
+            raise _not_taken(name, reader, look)
     if not reader.chooses_files:
         for name in (name for name in ("include", "exclude", "follow_links") if getattr(look, name)):
             problem = f"{argument(name)} is about files of one image, and this is read as {reader.name}"
@@ -126,30 +132,29 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str) -> Sou
     )
 
 
-def _some_of(names: Sequence[str]) -> str:
-    """Some names of readers: `coco, yolo, voc and others`."""
-    return ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
+def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:
+    """The error for an option that is about other readers than the one that is meant."""
+    able = [one.name for one in READERS if name in one.takes]
+    if reader.name == "folder" and "labels" in able:
+        problem = f"is a folder, and {argument(name)} is about a label file"
+        return UsageError(look.path, problem, f"give that file as {argument('labels')}")
+    about = ", ".join(able[:3]) + (" and others" if len(able) > 3 else "")
+    problem = f"{argument(name)} is about {about}, and this is read as {reader.name}"
+    return UsageError(look.path, problem, f"leave it out, or say what it is by {argument('reader', typed='NAME')}")
 
 
 def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
-    """The one reader that is meant; None where none but a plain one is.
-
-    Raises UsageError where two are.
-    """
+    """The one reader that is meant; None where none but a plain one is. Raises UsageError where two are."""
     fits = [one for one in found if not one.missing]
-    if sure := [one for one in fits if one.sure]:
-        fits = sure[:1]
+    fits = [one for one in fits if one.sure][:1] or fits
     formats = [one for one in fits if one.name not in PLAIN]
     if not formats:
         return None
-    if (
-        not any(one.name == "folder" for one in fits)
-        and look.image
-        and BY_NAME[formats[0].name].options is ColumnOptions
-    ):
-        fits.append(Evidence("folder", f"images ({escape(look.image)})"))  # they would be left out
+    if look.image and fits == formats and BY_NAME[formats[0].name].options is ColumnOptions:
+        fits = [Evidence("folder", f"images ({escape(look.image)})"), *fits]  # they would be left out
     if len(fits) > 1:
-        each = "; ".join(f"{one.name}: {one.found}" for one in sorted(fits, key=lambda one: one.name not in PLAIN))
+        fits = sorted(fits, key=lambda one: one.name not in PLAIN)
+        each = "; ".join(f"{one.name}: {one.found}" for one in fits)
         choices = ", or ".join(argument("reader", one.name) for one in fits)
         raise UsageError(look.path, f"{len(fits)} readers fit it ({each})", f"say which is meant: {choices}")
     return fits[0]
@@ -157,17 +162,17 @@ def _only_one(look: Look, found: Sequence[Evidence]) -> Evidence | None:
 
 def _near_miss(look: Look, found: Sequence[Evidence]) -> UsageError | None:
     """The error to raise where a reader almost fits, and no other source does."""
-    near = [one for one in found if one.missing]
-    if not near:
+    near = next((one for one in found if one.missing), None)
+    if near is None:
         return None
-    problem = f"looks like a source for the reader {near[0].name}: {near[0].found}; {near[0].missing}"
-    asking = BY_NAME[near[0].name].options is not ColumnOptions  # those find no more when they are asked for
-    remedy = f"give {argument('reader', near[0].name)} where it is meant all the same" if asking else ""
+    asking_helps = BY_NAME[near.name].options is not ColumnOptions  # those find no more when they are asked for
+    remedy = f"give {argument('reader', near.name)} where it is meant all the same" if asking_helps else ""
+    problem = f"looks like a source for the reader {near.name}: {near.found}; {near.missing}"
     return UsageError(look.path, problem, remedy)
 
 
 def _check_place(path: Any) -> None:
-    """Raises UsageError for a file that is known to be neither images nor a label file."""
+    """Raises UsageError for an address, and for a file that is known to be neither images nor a label file."""
     if path is None:
         return
     check_local(path)
@@ -178,13 +183,41 @@ def _check_place(path: Any) -> None:
 
 
 def _check_there(look: Look) -> None:
-    """Raises UsageError for a path that is missing, a dataset, and a file whose name lies or that no reader takes."""
-    first = next((path for path in look.paths if not os.path.lexists(path)), None)
+    """Raises UsageError for a path that is missing, or a pattern of which a file is."""
+    first = next((path for path in look.paths if _is_missing(path)), None)
     if first is not None:
-        if len(look.paths) == 1:
-            raise UsageError(look.path, "no such file or folder", "check the path")
-        problem = f"{escape(first)} is missing, one of {len(look.paths):,} files that it means"
+        problem = "no such file or folder"
+        if len(look.paths) > 1:
+            problem = f"{escape(first)} is missing, one of {len(look.paths):,} files that it means"
         raise UsageError(look.path, problem, "check the path")
+
+
+def _is_missing(path: str) -> bool:
+    """Whether nothing is there, as far as one can see."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL
+        return True
+    except OSError:
+        pass  # the source says what is wrong
+    return False
+
+
+def _check_no_dataset(look: Look) -> None:
+    """Raises UsageError for a dataset."""
     if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
         remedy = "`shardfeed reshard DIR OUT` makes other shards of it, `append`, `merge`, `filter` and others more"
         raise UsageError(look.path, "is a dataset already", remedy)
+
+
+def _check_name(look: Look) -> None:
+    """Raises UsageError for a file that no reader took though its name says so, and for one that is never taken."""
+    path = look.paths[0]
+    if look.is_folder or not os.path.isfile(path):
+        return
+    head = look.head(path)
+    if path.lower().endswith(SAMPLE_ENDS) and not head.startswith(_PARQUET):
+        got = f"it begins with {head[:_SHOWN_HEAD]!r}" if head else "it is empty"
+        problem = f"is called like a file of many samples, and is none: {got}"
+        raise UsageError(look.path, problem, "copy it again, or rename it")
+    _check_place(path)

@@ -175,11 +175,13 @@ def given(options: Options | None) -> dict[str, Any]:
 
 
 def options_of(values: Mapping[str, Any]) -> Options | None:
-    """The options object for values by field name; those that are None, empty or false count as not given.
+    """The options object for values by field name; those that are None, empty or the default count as not given.
 
     Raises UsageError for two that are about different kinds of sources.
     """
-    values = {name: value for name, value in values.items() if value or (value == 0 and name == "void")}
+    defaults = {name: value for kind in CLASSES for name, value in vars(kind()).items()}
+    empty = (None, "", (), [], {})
+    values = {name: value for name, value in values.items() if value not in empty and value != defaults[name]}
     if not values:
         return None
     known = {kind: {one.name for one in fields(kind)} for kind in CLASSES}

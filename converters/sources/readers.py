@@ -1,9 +1,67 @@
 """The one list of readers, and of files that are known and not read."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
 
-from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions
-from shardfeed.converters.sources.reader import Reader
+from shardfeed.converters.sources.legacy import old_options
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options
+from shardfeed.converters.sources.reader import Evidence, ReaderModule
+from shardfeed.converters.sources.source import Source
+
+_HERE = "shardfeed.converters.sources"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One reader. It is imported when a name in the folder ends in one of its suffixes, or when it is asked for.
+
+    Attributes:
+        name: as `--from` takes it, in Python `reader=`.
+        module: with `recognise` and `read`, below `shardfeed.converters.sources`.
+        options: the class of its options.
+        takes: the names of those options that it takes; any other is refused.
+        suffixes: ends of file names, in lower case, one of which must be in a folder; empty: any that is no image's.
+        chooses_files: whether include, exclude and follow_links mean something to it.
+    """
+
+    name: str
+    module: str
+    options: type[Options]
+    takes: Collection[str] = ()
+    suffixes: tuple[str, ...] = ()
+    chooses_files: bool = False
+    legacy: bool = False  # its functions still take a path and the old options
+
+    def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
+        """Whether the path is meant; `given`: options by name, all of which it takes."""
+        options = self.options(**given)
+        if self.legacy:
+            return self.load().recognise(look.path, old_options(look, options))  # type: ignore[arg-type]
+        return self.load().recognise(look, options)
+
+    def read(self, look: Look, given: Mapping[str, Any]) -> Source:
+        """The source; raises what its module does."""
+        options = self.options(**given)
+        if self.legacy:
+            return self.load().read(look.path, old_options(look, options))  # type: ignore[arg-type]
+        return self.load().read(look, options)
+
+    def load(self) -> ReaderModule:
+        """The module."""
+        return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
+
+    def may_be(self, look: Look) -> bool:
+        """Whether names tell that this reader might be meant, before its module is imported; of a file only its content
+        tells."""
+        if not look.is_folder:
+            return True
+        if not self.suffixes:
+            return not look.holds_images_alone
+        return any(name.endswith(self.suffixes) for name in look.suffixes)
+
 
 _NAMES = frozenset({"class_names"})
 _OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"})
@@ -56,18 +114,26 @@ READERS: tuple[Reader, ...] = (
 PLAIN = ("labels", "folder")
 BY_NAME = {one.name: one for one in READERS}
 
+# Ends of names of files of many samples, in lower case. They are known by their content, but one may be broken; a
+# .parquet may be a label file.
+_NO_SIGN = (".parquet", *_TAR_ENDS[1:])
+_ENDS = (end for one in READERS if one.options is ColumnOptions for end in one.suffixes)
+SAMPLE_ENDS = (
+    *(".tfrecord", ".tfrecords", ".tfrec", ".array_record", ".arrayrecord"),
+    *(end for end in _ENDS if end.startswith(".") and end not in _NO_SIGN),
+)
 _UNPACK = "unpack it into a folder, and give that: "
 _SOURCE = "read it in a Source of your own, which is a class with two methods: see docs/your-own-source.md"
-# Ends of names of files that no reader takes; what such a file is, and what to do.
+# Ends of names of files that are neither images nor a label file; what such a file is, and what to do.
 REFUSED = (
     ((".zip",), "an archive", f"{_UNPACK}unzip FILE -d FOLDER"),
-    ((*_TAR_ENDS, ".tbz2", ".txz"), "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),
+    ((*_TAR_ENDS, ".tbz", ".tbz2", ".txz"), "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),
     ((".7z", ".rar"), "an archive", f"{_UNPACK}7z x FILE -oFOLDER"),
     ((".arrow", ".feather", ".pkl", ".pickle", ".pt", ".pth"), "a file of samples in a form of its own", _SOURCE),
+    ((".xlsx", ".xls", ".ods"), "a spreadsheet", "save it as CSV"),
     (
-        (".lmdb", ".mdb", ".h5", ".hdf5", ".npz", ".npy"),
+        tuple(end for end in SAMPLE_ENDS if end != ".pq"),
         "a file of many samples",
         "give it alone: its labels are in it",
     ),
-    ((".xlsx", ".xls", ".ods"), "a spreadsheet", "save it as CSV"),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import shardfeed
-from shardfeed.converters import AnnotationOptions, LabelOptions, open_source
+from shardfeed.converters import AnnotationOptions, open_source
 from shardfeed.readers import Dataset, verify
 
 from in_process import OwnEngine
@@ -23,7 +23,7 @@ def scenes(task: str) -> Any:
     """The drawn scenes with one of "masks" or "keypoints" beside boxes, of COCO's files, or with "rasters"."""
     if task == "rasters":
         return open_source(
-            SCENES / "masks", options=LabelOptions(images=SCENES / "images", class_names=str(SCENES / "masks.txt"))
+            SCENES / "masks", options=AnnotationOptions(images=SCENES / "images", class_names=str(SCENES / "masks.txt"))
         )
     name = "keypoints" if task == "keypoints" else "instances"
     return open_source(

@@ -12,7 +12,6 @@ from typing import Any, cast, get_args
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.conversion import convert
-from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.planning.options import PlanOptions
@@ -29,6 +28,7 @@ from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
+from shardfeed.storage.addresses import check_local
 from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
 from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned
 from shardfeed.tools.progress import EventLog, SignsOfLife

@@ -9,7 +9,6 @@ from typing import Literal, get_args
 
 from shardfeed.annotations import XMIN
 from shardfeed.converters.commit.output import check_parent
-from shardfeed.converters.elsewhere import check_local
 from shardfeed.converters.existing.export.coco import CocoForm
 from shardfeed.converters.existing.export.folder import FolderForm
 from shardfeed.converters.existing.export.form import Form
@@ -27,6 +26,7 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
+from shardfeed.storage.addresses import check_local
 from shardfeed.storage.building import built, locked
 from shardfeed.storage.local import free_space
 from shardfeed.text import listing

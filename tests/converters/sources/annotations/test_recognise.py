@@ -17,10 +17,10 @@ from shardfeed.converters import (
     convert,
     open_source,
 )
-from shardfeed.converters.sources.annotations import recognise as registry
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.options import options_of
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import READERS
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
 
@@ -92,14 +92,13 @@ def test_json_lines_in_a_json_file_are_read_where_it_is_said(tmp_path: Path) -> 
     assert isinstance(open_source(tmp_path / "x.json", options=LabelOptions(format="jsonl")), LabelFile)
 
 
-def test_plain_sources_open_as_before_and_no_reader_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_sources_open_as_before_and_no_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders(tmp_path, "classes/cat/1.jpg", "classes/dog/2.jpg", "flat/cat_1.jpg", "flat/dog_2.jpg")
     folders(tmp_path, "splits/train/a/1.jpg", "splits/val/a/2.jpg")
     (tmp_path / "labels.csv").write_text("path,label\ncat/1.jpg,a\ndog/2.jpg,b\n")
     before = os.open
     seen: list[str] = []
     monkeypatch.setattr(os, "open", lambda *args, **kwargs: seen.append(str(args[0])) or before(*args, **kwargs))
-    monkeypatch.setattr("shardfeed.converters.sources.opening.annotated.recognise", lambda *_: pytest.fail("asked"))
     assert type(open_source(tmp_path / "classes")) is ImageFolder
     assert type(open_source(tmp_path / "splits")) is ImageFolder
     assert type(open_source(tmp_path / "flat")) is FileNames
@@ -135,30 +134,32 @@ def test_class_folders_beside_annotations_are_not_guessed(tmp_path: Path) -> Non
 
 def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = plant(tmp_path, scene())
-    other = SimpleNamespace(recognise=lambda *_: Evidence("other", "it looks so"))
-    known = registry.reader
-    monkeypatch.setattr(registry, "READERS", (*registry.READERS, ("other", "other")))
-    monkeypatch.setattr(registry, "reader", lambda name: other if name == "other" else known(name))
-    with pytest.raises(UsageError, match=r"other: it looks so\); say which is meant: reader='coco', or reader='other'"):
+    voc = next(one for one in READERS if one.name == "voc")
+    module = SimpleNamespace(recognise=lambda *_: Evidence("voc", "it looks so"))
+    monkeypatch.setattr(type(voc), "load", lambda one, load=type(voc).load: module if one is voc else load(one))
+    with pytest.raises(UsageError, match=r"voc: it looks so\); say which is meant: reader='coco', or reader='voc'"):
         open_source(file)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"reader": "cocoa"}, "reader: got 'cocoa', expected one of folder, labels, coco"),
+        ({"reader": "cocoa"}, "reader: got 'cocoa', expected one of webdataset, parquet"),
         ({"tasks": ["boxen"]}, "tasks: got 'boxen', expected some of boxes, masks"),
         ({"boxes_on": "up"}, "boxes_on: got 'up', expected 'upright' or 'stored'"),
         ({"voc_origin": 2}, "voc_origin: got 2"),
-        ({"reader": "coco", "pattern": "x"}, "reader: coco reads annotations, and pattern is not about them"),
-        ({"reader": "folder", "tasks": ["masks"]}, "tasks is about annotations, and this is a source without"),
-        ({"boxes_on": "stored"}, "boxes_on is about annotations"),
+        ({"reader": "coco", "pattern": "x"}, "pattern is about folder, and this is read as coco"),
+        (
+            {"reader": "folder", "tasks": ["masks"]},
+            "tasks is about coco, yolo, voc and others, and this is read as folder",
+        ),
+        ({"boxes_on": "stored"}, "boxes_on is about coco, yolo, voc and others"),
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     folders(tmp_path, "cat/1.jpg", "dog/2.jpg")
     with pytest.raises(UsageError) as caught:
-        open_source(tmp_path, options=options_of(options))
+        open_source(tmp_path, reader=options.pop("reader", None), options=options_of(options))
     assert said in str(caught.value)
 
 
@@ -187,7 +188,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     each: list[dict[str, Any]] = [{}, {"reader": "coco"}, {"tasks": ["masks"]}]
     for options in each:
         with pytest.raises(UsageError, match="no such f"):
-            open_source(tmp_path / "none", options=options_of(options))
+            open_source(tmp_path / "none", reader=options.pop("reader", None), options=options_of(options))
     folders(tmp_path, "cat/1.jpg")
     with pytest.raises(UsageError, match="no COCO file in it, nor in annotations, train, valid or test"):
         open_source(tmp_path, reader="coco")

@@ -24,8 +24,8 @@ from shardfeed.annotations import (
     RASTER,
 )
 from shardfeed.converters import convert
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.recognise import reader
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FILENAME
 from shardfeed.tools.scenes.scene import CROWDED, EMPTY, KINDS, SCENES, TURNED, scene
@@ -41,7 +41,7 @@ Records = Mapping[str, Mapping[str, Any]]
 
 def converted(name: str, path: Path, out: Path, **options: Any) -> Dataset:
     """The dataset of a reader's source, with all that the sources say: nothing is left out."""
-    report = convert(reader(name).read(str(path), AnnotationOptions(**options)), out, workers=1)
+    report = convert(BY_NAME[name].read(Look(str(path)), options), out, workers=1)
     if report.account is not None:
         assert (report.account.read, report.account.clipped) == (report.account.written, 0)
     return shardfeed.open(out)

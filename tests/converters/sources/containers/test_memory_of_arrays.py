@@ -48,10 +48,12 @@ if what == "write":
                         transaction.put(b"label-%09d" % (i + 1), b"word %d" % i)
 else:
     from shardfeed.converters.sources.containers.options import ContainerOptions
-    from shardfeed.converters.sources.containers.recognise import recognise, reader
-    (found,) = recognise(path, ContainerOptions())
+    from shardfeed.converters.sources.look import Look
+    from shardfeed.converters.sources.open_source import recognise
+    from shardfeed.converters.sources.readers import BY_NAME
+    (found,) = recognise(Look(path), {})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    source = reader(found.name).read(path, ContainerOptions())
+    source = BY_NAME[found.name].read(Look(path), {})
     assert len(source) == count
     for i in range(len(source)):
         sample = source[i]

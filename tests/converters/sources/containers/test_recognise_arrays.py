@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.recognise import READERS, reader
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.readers import BY_NAME
 
 NAMES = ("npz", "hdf5", "idx", "cifar", "stl10", "lmdb")
 
@@ -27,10 +27,7 @@ def others(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_others_are_left_alone(others: list[Path], name: str) -> None:
-    assert name in dict(READERS)
-    module = reader(name)
-    assert module is not None
-    assert [path for path in others if module.recognise(str(path), ContainerOptions())] == []
+    assert [path for path in others if BY_NAME[name].recognise(Look(str(path)), {})] == []
 
 
 @pytest.mark.parametrize("name", ["npz", "hdf5", "idx"])
@@ -38,8 +35,6 @@ def test_empty_files_are_almost_ours(tmp_path: Path, name: str) -> None:
     """HDF5 says so in its first bytes; the others are known by their names."""
     path = tmp_path / {"npz": "a.npz", "hdf5": "a.h5", "idx": "train-images-idx3-ubyte"}[name]
     path.write_bytes(b"\x89HDF\r\n\x1a\n" if name == "hdf5" else b"")
-    module = reader(name)
-    assert module is not None
-    found = module.recognise(str(path), ContainerOptions())
+    found = BY_NAME[name].recognise(Look(str(path)), {})
     assert found is not None
     assert found.missing

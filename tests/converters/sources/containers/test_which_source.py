@@ -15,7 +15,6 @@ from PIL import Image
 
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
-from shardfeed.converters.sources.options import options_of
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
 
@@ -72,7 +71,7 @@ def test_what_is_hidden_or_far_below_is_not_meant(folder: Path) -> None:
 def test_patterns_of_files_are_not_ignored(folder: Path, options: dict[str, Any], reader: str | None) -> None:
     """Samples are no files: all would have been taken."""
     with pytest.raises(UsageError, match=f"{next(iter(options))} is about files of one image.*as npz; give the one"):
-        open_source(folder, reader=reader, options=options_of(options))
+        open_source(folder, reader=reader, **options)
 
 
 def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:

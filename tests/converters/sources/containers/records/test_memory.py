@@ -20,8 +20,9 @@ MOST = 150  # bytes a sample
 CHILD = """
 import json, re, sys
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.recognise import reader
-source = reader(sys.argv[1]).read(sys.argv[2], ContainerOptions())
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.readers import BY_NAME
+source = BY_NAME[sys.argv[1]].read(Look(sys.argv[2]), {})
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())  # ru_maxrss is the parent's at first
 print(json.dumps([len(source), int(peak[1]) * 1024]))
 """

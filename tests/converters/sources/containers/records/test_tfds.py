@@ -17,8 +17,9 @@ from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
-from shardfeed.converters.sources.containers.recognise import recognise
 from shardfeed.converters.sources.containers.records import arrayrecord, tfrecord
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.open_source import recognise
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT
@@ -113,7 +114,7 @@ def test_prepared(prepared: dict[str, Path], form: str) -> None:
         assert objects is not None
         np.testing.assert_allclose(objects.boxes, np.tile([0.2, 0.1, 0.9, 0.5], (n % 3, 1)), rtol=1e-6)
         assert objects.columns == {OBJECT_LABEL: [0, 1][: n % 3], IS_CROWD: [1, 0][: n % 3]}
-    found = recognise(str(prepared[form]), ContainerOptions())
+    found = recognise(Look(str(prepared[form])), {})
     assert [(one.name, one.missing) for one in found] == [(form.replace("_", ""), "")]
     assert found[0].found.startswith("2 ")
 

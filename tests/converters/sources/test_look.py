@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from shardfeed.converters import FileNames, open_source
-from shardfeed.converters.sources.containers.recognise import ENDS
-from shardfeed.converters.sources.files.glance import Glance
+from shardfeed.converters.sources.look import Look
 
 
 class CountedEntries:
@@ -56,30 +55,33 @@ def test_a_large_folder_is_listed_by_one_look_and_by_its_source(
     assert 2 * count <= met < 3 * count
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_an_end_is_seen_whatever_the_case(tmp_path: Path, end: str) -> None:
-    (tmp_path / "a.jpg").touch()
-    (tmp_path / f".x{end}".rstrip("/")).touch()
-    assert not Glance(str(tmp_path), ENDS).may_have([end])
-    if end == "/":
-        (tmp_path / "folder").mkdir()
-    else:
-        (tmp_path / f"X{end.upper()}").touch()
-    assert Glance(str(tmp_path), ENDS).may_have([end])
+def test_an_end_is_seen_whatever_the_case(tmp_path: Path) -> None:
+    (tmp_path / "a.JPG").touch()
+    (tmp_path / ".x.npz").touch()
+    assert Look(str(tmp_path)).suffixes == {".jpg"}
+    assert Look(str(tmp_path)).holds_images_alone
+    (tmp_path / "X.NPZ").touch()
+    assert Look(str(tmp_path)).suffixes == {".jpg", "x.npz"}
+    assert not Look(str(tmp_path)).holds_images_alone
 
 
-def test_what_is_no_folder_may_be_anything(tmp_path: Path) -> None:
-    assert Glance(str(tmp_path / "none"), ENDS).may_have([".npz"])
-    assert not Glance(str(tmp_path / "none")).is_flat
+def test_one_file_of_another_kind_is_seen_among_many_images(tmp_path: Path) -> None:
+    """Wherever the file system has it in its order."""
+    for i in range(5000):
+        os.close(os.open(tmp_path / f"{i}.jpg", os.O_CREAT | os.O_WRONLY))
+        if i == 2500:
+            (tmp_path / "_annotations.coco.json").touch()
+    assert "_annotations.coco.json" in Look(str(tmp_path)).suffixes
 
 
 def test_flat(tmp_path: Path) -> None:
-    assert not Glance(str(tmp_path)).is_flat
+    assert not Look(str(tmp_path / "none")).is_flat
+    assert not Look(str(tmp_path)).is_flat
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "a").touch()
-    assert Glance(str(tmp_path)).is_flat
+    assert Look(str(tmp_path)).is_flat
     (tmp_path / "b").mkdir()
-    assert not Glance(str(tmp_path)).is_flat
+    assert not Look(str(tmp_path)).is_flat
 
 
 def test_all_readers_are_asked_of_a_file(tmp_path: Path) -> None:
