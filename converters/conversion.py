@@ -23,8 +23,7 @@ from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import SplitBy
 from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.records import RecordedSource
-from shardfeed.converters.sources.source import Source, findings_of
+from shardfeed.converters.sources.source import RecordedSource, Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.storage.addresses import check_local

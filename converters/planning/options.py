@@ -8,8 +8,7 @@ from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
-from shardfeed.converters.sources.records import RecordedSource
-from shardfeed.converters.sources.source import Source
+from shardfeed.converters.sources.source import RecordedSource, Source
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import check_split_name

@@ -20,9 +20,8 @@ from shardfeed.converters.planning.shard_count import shard_counts, stored_size,
 from shardfeed.converters.planning.space import Forecast, make_forecast
 from shardfeed.converters.planning.split_shares import counts_of, draw, draw_splits, has_label, label_of
 from shardfeed.converters.planning.versions import made_by
-from shardfeed.converters.sources.records import RecordedSource
-from shardfeed.converters.sources.signs import EVERY, tell
-from shardfeed.converters.sources.source import Content, Findings, Sample, Source, findings_of
+from shardfeed.converters.sources.files.signs import EVERY, tell
+from shardfeed.converters.sources.source import Content, Findings, RecordedSource, Sample, Source, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format
 from shardfeed.naming import check_split_name

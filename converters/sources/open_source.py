@@ -9,8 +9,8 @@ from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, Options, given
-from shardfeed.converters.sources.reader import Evidence, Reader
-from shardfeed.converters.sources.readers import BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS, Reader
 from shardfeed.converters.sources.source import Findings, Source
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -75,11 +75,11 @@ def open_source(
         _check_no_dataset(look)
         found = [] if _is_plain(values) else recognise(look, values)
         if fit := _only_one(look, found):
-            return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}: {fit.found}")
+            return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
         try:
             _check_name(look)
             plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
-            return _read(plain, look, values, "")
+            return _read(plain, look, values)
         except UsageError:
             if near := _near_miss(look, found):
                 raise near from None
@@ -108,8 +108,11 @@ def _is_plain(values: Mapping[str, Any]) -> bool:
     return not values.keys() <= taken or isinstance(values.get("class_names"), Mapping)
 
 
-def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str) -> Source:
-    """The source that `reader` makes; `by`: how it was chosen. Raises UsageError for options it does not take."""
+def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", found: str = "") -> Source:
+    """The source that `reader` makes; `by`, `found`: how it was chosen, and its evidence.
+
+    Raises UsageError for options that it does not take.
+    """
     for name in values:
         if name not in reader.takes:
             raise _not_taken(name, reader, look)
@@ -123,19 +126,20 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str) -> Sou
     if not by or described is None:
         return source
     findings: Findings = source.findings  # type: ignore[attr-defined]  # a source that describes itself has them
-    said = f"{by}; {described}" if described else by
-    notes = [said, *findings.notes]
+    in_files = reader.options is ColumnOptions
+    shown = ([] if in_files else [found]) + [described]  # those of files of many samples describe the same
+    said = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
     return replace(
         source,  # type: ignore[type-var]  # likewise
         described=said,
-        findings=replace(findings, notes=notes, in_files=reader.options is ColumnOptions),
+        findings=replace(findings, notes=[said, *findings.notes], in_files=in_files),
     )
 
 
 def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:
     """The error for an option that is about other readers than the one that is meant."""
     able = [one.name for one in READERS if name in one.takes]
-    if reader.name == "folder" and "labels" in able:
+    if reader.name == "folder" and "labels" in able and name != "images":
         problem = f"is a folder, and {argument(name)} is about a label file"
         return UsageError(look.path, problem, f"give that file as {argument('labels')}")
     about = ", ".join(able[:3]) + (" and others" if len(able) > 3 else "")

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
-from shardfeed.converters.sources.legacy import old_options
+from shardfeed.converters.sources.annotations.options import AnnotationOptions as OldAnnotationOptions
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options
-from shardfeed.converters.sources.reader import Evidence, ReaderModule
+from shardfeed.converters.sources.reader import Evidence, ReaderModule, missing_of
 from shardfeed.converters.sources.source import Source
 
 _HERE = "shardfeed.converters.sources"
@@ -36,17 +38,24 @@ class Reader:
     legacy: bool = False  # its functions still take a path and the old options
 
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
-        """Whether the path is meant; `given`: options by name, all of which it takes."""
+        """Whether the path is meant; `given`: options by name, all of which it takes.
+
+        That the path is damaged is what it lacks, where a library says so.
+        """
         options = self.options(**given)
-        if self.legacy:
-            return self.load().recognise(look.path, old_options(look, options))  # type: ignore[arg-type]
-        return self.load().recognise(look, options)
+        try:
+            with guarded(look.path):
+                if self.legacy:
+                    return self.load().recognise(look.path, _old_options(look, options))  # type: ignore[arg-type]
+                return self.load().recognise(look, options)
+        except HostileError as error:
+            return Evidence(self.name, "by its name or its first bytes", missing_of(error))
 
     def read(self, look: Look, given: Mapping[str, Any]) -> Source:
         """The source; raises what its module does."""
         options = self.options(**given)
         if self.legacy:
-            return self.load().read(look.path, old_options(look, options))  # type: ignore[arg-type]
+            return self.load().read(look.path, _old_options(look, options))  # type: ignore[arg-type]
         return self.load().read(look, options)
 
     def load(self) -> ReaderModule:
@@ -61,6 +70,21 @@ class Reader:
         if not self.suffixes:
             return not look.holds_images_alone
         return any(name.endswith(self.suffixes) for name in look.suffixes)
+
+
+def _old_options(look: Look, options: Any) -> Any:
+    """The options that readers take which are not rewritten yet, with the same values."""
+    if isinstance(options, ColumnOptions):
+        label_map = None if options.label_map is None else str(options.label_map)
+        return ContainerOptions(dict(options.columns), options.class_names, options.label_offset, label_map)
+    assert isinstance(options, AnnotationOptions)
+    names = ("images", "tasks", "boxes_on", "voc_origin", "class_names", "colours", "void", "delimiter", "encoding")
+    return OldAnnotationOptions(
+        **{name: getattr(options, name) for name in names},
+        include=look.include,
+        exclude=look.exclude,
+        follow_links=look.follow_links,
+    )
 
 
 _NAMES = frozenset({"class_names"})
@@ -102,7 +126,7 @@ READERS: tuple[Reader, ...] = (
     _annotations("coco", "coco", _OF_BOXES, ".json"),
     _annotations("yolo", "yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
-    _annotations("masks", "masks.reader", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
+    _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
     _annotations("boxes-csv", "tables.object_rows", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab"),
     _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
     _annotations("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),

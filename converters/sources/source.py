@@ -7,11 +7,10 @@ once to plan (key, split, labels) and once to write, so `source[i]` must be chea
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from shardfeed.converters.sources.account import Account
 from shardfeed.converters.sources.objects import MaskTable, Objects
-from shardfeed.converters.sources.records import StoredRecord
 from shardfeed.schema import Schema, Value
 
 
@@ -44,6 +43,28 @@ class RasterImage:
     table: MaskTable
     name: str = "its mask"
     upright: bool | None = None
+
+
+class StoredRecord(Protocol):
+    """A record that is made already: picklable, and as cheap to have as a `SourceFile` until it is called.
+
+    `size`: bytes of its payload, about. `digest`: bytes that differ where its payload does. `counted`: whether its
+    `image/source_id` is a count, of this conversion or one before, and not its source's own number.
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def counted(self) -> bool: ...
+
+    def __call__(self, number: int) -> bytes:
+        """The payload (see shardfeed/formats/format.py), which is stored byte for byte. Raises IntegrityError.
+
+        `number`: its place in the new split, for a record that is to be numbered by it.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -137,3 +158,20 @@ class FindingSource(Source, Protocol):
 def findings_of(source: Source) -> Findings:
     """What a source found on its way, nothing for one that does not say."""
     return source.findings if isinstance(source, FindingSource) else Findings()
+
+
+@runtime_checkable
+class RecordedSource(Protocol):
+    """A `Source` of samples with a `record` each. Its schema is the records', with all that conversion adds.
+
+    `made_with`: the options that decided how its images are stored, for the manifest. `keeps_order`: whether samples
+    are stored in the source's order in each split, and not in one that is drawn. `fingerprint`: that of the dataset
+    that these are the samples of, all of them in their order; None where they are others.
+    """
+
+    schema: Schema
+    made_with: Mapping[str, Any]
+    keeps_order: bool
+    fingerprint: str | None
+
+    def __len__(self) -> int: ...

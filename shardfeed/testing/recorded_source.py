@@ -17,8 +17,7 @@ import pytest
 
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
-from shardfeed.converters.sources.records import RecordedSource
-from shardfeed.converters.sources.source import Sample, Source, findings_of
+from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of
 from shardfeed.formats.example import decode
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL

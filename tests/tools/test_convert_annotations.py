@@ -80,7 +80,7 @@ def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     words = ("convert", tmp_path / "coco", tmp_path / "out", "--dry-run")
     code, out, _ = typed(capsys, *words, "--from", "coco", "--task", "boxes, masks", "--boxes-on", "stored")
     assert code == 0
-    assert out.startswith("read as coco, as asked; instances_train2017.json, instances_val2017.json: 6 images")
+    assert out.startswith("read as coco, as asked: instances_train2017.json, instances_val2017.json: 6 images")
     assert "image/object/mask" in out
     code, out, _ = typed(capsys, *words, "--task", "captions")
     assert code == 0
@@ -90,7 +90,7 @@ def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "--task: captions are in a file of their own, and so are objects" in err
     code, _, err = typed(capsys, *words, "--from", "cocoa")
     assert code == 2
-    assert "--from: got 'cocoa', expected one of folder, labels, coco" in err
+    assert "--from: got 'cocoa', expected one of webdataset, parquet" in err
     code, _, err = typed(capsys, *words, "--from", "folder")
     assert code == 2
     assert "say what it is by --from NAME" in err

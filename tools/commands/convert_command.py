@@ -21,9 +21,9 @@ from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.containers.packed.part_source import PartSource
+from shardfeed.converters.sources.files.signs import told_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import Task, options_of
-from shardfeed.converters.sources.signs import told_to
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.formats.registry import FORMATS, NATIVE

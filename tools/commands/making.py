@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.signs import told_to
+from shardfeed.converters.sources.files.signs import told_to
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.formats.registry import FORMATS
 from shardfeed.naming import REJECTED

@@ -14,7 +14,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, is_hidden
 from shardfeed.converters.sources.files.patterns import Choice, Globs
-from shardfeed.converters.sources.signs import EVERY, tell
+from shardfeed.converters.sources.files.signs import EVERY, tell
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import StorageError, UsageError, escape
 from shardfeed.text import counted

@@ -426,7 +426,11 @@ def test_a_label_that_changed_is_told(
     rows = {bytes(r[FILENAME]): r for split in shardfeed.open(tmp_path / "out").values() for r in split}  # type: ignore[arg-type]
     assert rows[b"rose/001.jpg"]["image/class/text"] == b"rose"
     with pytest.raises(UsageError, match="all of its 42 samples already; 1 sample of them has other values"):
-        append(tmp_path / "out", open_source(folders[2], labels=tmp_path / "labels.csv"), tmp_path / "no")
+        append(
+            tmp_path / "out",
+            open_source(folders[2], options=LabelOptions(labels=tmp_path / "labels.csv")),
+            tmp_path / "no",
+        )
 
 
 @pytest.mark.parametrize("name", ["tfrecord", "mds"])

@@ -10,6 +10,7 @@ from datasets import here, scenes, sound
 
 import shardfeed
 from shardfeed.converters import (
+    AnnotationOptions,
     ImageFolder,
     adopt,
     append,
@@ -43,7 +44,11 @@ def coco(place: Path, names: Sequence[str], ids: Sequence[int]) -> Path:
     ]
     content = {"images": images, "annotations": objects, "categories": [{"id": 1, "name": "cat"}]}
     (place / "boxes.json").write_text(json.dumps(content))
-    convert(open_source(place / "boxes.json", images=str(place / "images")), place / "ds", engine=here())
+    convert(
+        open_source(place / "boxes.json", options=AnnotationOptions(images=str(place / "images"))),
+        place / "ds",
+        engine=here(),
+    )
     return place / "ds"
 
 
@@ -120,7 +125,9 @@ def test_an_append_of_own_ids_makes_the_split_one_of_own_ids(tmp_path: Path) -> 
         replace(manifest, options={**manifest.options, "counted_ids": ["train"]}).to_bytes()
     )
     coco(tmp_path / "b", ["b3.jpg"], [7])
-    source = open_source(tmp_path / "b" / "boxes.json", images=str(tmp_path / "b" / "images"))
+    source = open_source(
+        tmp_path / "b" / "boxes.json", options=AnnotationOptions(images=str(tmp_path / "b" / "images"))
+    )
     append(old, source, tmp_path / "out", engine=here())
     out = shardfeed.open(tmp_path / "out")
     assert out.manifest.options["counted_ids"] == []

@@ -13,6 +13,7 @@ from datasets import here, payloads, scenes, sound
 import shardfeed
 from shardfeed.annotations import KEYPOINTS, OBJECT_LABEL, OBJECT_TEXT, RASTER
 from shardfeed.converters import (
+    AnnotationOptions,
     Sample,
     adopt,
     convert,
@@ -300,7 +301,10 @@ def test_an_order_of_no_feature_is_refused(small: Dataset, tmp_path: Path) -> No
     with pytest.raises(UsageError, match="order: is the list of no feature: cat, dog; there will be daisy, ro"):
         relabel(small, tmp_path / "out", {"rose": "ros"}, order=["cat", "dog"])
     convert(
-        open_source(SCENES / "masks", images=str(SCENES / "images"), class_names=str(SCENES / "masks.txt")),
+        open_source(
+            SCENES / "masks",
+            options=AnnotationOptions(images=str(SCENES / "images"), class_names=str(SCENES / "masks.txt")),
+        ),
         tmp_path / "masks",
         engine=here(),
     )

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 def scenes(tmp_path: Path, source: Path, split: Mapping[str, float] | None = None, **options: Any) -> Dataset:
     """A dataset of one of the forms of the drawn scenes."""
-    convert(open_source(source, options=options_of(options)), tmp_path / "dataset", workers=1, split=split)
+    reader = options.pop("reader", None)
+    opened = open_source(source, reader=reader, options=options_of(options))
+    convert(opened, tmp_path / "dataset", workers=1, split=split)
     return shardfeed.open(tmp_path / "dataset")
 
 

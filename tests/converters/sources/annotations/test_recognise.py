@@ -20,7 +20,7 @@ from shardfeed.converters import (
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.reader import Evidence
-from shardfeed.converters.sources.readers import READERS
+from shardfeed.converters.sources.readers import READERS, Reader
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
 
@@ -110,7 +110,7 @@ def test_a_label_file_takes_the_folder_of_its_images(tmp_path: Path) -> None:
     folders(tmp_path, "p/1.jpg", "p/2.jpg")
     (tmp_path / "labels.csv").write_text("path,label\n1.jpg,a\n2.jpg,b\n")
     assert len(open_source(tmp_path / "labels.csv", options=AnnotationOptions(images=tmp_path / "p"))) == 2
-    with pytest.raises(UsageError, match="is a folder of images, and images is one, too"):
+    with pytest.raises(UsageError, match="images is about coco, yolo, voc and others"):
         open_source(tmp_path / "p", options=AnnotationOptions(images=tmp_path / "p"))
 
 
@@ -136,7 +136,8 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
     file = plant(tmp_path, scene())
     voc = next(one for one in READERS if one.name == "voc")
     module = SimpleNamespace(recognise=lambda *_: Evidence("voc", "it looks so"))
-    monkeypatch.setattr(type(voc), "load", lambda one, load=type(voc).load: module if one is voc else load(one))
+    load = Reader.load
+    monkeypatch.setattr(Reader, "load", lambda one: module if one is voc else load(one))
     with pytest.raises(UsageError, match=r"voc: it looks so\); say which is meant: reader='coco', or reader='voc'"):
         open_source(file)
 
@@ -151,7 +152,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
         ({"reader": "coco", "pattern": "x"}, "pattern is about folder, and this is read as coco"),
         (
             {"reader": "folder", "tasks": ["masks"]},
-            "tasks is about coco, yolo, voc and others, and this is read as folder",
+            "tasks is about coco, yolo, voc and others",
         ),
         ({"boxes_on": "stored"}, "boxes_on is about coco, yolo, voc and others"),
     ],

@@ -28,10 +28,10 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FILENAME
-from shardfeed.tools.scenes.scene import CROWDED, EMPTY, KINDS, SCENES, TURNED, scene
-from shardfeed.tools.scenes.scene_files import IDS, VOID, class_mask, image_id
 
 from repository import ROOT
+from scene import CROWDED, EMPTY, KINDS, SCENES, TURNED, scene
+from scene_files import IDS, VOID, class_mask, image_id
 
 FOLDER = ROOT / "data_samples" / "scenes"
 IMAGES = str(FOLDER / "images")
