@@ -69,16 +69,6 @@ def reduction(size: tuple[int, int], target: tuple[int, int]) -> int:
     return next((ratio for ratio in (8, 4, 2) if fits >= ratio), 1)
 
 
-def decoded_window(window: Window, target: tuple[int, int]) -> Window:
-    """What a JPEG's decoder shows of a window that is to be resized to `target`: the window, but for a few pixels.
-
-    Where the target fits into it r = 2, 4 or 8 times, the decoder makes the image smaller by the largest such r, and
-    the window is cut in whole pixels of the smaller image. Other formats show the window as it is.
-    """
-    ratio = reduction((window.height, window.width), target)
-    return Window(*(side // ratio * ratio for side in window))
-
-
 def see_boxes(boxes: np.ndarray, view: View, min_visible: float = MIN_VISIBLE) -> SeenBoxes:
     """The boxes of which the view shows at least the share `min_visible`, 0..1, and at least something.
 

@@ -13,7 +13,6 @@ from shardfeed.pipelines.geometry import (
     LEAST_SIDE,
     View,
     cropped,
-    decoded_window,
     largest,
     letterboxed,
     see_areas,
@@ -166,12 +165,6 @@ def test_the_largest_are_kept_in_their_order() -> None:
     assert largest(boxes, 2).tolist() == [1, 3]
     assert largest(boxes, 3).tolist() == [0, 1, 3]
     assert largest(boxes, 9).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_what_a_jpeg_decoder_shows() -> None:
-    assert decoded_window(Window(3, 5, 99, 70), (50, 36)) == Window(3, 5, 99, 70)
-    assert decoded_window(Window(3, 5, 101, 75), (50, 36)) == Window(2, 4, 100, 74)
-    assert decoded_window(Window(9, 15, 999, 999), (50, 36)) == Window(8, 8, 992, 992)
 
 
 def test_a_mirrored_view_has_no_way_back() -> None:

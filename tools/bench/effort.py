@@ -1,7 +1,7 @@
 """How much of everything is measured in the time there is: a plan of the whole, made from a short trial.
 
 What takes time is images and starts: each pipeline that is run is built, started and gone through. So the plan counts
-both, and a test can add them up without a clock.
+both.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _FRESH, _ROUNDS, _WAITS, _VARIANTS = 1 / 8, 1 / 2, 1 / 8, 1 / 4  # shares of the
 PIPELINES = 8  # that a round runs: six stages, the decoder alone, larger batches
 HEAVY = 6.5  # what they cost together, in terms of the whole pipeline: reading and parsing take little
 VARIANTS = 6  # ways of storing the same images, with the one they are stored in
-_PREPARED = 15  # what making all variants of an image costs, in terms of a crop of it on one core
+PREPARED = 15  # what making all variants of an image costs, in terms of a crop of it on one core
 _FEWEST_ROUNDS = 2  # one says nothing of the noise
 _FEWEST_BATCHES = 4  # of a run; the first is taken off it
 _VARIANT_ROUNDS = 3
@@ -48,16 +48,6 @@ class Effort:
     variant_rounds: int
     windows: int
 
-    def forecast(self, pace: Pace, *, step_s: float, parallelism: int) -> float:
-        """Seconds that all of it takes, without imports; `step_s`: of a step of the model in this batch size."""
-        first = pace.start + self.batch_size * pace.image
-        run = 2 * pace.start * PIPELINES + HEAVY * (self.images * self.epochs + self.batch_size) * pace.image
-        runs = self.variant_rounds + 1  # one to warm up
-        variants = self.sampled * _PREPARED * pace.image * parallelism
-        variants += runs * VARIANTS * (2 * pace.start + self.windows * pace.image)
-        waits = pace.start + self.steps * max(step_s, self.batch_size * pace.image) if self.steps else 0
-        return self.rounds * run + self.fresh_s + first * (self.first_batches + 1) + waits + variants
-
 
 def plan_effort(
     seconds: float, pace: Pace, *, rounds: int, batch_size: int, samples: int, step_s: float | None, parallelism: int
@@ -89,7 +79,7 @@ def plan_effort(
     shortest = variant_starts + VARIANTS * fewest * pace.image  # a round of as few crops as there may be
     variant_rounds = max(1, min(_VARIANT_ROUNDS, int(budget / 3 / shortest) - 1))
     left = max(0.0, budget - (variant_rounds + 1) * variant_starts)
-    sampled = max(fewest, min(_SAMPLED, int(left / 2 / (_PREPARED * pace.image * parallelism))))
+    sampled = max(fewest, min(_SAMPLED, int(left / 2 / (PREPARED * pace.image * parallelism))))
     windows = int(left / 2 / (VARIANTS * (variant_rounds + 1) * pace.image))
     return Effort(
         batch_size=batch,

@@ -104,7 +104,7 @@ def measure(
         "whole_epoch": fresh["epoch"],
     }
     report["model"] = model
-    figures = _figures(work, report, samples, found, costs)
+    figures = _figures(work, report, found, costs)
     report["pipeline"]["busy_share"] = figures.busy
     report["advice"] = [asdict(advice) for advice in advise(figures, _fits_in_memory)]
     report["model_bound"] = figures.model_bound if model else None
@@ -286,13 +286,7 @@ def _report(
     }
 
 
-def _figures(
-    work: Workload,
-    report: dict[str, Any],
-    samples: list[StoredSample],
-    found: list[Any],
-    costs: dict[str, list[Cost]],
-) -> Figures:
+def _figures(work: Workload, report: dict[str, Any], found: list[Any], costs: dict[str, list[Cost]]) -> Figures:
     stages = {stage["name"]: stage for stage in report["stages"]}
     larger = None
     if "larger_batch" in costs:

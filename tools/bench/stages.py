@@ -5,7 +5,7 @@ of what the next stage would take: so what a stage costs is the difference of tw
 measured beside them, on the very images and windows of the first iteration, which lie in memory.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 STAGES = ("read", "parse", "decode", "augment", "batch", "hand_over")
 _HELD_BYTES = 256 << 20  # of encoded images that the decoder alone is measured on
 
-Features = Mapping[str, Any]
 Transform = Callable[[dict[str, Any], Any], Any]
 
 
