@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
-from shardfeed.annotations import KEYPOINTS, RASTER, Keypoints
+from shardfeed.annotations import BOX, KEYPOINTS, OBJECT_LABEL, RASTER, Keypoints
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.geometry import check_flip
 from shardfeed.schema import Schema
@@ -41,6 +41,12 @@ def needed(schema: Schema, keys: Iterable[str], what: str, remedy: str) -> list[
         if schema.key(key) is None:
             raise UsageError("transform", f"this dataset has no {what}: no feature {key}", remedy)
     return list(keys)
+
+
+def needed_objects(schema: Schema) -> list[str]:
+    """The keys of boxes and their classes. Raises UsageError for a dataset that lacks one."""
+    remedy = "convert annotations whose boxes have classes"
+    return needed(schema, [*BOX, OBJECT_LABEL], "objects with classes", remedy)
 
 
 def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:

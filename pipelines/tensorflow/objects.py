@@ -30,6 +30,7 @@ from shardfeed.pipelines.objects import (
     check_image,
     needed,
     needed_keypoints,
+    needed_objects,
     needed_void,
     there,
 )
@@ -134,9 +135,7 @@ class Detection:
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
-        remedy = "convert annotations that have boxes"
-        keys = needed(schema, [*BOX, OBJECT_LABEL], "objects with classes", remedy)
-        keys += [ENCODED, *there(schema, FORMAT)]
+        keys = [*needed_objects(schema), ENCODED, *there(schema, FORMAT)]
         names, flip = 0, None
         if self.masks:
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")

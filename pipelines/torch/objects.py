@@ -43,6 +43,7 @@ from shardfeed.pipelines.objects import (
     check_image,
     needed,
     needed_keypoints,
+    needed_objects,
     needed_void,
     there,
 )
@@ -173,8 +174,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
 
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
-        keys = [ENCODED, *needed(schema, BOX, "objects", "convert annotations that have boxes")]
-        keys += there(schema, FORMAT, SOURCE_ID, OBJECT_LABEL, OBJECT_AREA, IS_CROWD)
+        keys = [ENCODED, *needed_objects(schema), *there(schema, FORMAT, SOURCE_ID, OBJECT_AREA, IS_CROWD)]
         if self.masks:
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
         if not self.keypoints:

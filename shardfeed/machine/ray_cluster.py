@@ -1,6 +1,7 @@
 """This process's connection to a Ray cluster: made without a wait of minutes, and watched."""
 
 import logging
+import os
 import signal
 import socket
 import threading
@@ -123,7 +124,10 @@ def _join(address: str | None, prints: bool) -> None:
     except Exception as error:  # Ray has many
         problem = f"no Ray cluster can be joined{f' at {address}' if address else ''}"
         why = " ".join(str(error).split()) or type(error).__name__
-        raise WorkerLostError("address", f"{problem}: {why}", "`ray status` shows those there are") from error
+        remedy = "`ray status` shows those there are"
+        if not isinstance(error, ConnectionRefusedError) and os.environ.get("RAY_AUTH_MODE") != "token":
+            remedy += "; where `ray start` asked for a token, as it does since 2.60, `export RAY_AUTH_MODE=token` first"
+        raise WorkerLostError("address", f"{problem}: {why}", remedy) from error
     finally:
         # Ray's own handler ends the process on the spot.
         if threading.current_thread() is threading.main_thread() and handler is not None:

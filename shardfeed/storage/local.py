@@ -8,6 +8,7 @@ the second time.
 import ctypes
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import time
@@ -27,6 +28,7 @@ _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP,
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100
+_NAME_MAX = 255  # limits.h: bytes of a file name
 _IOV_MAX = 1024  # limits.h: buffers in one writev
 _MOST_WAITING = _IOV_MAX // 2  # buffers: a record has a few
 _FEW_FILES = 1000  # left on a disk: so few that they are worth a word
@@ -108,7 +110,7 @@ class NewFile:
 
     def __init__(self, path: str, *, sync_directory: bool = True, after: tuple[int, int] | None = None) -> None:
         self.path = path
-        self.temporary = path + TEMPORARY
+        self.temporary = _temporary(path)
         self._sync_directory = sync_directory
         self.size, self.crc32c = after or (0, 0)
         self._waiting: list[bytes] = []
@@ -207,6 +209,14 @@ class NewFile:
     def _remove(self) -> None:
         with suppress(OSError):
             os.unlink(self.temporary)
+
+
+def _temporary(path: str) -> str:
+    """The name of a file while it is written; a digest of its own where that with the suffix would be too long."""
+    folder, name = os.path.split(path)
+    if len(os.fsencode(name)) + len(TEMPORARY) <= _NAME_MAX:
+        return path + TEMPORARY
+    return os.path.join(folder, hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest() + TEMPORARY)
 
 
 def _reopened(path: str, temporary: str, after: tuple[int, int]) -> int:

@@ -68,6 +68,8 @@ def _compare(condition: Comparison, split: Split) -> np.ndarray:
         return np.full(len(split), split.name in condition.texts)
     if name == _OBJECTS and schema.key(name) is None and schema.object_keys:
         return _any_number(condition, _counts(split))
+    if name == _OBJECTS and not any(key.rpartition("/")[2] == name for key in schema.features):
+        raise _error(condition, "the dataset has no objects", "it counts those of a dataset with boxes: leave it out")
     key = feature_of(name, schema, condition.at)
     feature = schema.features[key]
     if schema.kind(key) in ("image", "raster", "mask"):

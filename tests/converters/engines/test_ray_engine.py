@@ -428,6 +428,23 @@ def test_an_address_where_nothing_answers(folder: Callable[..., Path], tmp_path:
     assert not list(tmp_path.glob(".out*"))
 
 
+@pytest.mark.parametrize("mode", [None, "token"])
+def test_a_cluster_that_asks_for_a_token(mode: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray says of it only that it failed to connect."""
+
+    def refuse(*arguments: Any, **more: Any) -> None:
+        raise ConnectionError("Failed to connect to GCS")
+
+    monkeypatch.setattr(ray_cluster.ray, "init", refuse)
+    if mode is None:
+        monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    else:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    with pytest.raises(WorkerLostError, match="Failed to connect to GCS") as caught:
+        ray_cluster._join(None, prints=False)
+    assert ("`export RAY_AUTH_MODE=token`" in str(caught.value)) == (mode is None)
+
+
 @pytest.mark.promise(7, 14)
 @pytest.mark.long
 def test_a_killed_node(

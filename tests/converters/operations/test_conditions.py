@@ -18,6 +18,7 @@ from shardfeed.converters.operations.choosing.evaluate import evaluate
 from shardfeed.converters.operations.choosing.parse import MOST, Comparison, Joined, Not, parse
 from shardfeed.errors import UsageError
 from shardfeed.readers import Dataset
+from shardfeed.tools.cli import main
 
 COMPARE = {
     "==": operator.eq,
@@ -145,6 +146,16 @@ def test_what_is_no_condition_is_refused(text: str, problem: str) -> None:
 def test_what_the_dataset_does_not_have_is_refused(text: str, problem: str, small: Dataset) -> None:
     with pytest.raises(UsageError, match=problem):
         evaluate(parse(text), small["train"])
+
+
+def test_objects_of_a_dataset_without_objects(
+    small: Dataset, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in (["--where", "objects >= 1"], ["--min-objects", "1"]):
+        assert main(["filter", small.directory, str(tmp_path / "out"), *asked]) == 2
+        said = capsys.readouterr().err
+        assert "objects at character 1: the dataset has no objects" in said
+        assert "did you mean" not in said
 
 
 @pytest.mark.parametrize(

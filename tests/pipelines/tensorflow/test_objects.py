@@ -498,6 +498,8 @@ def test_what_a_dataset_lacks_is_said_when_batches_are_made(train: Split, flower
 
     with pytest.raises(UsageError, match="this dataset has no objects with classes"):
         made(flowers["train"], detection(letterbox(8)))
+    with pytest.raises(UsageError, match="this dataset has no objects with classes: no feature image/object/class/la"):
+        detection(letterbox(8)).bind(Schema({key: train.schema.features[key] for key in BOX}))
     with pytest.raises(UsageError, match="this dataset has no rasters"):
         made(flowers["train"], segmentation(letterbox(8)))
     boxes = Schema({key: train.schema.features[key] for key in (*BOX, OBJECT_LABEL)})

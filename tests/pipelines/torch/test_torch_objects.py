@@ -336,11 +336,16 @@ def test_what_the_dataset_does_not_have(scenes: Dataset, flowers: Dataset) -> No
     def make(transform: Any, split: Any = flowers["train"]) -> Any:
         return torch_loader(split, batch_size=4, transform=transform, workers=0)
 
-    with pytest.raises(UsageError, match="this dataset has no objects: no feature image/object/bbox/xmin"):
+    with pytest.raises(UsageError, match="this dataset has no objects with classes: no feature image/object/bbox/xmin"):
         make(detection(CROP))
+    without_classes = Schema({key: SCHEMA.features[key] for key in BOX} | {"image/encoded": Feature("bytes")})
+    with pytest.raises(UsageError, match="this dataset has no objects with classes: no feature image/object/class/la"):
+        detection(CROP).bind(without_classes)
     with pytest.raises(UsageError, match="this dataset has no rasters: no feature image/segmentation"):
         make(segmentation(CROP))
-    boxes_only = Schema({key: SCHEMA.features[key] for key in BOX} | {"image/encoded": Feature("bytes")})
+    boxes_only = Schema(
+        {key: SCHEMA.features[key] for key in (*BOX, OBJECT_LABEL)} | {"image/encoded": Feature("bytes")}
+    )
     for what, called in (("masks", "masks"), ("keypoints", "key points")):
         options: Any = {what: True}
         with pytest.raises(UsageError, match=f"this dataset has no {called}: no feature image/object"):

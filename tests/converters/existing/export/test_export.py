@@ -131,6 +131,16 @@ def test_names_that_are_no_files_below_the_folder(key: bytes, to: Any, tmp_path:
     assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("length", [247, 248, 255])
+def test_names_as_long_as_a_file_system_takes(length: int, tmp_path: Path) -> None:
+    keys = [b"%d" % i + b"x" * (length - 5) + b".jpg" for i in range(3)]
+    data = made(Named(keys), tmp_path)
+    for to in ("csv", "folder"):
+        export(data, tmp_path / to, to)  # type: ignore[arg-type]
+        assert sorted(path.name.encode() for path in (tmp_path / to).rglob("*.jpg")) == keys
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 def test_two_samples_of_one_name(tmp_path: Path) -> None:
     data = made(Named([b"cat/1.jpg", b"1.jpg"]), tmp_path)
     with pytest.raises(UsageError, match=r"would be written as (train/)?cat/1.jpg, as a sample before it"):
