@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.onto import ColumnsBefore
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.account import Account, LeftOut
+from shardfeed.converters.sources.source import Source
 from shardfeed.errors import escape, name_text
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
@@ -34,7 +38,7 @@ class Begun(NamedTuple):
     def notes(self, shards: int) -> Iterator[str]:
         """A sentence about that, where inputs have changed; `shards`: of the dataset."""
         if self.changed:
-            kept = f"{self.shards:,} of {number(shards, 'shard')} {'is' if self.shards == 1 else 'are'} kept"
+            kept = f"{self.shards:,} of {number(shards, 'shard')} {'is' if 1 in (self.shards, shards) else 'are'} kept"
             others = f", and of the others {number(self.images, 'image')}" if self.images else ""
             yield f"since the earlier run: {self.changed}; {kept}{others}"
 
@@ -72,7 +76,20 @@ class Noticed(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
+class Planned(NamedTuple):
+    """What a dry run tells and a conversion does not.
+
+    `raw_bytes`: of pixels that would be stored, None where files are; `exact`: whether that is no estimate. `objects`:
+    before any is clipped or left out, and `without_objects`: images without any; None where images have none.
+    """
+
+    raw_bytes: int | None
+    exact: bool
+    objects: int | None
+    without_objects: int
+
+
+@dataclass(frozen=True, repr=False)
 class Report:
     """The outcome of `convert`.
 
@@ -80,7 +97,7 @@ class Report:
     committed. `rejected`: inputs left out, `normalised`: stored with other bytes, `warnings`: stored but odd, each
     sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`: read in this run,
     `seconds`: of this run. `kept`: shards that an earlier run had finished. `same_pictures`: what is in two splits, or
-    in two classes, byte for byte. `account`: of the annotations; None where there are none.
+    in two classes, byte for byte. `account`: of the annotations; None where there are none. `planned`: of a dry run.
     """
 
     out: str
@@ -96,6 +113,13 @@ class Report:
     kept: int = 0
     same_pictures: SamePictures = field(default_factory=SamePictures)
     account: Account | None = None
+    planned: Planned | None = None
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name}: {info.records:,}" for name, info in self.manifest.splits.items())
+        lists = ("rejected", "normalised", "warnings", "notes")
+        counts = ", ".join(f"{len(found):,} {name}" for name in lists if (found := getattr(self, name)))
+        return f"Report({self.out!r}, {'' if self.committed else 'not '}committed, {splits}{counts and '; '}{counts})"
 
     @classmethod
     def of(
@@ -125,14 +149,17 @@ class Report:
         )
 
     @classmethod
-    def of_plan(cls, out: str, plan: Plan) -> "Report":
+    def of_plan(cls, out: str, plan: Plan, source: Source) -> "Report":
         """What a conversion would make, of which nothing is written: shards without a size, of all planned records."""
         nothing = FileInfo(0, 0)
+        objects = _PlannedObjects(plan, source) if plan.schema.object_keys and plan.options.made_with is None else None
         splits: dict[str, SplitInfo] = {}
         for name in plan.split_sizes():
             shards = [len(shard.samples) for shard in plan.shards if shard.split == name]
             infos = tuple(ShardInfo(records, nothing, nothing) for records in shards)
             counts = {LABEL: plan.class_counts[name]} if name in plan.class_counts else {}
+            if objects is not None and OBJECT_LABEL in plan.schema.class_names:
+                counts[OBJECT_LABEL] = tuple(objects.of_class[name].tolist())
             splits[name] = SplitInfo(name, infos, counts, version=version_of(plan.options.to), format=plan.options.to)
         manifest = Manifest(
             name=dataset_name(out),
@@ -146,8 +173,25 @@ class Report:
             version=version_of(plan.options.to),
             format=plan.options.to,
         )
-        notes = [*plan.findings.notes, *plan.notes]
-        return cls(out, False, manifest, listed_rejects(plan), (), (), notes, 0, plan.source_bytes, 0.0)
+        return cls(
+            out=out,
+            committed=False,
+            manifest=manifest,
+            rejected=listed_rejects(plan),
+            normalised=(),
+            warnings=(),
+            notes=[*plan.findings.notes, *plan.notes],
+            images=0,
+            source_bytes=plan.source_bytes,
+            seconds=0.0,
+            account=plan.findings.account,
+            planned=Planned(
+                plan.forecast.pixels,
+                plan.forecast.exact,
+                None if objects is None else objects.count,
+                0 if objects is None else objects.without,
+            ),
+        )
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
@@ -159,6 +203,10 @@ class Report:
     def committed_with(self, notes: Sequence[str]) -> "Report":
         """The same, of a dataset that has its name now; `notes`: what there is to say of that."""
         return replace(self, committed=True, notes=[*self.notes, *notes])
+
+    def _left_out(self) -> list[dict[str, str]]:
+        found = () if self.account is None else self.account.left_out
+        return [noted_json(Noted(one.key, one.code, one.reason)) for one in found]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable.
@@ -178,6 +226,8 @@ class Report:
             "out": self.out,
             "committed": self.committed,
             "splits": splits,
+            "fingerprint": self.manifest.fingerprint,
+            "features": self.manifest.schema.to_json(),
             "class_names": {key: list(names) for key, names in self.manifest.schema.class_names.items()},
             "rejected": [noted_json(noted) for noted in self.rejected],
             "normalised": dict(Counter(noted.what for noted in self.normalised)),
@@ -191,7 +241,26 @@ class Report:
             "images": self.images,
             "source_bytes": self.source_bytes,
             "seconds": round(self.seconds, 3),
+            "planned": None if self.planned is None else {**self.planned._asdict(), "left_out": self._left_out()},
         }
+
+
+class _PlannedObjects:
+    """The objects of planned images: `count`, images `without`, and those `of_class`, int64 [classes], by split."""
+
+    def __init__(self, plan: Plan, source: Source) -> None:
+        classes = len(plan.schema.class_names.get(OBJECT_LABEL, ()))
+        self.count = self.without = 0
+        self.of_class = {name: np.zeros(classes, np.int64) for name in plan.split_sizes()}
+        for shard in plan.shards:
+            for i in shard.samples.tolist():
+                objects = source[i].objects
+                if objects is None or not len(objects):
+                    self.without += 1
+                    continue
+                self.count += len(objects)
+                labels = np.asarray(objects.columns.get(OBJECT_LABEL, ()), np.int64)
+                np.add.at(self.of_class[shard.split], labels[(labels >= 0) & (labels < classes)], 1)
 
 
 def noted_json(noted: Noted) -> dict[str, str]:

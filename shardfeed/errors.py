@@ -163,8 +163,8 @@ class TooManyRejectedError(ShardfeedError):
     """More inputs were rejected than allowed, or all (exit 3): nothing was committed.
 
     `rejected`: all of them, each with `key`, `what` (its code) and `why`. `report`: the conversion's
-    `shardfeed.converters.Report`, when all else is converted and kept in staging; None when the source itself rejected
-    too many, before anything was written.
+    `shardfeed.converters.Report`, when all else is converted and kept in staging, or of a dry run; None when the source
+    itself rejected too many, before anything was written.
     """
 
     exit_code = 3

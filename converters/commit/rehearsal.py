@@ -4,10 +4,11 @@ from shardfeed.converters.commit.output import check_output, check_untaken
 from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.commit.staging import Staging
 from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.plan import Plan, make_plan
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.source import Source
+from shardfeed.errors import TooManyRejectedError
 
 
 def rehearse(
@@ -20,24 +21,24 @@ def rehearse(
     replace: bool,
     restart: bool,
 ) -> Report:
-    """What a conversion into `out` (absolute) would make. Raises what it would before it reads the first image."""
-    plan = make_plan(source, options)
-    limits.check_plan(out, plan)
-    _check_place(out, staging, plan, replace=replace, restart=restart)
-    check_space(plan.forecast, out, staging.dataset)
-    return Report.of_plan(out, plan)
-
-
-def _check_place(out: str, staging: Staging, plan: Plan, *, replace: bool, restart: bool) -> None:
-    """Raises what the run would, of its output and of what an earlier run left.
+    """What a conversion into `out` (absolute) would make. Raises what it would before it reads the first image.
 
     It does not look whether another run is at it: that one may be done when this one begins.
     """
     check_output(out, replace=replace)
-    if not restart and staging.committed(out) and staging.is_of(plan):
-        return  # there is only something to clear up
-    check_untaken(out, replace=replace)
+    finished = not restart and staging.committed(out)  # whether an earlier run has only left something to clear up
+    if not finished:
+        check_untaken(out, replace=replace)
+    plan = make_plan(source, options)
+    try:
+        limits.check_plan(out, plan)
+    except TooManyRejectedError as error:
+        error.report = Report.of_plan(out, plan, source)
+        raise
     if restart:
         staging.check_ours()
-    else:
+    elif not (finished and staging.is_of(plan)):
+        check_untaken(out, replace=replace)
         staging.left_by(plan)
+    check_space(plan.forecast, out, staging.dataset)
+    return Report.of_plan(out, plan, source)

@@ -58,9 +58,9 @@ def test_what_convert_prints_about_pixels(mixed: Path, tmp_path: Path, capsys: p
 
     raw = ("--encode", "raw", "--size", "20x30", "--workers", "1")
     assert "raw pixels: 32.4 kB, 20 * 30 * 3 = 1,800 bytes an image" in printed(*raw, "--dry-run")
-    assert json.loads(printed(*raw, "--dry-run", "--json"))["raw_bytes"] == 18 * 1800
+    assert json.loads(printed(*raw, "--dry-run", "--json"))["planned"]["raw_bytes"] == 18 * 1800
     assert "raw pixels: about" in printed("--encode", "raw", "--dry-run")
-    assert json.loads(printed("--dry-run", "--json"))["raw_bytes"] is None
+    assert json.loads(printed("--dry-run", "--json"))["planned"]["raw_bytes"] is None
     out = printed(*raw)
     assert "17 resized+raw, as asked" in out
     assert "raw pixels: 20 * 30 * 3 = 1,800 bytes an image" in out

@@ -16,6 +16,8 @@ import shardfeed
 from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
+from trees import tree
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -89,20 +91,57 @@ def test_dry_run_shows_the_classes_of_each_split(run: Run, folder: Callable[...,
     arguments = ("convert", folder(10), tmp_path / "out", "--split", "train=0.8,validation=0.2", "--dry-run")
     code, out, _ = run(*arguments, "--shards", "train=2,validation=9")
     assert code == 0
-    assert [line.split() for line in out.splitlines() if line.startswith("  ")][:7] == [
-        ["split", "images", "shards"],
-        ["train", "24", "2"],
-        ["validation", "6", "6"],
-        ["class", "train", "validation"],
-        ["daisy", "8", "2"],
-        ["rose", "8", "2"],
-        ["tulip", "8", "2"],
+    assert [line.split() for line in out.splitlines() if line.startswith("  ")][:3] == [
+        ["split", "images", "shards", "daisy", "rose", "tulip"],
+        ["train", "24", "2", "8", "8", "8"],
+        ["validation", "6", "6", "2", "2", "2"],
     ]
     assert "note: split validation has 6 images, and as many shards: 9 were asked for" in out
-    by_hash = json.loads(run(*arguments, "--split-by", "hash", "--json")[1])
-    assert sum(by_hash["splits"].values()) == 30
-    assert by_hash["splits"] == {split: sum(counts) for split, counts in by_hash["class_counts"].items()}
-    assert by_hash["splits"] != {"train": 24, "validation": 6}
+    splits = json.loads(run(*arguments, "--split-by", "hash", "--json")[1])["splits"]
+    by_hash = {name: split["records"] for name, split in splits.items()}
+    assert sum(by_hash.values()) == 30
+    assert by_hash == {name: sum(split["class_counts"]["image/class/label"]) for name, split in splits.items()}
+    assert by_hash != {"train": 24, "validation": 6}
+
+
+def test_dry_run_shows_many_classes_in_a_table_of_their_own(run: Run, tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / "images" / f"c{number}").mkdir(parents=True)
+        for i in range(4):
+            (tmp_path / "images" / f"c{number}" / f"{i}.jpg").write_bytes(b"not opened")
+    arguments = ("--split", "train=0.75,validation=0.25", "--dry-run")
+    _, out, _ = run("convert", tmp_path / "images", tmp_path / "out", *arguments)
+    rows = [line.split() for line in out.splitlines() if line.startswith("  ")]
+    assert rows[:4] == [
+        ["split", "images", "shards"],
+        ["train", "27", "1"],
+        ["validation", "9", "1"],
+        ["class", "train", "validation"],
+    ]
+    assert rows[4:13] == [[f"c{number}", "3", "1"] for number in range(9)]
+
+
+def test_dry_run_refuses_what_the_run_would(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    """With the same exit code; `--replace` and `--restart` mean what they mean there."""
+    root = folder(3)
+    (tmp_path / "file").write_text("")
+    assert run("convert", root, tmp_path / "there")[0] == 0
+    before = tree(tmp_path)
+    for out, more in (
+        ("there", ()),
+        ("missing/out", ()),
+        ("file", ()),
+        ("out", ("--max-bad", "-1")),
+        ("there", ("--shards", "0")),
+    ):
+        dry, real = (run("convert", root, tmp_path / out, *more, *how) for how in (["--dry-run"], []))
+        assert (dry[0], dry[2]) == (real[0], real[2]), out
+        assert dry[0] == 2
+        assert tree(tmp_path) == before
+    code, out, _ = run("convert", root, tmp_path / "there", "--dry-run", "--replace")
+    assert code == 0
+    assert out.endswith("nothing was written (--dry-run)\n")
+    assert tree(tmp_path) == before
 
 
 def test_dry_run_writes_nothing(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
@@ -113,7 +152,8 @@ def test_dry_run_writes_nothing(run: Run, folder: Callable[..., Path], tmp_path:
     assert "nothing was written" in out
     assert os.listdir(tmp_path) == ["images"]
     plan = json.loads(run("convert", root, tmp_path / "out", "--dry-run", "--json")[1])
-    assert plan["splits"] == {"train": 15}
+    assert plan["splits"]["train"]["records"] == plan["dataset_images"] == 15
+    assert not plan["committed"]
 
 
 def test_exit_codes(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:

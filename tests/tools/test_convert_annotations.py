@@ -42,16 +42,18 @@ def test_a_folder_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert out.startswith("recognised as coco: annotations/instances_train2017.json, annotations/instances_val2017")
     assert "6 objects, before any is clipped or left out; 2 images without" in out
     lines = out.splitlines()
-    start = lines.index("  class       objects")
+    start = lines.index("  class       train  validation")
     assert lines[start + 1 : start + 4] == [
-        "  person            4",
-        "  dog               2",
-        "  toothbrush        0",
+        "  person          2           2",
+        "  dog             1           1",
+        "  toothbrush      0           0",
     ]
     code, out, _ = typed(capsys, *words, "--json")
     found = json.loads(out)
-    assert found["objects"] == {"count": 6, "by_class": {"person": 4, "dog": 2, "toothbrush": 0}, "images_without": 2}
-    assert found["left_out"] == []
+    assert (found["planned"]["objects"], found["planned"]["without_objects"]) == (6, 2)
+    counts = [split["class_counts"]["image/object/class/label"] for split in found["splits"].values()]
+    assert [sum(of_class) for of_class in zip(*counts, strict=True)] == [4, 2, 0]
+    assert found["planned"]["left_out"] == []
     assert found["notes"][0].startswith("recognised as coco: ")
     assert not (tmp_path / "out").exists()
 
@@ -59,10 +61,10 @@ def test_a_folder_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_is_left_out_is_listed_and_stops_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = plant(tmp_path, bad(image_id=99))
     words = ("convert", file, tmp_path / "out", "--workers", "1")
-    code, out, _ = typed(capsys, *words, "--dry-run")
-    assert code == 0
+    code, out, err = typed(capsys, *words, "--dry-run")
+    assert code == 3
     assert "1 annotation left out (1 E_ORPHAN):\n  instances.json: E_ORPHAN, annotation 77: its image_id is 99" in out
-    assert "the conversion would stop here: 0 allowed; repair them, or give --max-bad-objects 1" in out
+    assert "nothing was written; repair them, or run again with --max-bad-objects 1" in err
     code, out, err = typed(capsys, *words)
     assert code == 3
     assert "--max-bad-objects 1" in err

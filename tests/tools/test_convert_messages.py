@@ -54,16 +54,49 @@ def strays(folder: Callable[..., Path]) -> Path:
 
 
 def test_a_dry_run_says_what_planning_rejects(run: Run, strays: Path, tmp_path: Path) -> None:
-    code, out, _ = run(strays, tmp_path / "out", "--dry-run")
-    assert code == 0
+    code, out, err = run(strays, tmp_path / "out", "--dry-run")
+    assert code == 3
     assert "9 images, " in out
     assert "broken ones are found when they are converted" in out.splitlines()[0]  # nothing was opened
     assert "3 inputs rejected (3 E_NO_LABEL):\n  stray0.jpg: E_NO_LABEL, an image beside the class folders\n" in out
-    assert "the conversion would stop here: 0 allowed; repair them, or give --max-bad 3" in out
-    assert "would stop" not in run(strays, tmp_path / "out", "--dry-run", "--max-bad", "3")[1]
+    assert "or run again with --max-bad 3" in err
+    assert run(strays, tmp_path / "out", "--dry-run", "--max-bad", "3")[0] == 0
     plan = json.loads(run(strays, tmp_path / "out", "--dry-run", "--json")[1])
     assert [entry["key"] for entry in plan["rejected"]] == ["stray0.jpg", "stray1.jpg", "stray2.jpg"]
     assert {entry["code"] for entry in plan["rejected"]} == {"E_NO_LABEL"}
+
+
+def test_what_an_earlier_run_left_is_told_in_numbers_that_agree(
+    run: Run, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = folder(1)
+    bad = root / "rose" / "bad.jpg"
+    bad.write_bytes(b"\xff\xd8 no more")
+    assert run(root, tmp_path / "out", "--workers", "1")[0] == 3
+    bad.write_bytes(encoded(9))
+    code, out, _ = run(root, tmp_path / "out", "--workers", "1")
+    assert code == 0
+    assert "0 of 1 shard is kept, and of the others 3 images" in out
+    assert "4 images (" in out
+    assert "1 image of them in this run" in out
+
+
+def test_what_a_report_looks_like_in_a_shell(strays: Path, tmp_path: Path) -> None:
+    report = convert(strays, tmp_path / "out", max_bad=3, workers=1)
+    shown = repr(report)
+    assert shown == f"Report({str(tmp_path / 'out')!r}, committed, train: 9; 3 rejected)"
+    assert "not committed, train: 9" in repr(convert(strays, tmp_path / "new", max_bad=3, dry_run=True))
+
+
+def test_files_of_three_kinds_and_a_fourth_are_not_told_as_three(
+    run: Run, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = folder(1)
+    for name in ("a.txt", "b.txt", "c.csv", "d.json"):
+        (root / name).write_text("text")
+    out = run(root, tmp_path / "out", "--dry-run")[1]
+    assert "4 files passed over, images neither by name nor by content: " in out
+    assert "(a.txt, c.csv, d.json, ...)" in out
 
 
 def test_what_planning_rejects_stops_before_an_image_is_read(

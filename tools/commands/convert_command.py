@@ -10,17 +10,12 @@ from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from shardfeed.converters.commit.output import check_apart
-from shardfeed.converters.commit.reject_limit import RejectLimits
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.planning.options import PlanOptions
-from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.files.signs import told_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import Task, options_of
@@ -30,7 +25,8 @@ from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.storage.addresses import check_local
 from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
-from shardfeed.tools.commands.convert_report import print_plan, print_report, print_unplanned
+from shardfeed.tools.commands.convert_report import print_failed, print_report
+from shardfeed.tools.next_steps import next_steps
 from shardfeed.tools.progress import EventLog, SignsOfLife
 from shardfeed.version import __version__
 
@@ -263,14 +259,6 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     )
     split = assignments("--split", args.split, float) if args.split else None
     shards = shard_numbers(args.shards)
-    if args.dry_run:
-        hashed = not args.no_hash
-        options = PlanOptions(split, shards, args.shard_size, args.seed, hashed, image, args.split_by, args.to)
-        plan = make_plan(source, options)
-        signs.close()
-        objects = source.objects if isinstance(source, AnnotatedSource | PartSource) else None
-        print_plan(plan, RejectLimits.of(args.max_bad, args.max_bad_objects), objects, args, told)
-        return 0
     before = warnings.showwarning
     warnings.showwarning = _say
     try:
@@ -291,6 +279,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
                 replace=args.replace,
                 restart=args.restart,
                 verify=args.verify,
+                dry_run=args.dry_run,
                 workers=args.workers,
                 start_method=args.start_method,
                 engine=args.engine,
@@ -300,18 +289,18 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     except TooManyRejectedError as error:
         signs.close()
         _log_rejected(error.rejected, log)
-        if error.report is None:
-            print_unplanned(error, args)
-        else:
-            print_report(error.report, args, told)
+        print_failed(error, args, told=told)
         raise
     finally:
         signs.close()
         warnings.showwarning = before
     _log_rejected(report.rejected, log)
-    sizes = {name: info.records for name, info in report.manifest.splits.items()}
-    log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
-    print_report(report, args, told)
+    if report.committed:
+        sizes = {name: info.records for name, info in report.manifest.splits.items()}
+        log.say("committed", out=report.out, splits=sizes, seconds=round(report.seconds, 3))
+    print_report(report, args, told=told)
+    if report.committed and not (args.json or args.quiet):
+        print(next_steps(args.out, report.manifest))
     return 0
 
 

@@ -2,22 +2,18 @@
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.files.signs import told_to
-from shardfeed.errors import TooManyRejectedError, escape
+from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
-from shardfeed.naming import REJECTED
-from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
+from shardfeed.text import shell_quoted
 from shardfeed.tools.arguments import byte_size, shard_numbers
-from shardfeed.tools.commands.convert_report import print_rejected
+from shardfeed.tools.commands.convert_report import print_failed, print_report
 from shardfeed.tools.progress import EventLog, SignsOfLife
-
-_CLASSES_SHOWN = 20
 
 
 def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) -> None:
@@ -56,41 +52,14 @@ def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) ->
             report = operation(**options, shards=shard_numbers(args.shards), progress=signs.converting)
     except TooManyRejectedError as error:
         signs.close()
-        if not (args.json or args.quiet):
-            print_rejected(error.rejected, "the error's list in Python")
+        print_failed(error, args, what="record")
         raise
     finally:
         signs.close()
-    if args.json:
-        print(json.dumps(report.to_json()))
-    elif not args.quiet:
-        _print(report, args)
+    print_report(report, args, what="record")
+    if report.committed and not (args.json or args.quiet):
+        print(f"\nnext: shardfeed inspect {shell_quoted(args.out)}")
     return 0
 
 
 _NAMES = ("shard_size", "workers", "engine", "address", "replace", "restart", "verify", "dry_run")
-
-
-def _print(report: Report, args: argparse.Namespace) -> None:
-    manifest = report.manifest
-    for key, names in manifest.schema.class_names.items():
-        numbered = [f"{label} {escape(name)}" for label, name in enumerate(names)]
-        print(f"{number(len(names), 'class', 'classes')} of {escape(key)}: {listing(numbered, _CLASSES_SHOWN)}")
-    heads = ["split", "records", "shards", *(["size"] if report.committed else [])]
-    rows: list[list[object]] = [[*heads]]
-    for name in in_usual_order(manifest.splits):
-        info = manifest.splits[name]
-        size = [size_text(info.size)] if report.committed else []
-        rows.append([name, info.records, len(info.shards), *size])
-    print(table(rows))
-    for note in report.notes:
-        print(f"note: {note}")
-    print_rejected(report.rejected, f"{escape(report.out)}/{REJECTED}" if report.committed else "--json")
-    if not report.committed:
-        print("nothing was written (--dry-run)")
-        return
-    total = sum(info.records for info in manifest.splits.values())
-    rate = f"{report.images / report.seconds:,.0f} records/s, {size_text(report.source_bytes / report.seconds)}/s"
-    how = f"{report.seconds:.1f} s, {rate}" if report.images else "all of it written by an earlier run"
-    print(f"{escape(args.out)}: {number(total, 'record')} ({how})")
-    print(f"\nnext: shardfeed inspect {shell_quoted(args.out)}")

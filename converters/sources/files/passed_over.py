@@ -114,14 +114,13 @@ def _note(passed: Listing) -> str:
 
 
 def _examples(passed: Listing, counts: Counter[str]) -> Iterator[bytes]:
-    """The first file of each extension, those first that most files have; of the only one, some files."""
-    if len(counts) == 1:
-        yield from passed
-        return
+    """The first file of each extension, those first that most files have; then all others."""
     firsts: dict[str, bytes] = {}
     for key in passed:
         firsts.setdefault(_extension(key), key)
-    yield from (firsts[extension] for extension in sorted(counts, key=lambda name: (-counts[name], name)))
+    shown = [firsts[extension] for extension in sorted(counts, key=lambda name: (-counts[name], name))]
+    yield from shown
+    yield from (key for key in passed if key not in shown)
 
 
 def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
