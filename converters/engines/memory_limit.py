@@ -6,7 +6,8 @@ header declares is refused before (`limits`); this is for what no header says.
 
 import os
 import resource
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 # The same on every machine, as it decides what is rejected. A legitimate image of MAX_PIXELS with alpha, the most
 # expensive kind, takes less than half of it: docs/design/014-memory-of-a-worker.md has the figures.
@@ -25,6 +26,17 @@ def limit_memory(allowance: int = ALLOWANCE) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limit = min([limit, *(given for given in (soft, hard) if given != resource.RLIM_INFINITY)])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+@contextmanager
+def limited_memory(allowance: int) -> Iterator[None]:
+    """A block in which this process may take `allowance` bytes more than it has; see `limit_memory`."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    limit_memory(allowance)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def _data_bytes() -> int:

@@ -26,6 +26,7 @@ from shardfeed.schema import Feature
 from shardfeed.storage.addresses import check_local
 from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
 from shardfeed.tools.commands.convert_report import print_failed, print_report
+from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
 from shardfeed.tools.progress import EventLog, SignsOfLife
 from shardfeed.version import __version__
@@ -352,14 +353,15 @@ def source_of(args: argparse.Namespace) -> Source:
         "label_offset": args.label_offset,
         "label_map": args.label_map,
     }
-    return open_source(
-        args.source,
-        reader=args.reader,
-        include=args.include,
-        exclude=args.exclude,
-        follow_links=args.follow_links,
-        options=options_of(values),
-    )
+    with bounded_listing():
+        return open_source(
+            args.source,
+            reader=args.reader,
+            include=args.include,
+            exclude=args.exclude,
+            follow_links=args.follow_links,
+            options=options_of(values),
+        )
 
 
 def _void(text: str) -> Any:

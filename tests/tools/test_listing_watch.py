@@ -1,0 +1,68 @@
+"""SIGTERM ends a command within five seconds while a source is listed, whatever code runs then."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SECONDS = 5.0
+# Each never returns: a loop of C that holds the interpreter, one that lets it go, one of Python.
+STUCK = {
+    "held": ("sum(range(10**15))", -signal.SIGKILL),
+    "let go": ("__import__('hashlib').pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)", 128 + signal.SIGTERM),
+    "Python": ("[None for _ in iter(int, 1)]", 128 + signal.SIGTERM),
+}
+SCRIPT = """
+import sys, pathlib
+from shardfeed.converters.sources.unpack import Unpacked
+from shardfeed.tools import cli
+from shardfeed.tools.commands import convert_command
+
+def stuck(*arguments, **options):
+    unpacked = Unpacked()
+    with unpacked.new(__file__) as file:
+        file.write(b"unpacked")
+    print("stuck", flush=True)
+    {code}
+
+convert_command.open_source = stuck
+sys.exit(cli.main(["convert", sys.argv[1], sys.argv[2]]))
+"""
+
+
+@pytest.mark.promise("51")
+@pytest.mark.parametrize("how", STUCK)
+def test_sigterm_ends_listing(how: str, tmp_path: Path) -> None:
+    code, expected = STUCK[how]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(code=code))
+    command = [sys.executable, str(script), str(tmp_path), str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(temporary)}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"stuck\n"
+        assert list(temporary.iterdir())
+        begun = time.monotonic()
+        process.terminate()
+        assert process.wait(60) == expected
+        took = time.monotonic() - begun
+        assert took < SECONDS * (10 if os.getloadavg()[0] > 2 else 1)  # a machine that is busy proves nothing
+        while list(temporary.iterdir()) and time.monotonic() - begun < 60:
+            time.sleep(0.05)
+    assert not list(temporary.iterdir())
+
+
+def test_memory_is_bounded_while_a_source_is_listed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    code = "bytearray(4 << 30)"
+    script.write_text(
+        "import shardfeed.tools.listing_watch as watch\nwatch.memory_free = lambda: 0\n" + SCRIPT.format(code=code)
+    )
+    command = [sys.executable, str(script), str(tmp_path), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "MemoryError" in done.stderr

@@ -1,0 +1,65 @@
+"""Limits on listing a source by a command: SIGTERM ends it within five seconds, and memory is bounded.
+
+Python runs its handler of a signal between two instructions, so never while a library's code does not return. A second
+process is told of each signal by the kernel's side of Python's handler, and ends this one where it does not end.
+"""
+
+import glob
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shardfeed.converters.engines.memory_limit import limited_memory
+from shardfeed.converters.sources.unpack import PREFIX
+from shardfeed.machine.budget import memory_free
+
+PATIENCE = 2.0  # seconds for Python's own handler; with the watchdog's last second less than five
+KEPT_SHARE = 1 / 4  # of the free memory, left to others
+LEAST_MEMORY = 1 << 30  # bytes that listing may take in any case: a COCO file of all of Open Images takes as much
+
+
+@contextmanager
+def bounded_listing() -> Iterator[None]:
+    """A block in which SIGTERM ends this process in time, and allocations beyond the free memory fail."""
+    with _watched(), limited_memory(max(LEAST_MEMORY, int(memory_free() * (1 - KEPT_SHARE)))):
+        yield
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    own = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGTERM))
+    if not own:  # a program that handles signals by itself
+        yield
+        return
+    folders = os.path.join(glob.escape(tempfile.gettempdir()), f"{PREFIX}{os.getpid()}-*")
+    script = os.path.join(os.path.dirname(__file__), "listing_watchdog.py")
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    command = [sys.executable, "-I", "-S", script, str(os.getpid()), folders, str(PATIENCE)]
+    watchdog = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE)
+    thread = threading.Thread(target=_end_when_told, args=(watchdog,), daemon=True)
+    thread.start()
+    os.close(read)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        watchdog.kill()
+        thread.join()  # where no thread runs, a worker is forked
+        os.close(write)
+
+
+def _end_when_told(watchdog: "subprocess.Popen[bytes]") -> None:
+    """End this process at the watchdog's word, from a thread: the main one is in a library's code."""
+    assert watchdog.stdout is not None
+    if watchdog.stdout.read(1):
+        os.write(2, b"shardfeed: terminated; run the same command again to go on\n")
+        os._exit(128 + signal.SIGTERM)  # the watchdog removes the temporary folders
+    watchdog.stdout.close()
+    watchdog.wait()
