@@ -14,9 +14,8 @@ from typing import Any
 
 from shardfeed.converters.engines.memory_limit import limit_memory
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.annotations import recognise as annotations
-from shardfeed.converters.sources.containers import recognise as containers
-from shardfeed.converters.sources.opening.open_source import open_source
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.readers import READERS
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import ShardfeedError
@@ -74,10 +73,8 @@ def main() -> None:
     """Load all readers, so that no child spends its seconds on it."""
     for module in ("h5py", "lmdb", "pyarrow.parquet", "yaml", "zstandard", "array_record.python.array_record_module"):
         import_module(module)
-    for name, _ in containers.READERS:
-        containers.reader(name)
-    for name, _ in annotations.READERS:
-        annotations.reader(name)
+    for reader in READERS:
+        reader.load()
     print("ready", flush=True)
     for line in sys.stdin:
         child = os.fork()
