@@ -23,6 +23,7 @@ from shardfeed.converters.existing.export.item import Item, Items
 from shardfeed.converters.existing.export.losses import Losses
 from shardfeed.converters.existing.export.masks import class_table, mask_numbers, raster_options
 from shardfeed.converters.existing.export.tree import Lines, Tree
+from shardfeed.text import some
 
 _IMAGES = b"JPEGImages/"
 _FLAGS = ("truncated", "difficult", "occluded")
@@ -30,7 +31,10 @@ _EXACT = 1e-9  # pixels: nearer to a whole number is that number
 
 
 class VocForm:
-    """Boxes with a class, in whole pixels from 0, and a class for each pixel."""
+    """Boxes with a class, and a class for each pixel.
+
+    As in the devkit, pixels count from 1, and xmax and ymax are the last of a box: readers take 1 from xmin and ymin.
+    """
 
     NEEDS: ClassVar[str] = "objects with a class (boxes), or a class for each pixel (rasters)"
 
@@ -78,8 +82,8 @@ class VocForm:
         lines += [f"  <segmented>{int(self._raster is not None)}</segmented>"]
         self._twins.begin()
         for i in range(len(item.boxes)):
-            box = self._whole(item.boxes[i] * (width, height, width, height), (width, height))
-            sides = zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True)
+            left, top, right, bottom = self._whole(item.boxes[i] * (width, height, width, height), (width, height))
+            sides = zip(("xmin", "ymin", "xmax", "ymax"), (left + 1, top + 1, right, bottom), strict=True)
             found = "".join(f"<{side}>{value}</{side}>" for side, value in sides)
             flags = "".join(f"<{f}>{int(item.values[OBJECTS + f][i])}</{f}>" for f in self._flags)
             label = name_of(self._names, item.values[OBJECT_LABEL][i], item, OBJECT_LABEL)
@@ -87,6 +91,14 @@ class VocForm:
             if not self._twins.again(text, item):
                 lines.append(text)
         return "\n".join([*lines, "</annotation>", ""]).encode()
+
+    def _write_label_map(self) -> None:
+        """labelmap.txt, by which CVAT and Datumaro know the classes: name, colour, parts, actions."""
+        if unfit := [name for name in self._names if ":" in name or name.startswith("#")]:
+            self.notes.append(f"no labelmap.txt, which Datumaro asks for: it has no way to write {some(unfit)}")
+            return
+        lines = ["# label:color_rgb:parts:actions\n", *(f"{name}:::\n" for name in self._names)]
+        self._tree.write(b"labelmap.txt", "".join(lines).encode(), "labelmap.txt")
 
     def _whole(self, box: np.ndarray, size: tuple[int, int]) -> list[int]:
         """The nearest whole pixels, one wide at least."""
@@ -112,7 +124,9 @@ class VocForm:
         again = []
         if self._boxes:
             self._tree.write(b"classes.txt", class_lines(self._names), "classes.txt")
-            again.append(Again("", {"reader": "voc", "class_names": "classes.txt"}))
+            again.append(Again("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
+            if self._raster is None:  # its colours would be those of the masks
+                self._write_label_map()
         if self._raster is not None:
             self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
             self._tree.write(b"segmentation.txt", class_lines(self._raster.class_names), "segmentation.txt")

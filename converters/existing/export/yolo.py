@@ -80,7 +80,12 @@ class YoloForm:
         self._tree.write(b"data.yaml", ("\n".join(lines) + "\n").encode(), "data.yaml")
         lacking = [key for split, key in _KEYS.items() if split in ("train", "validation") and split not in self._words]
         if lacking:
-            self.notes.append(f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics asks for")
+            note = f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics asks for"
+            if lacking == ["val"]:
+                note += (
+                    f": add `val: images/{self._words['train'].decode()}`, or make a split by `shardfeed split` first"
+                )
+            self.notes.append(note)
         options: dict[str, Any] = {"reader": "yolo"}
         return [Again("data.yaml", {**options, "tasks": ["keypoints"]} if self._points is not None else options)]
 

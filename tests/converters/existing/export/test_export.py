@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -295,8 +296,8 @@ def test_voc_says_by_how_much_boxes_are_rounded(tmp_path: Path) -> None:
     report = export(data, tmp_path / "out", "voc")
     assert "boxes are in whole pixels: 3 of 4 are others now, by 0.9 pixels at most" in report.notes
     xml = (tmp_path / "out" / "Annotations" / "a.xml").read_text()
-    assert "<xmin>5</xmin><ymin>5</ymin><xmax>6</xmax><ymax>6</ymax>" in xml
-    assert "<xmin>7</xmin><ymin>7</ymin><xmax>8</xmax><ymax>8</ymax>" in xml
+    assert "<xmin>6</xmin><ymin>6</ymin><xmax>6</xmax><ymax>6</ymax>" in xml
+    assert "<xmin>8</xmin><ymin>8</ymin><xmax>8</xmax><ymax>8</ymax>" in xml
 
 
 def test_any_box_is_the_same_to_the_float32(tmp_path: Path) -> None:
@@ -540,3 +541,31 @@ def test_the_power_is_cut_after_every_operation(to: Any, tmp_path: Path) -> None
             there += bool(found)
     assert there
     assert disk.after_power_cut("all lost", rng).keys() >= expected.keys()
+
+
+def test_boxes_of_voc_count_from_1_as_in_the_devkit(tmp_path: Path) -> None:
+    """Read as others read it: 1 is taken from xmin and ymin, and xmax and ymax are as they stand."""
+    boxes = [[0, 0, 8, 8], [0, 0, 1, 1], [2, 3, 5, 8], [7, 7, 8, 8]]
+    data = made(Boxed(boxes), tmp_path)
+    report = export(data, tmp_path / "out", "voc")
+    text = (tmp_path / "out" / "Annotations" / "a.xml").read_text()
+    sides = [[int(side) for side in re.findall(rf"<{name}>(\d+)<", text)] for name in ("xmin", "ymin", "xmax", "ymax")]
+    found = [[left - 1, top - 1, right, bottom] for left, top, right, bottom in zip(*sides, strict=True)]
+    assert found == boxes
+    assert report.again[0].endswith("--voc-origin 1")
+    again = converted_again(report, tmp_path / "again")
+    for key in BOX:
+        assert again["train"][0][key].tolist() == data["train"][0][key].tolist()  # type: ignore[union-attr]
+
+
+def test_voc_has_the_list_of_classes_that_datumaro_asks_for(tmp_path: Path) -> None:
+    data = made(Boxed([[0, 0, 4, 4]]), tmp_path)
+    export(data, tmp_path / "out", "voc")
+    names = data.manifest.schema.class_names[OBJECT_LABEL]
+    lines = (tmp_path / "out" / "labelmap.txt").read_text().splitlines()
+    assert lines == ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in names)]
+
+
+def test_yolo_says_what_ultralytics_asks_for(tmp_path: Path) -> None:
+    report = export(made(Boxed([[0, 0, 4, 4]]), tmp_path), tmp_path / "out", "yolo")
+    assert any("no split for val of data.yaml" in note and "add `val: images/train`" in note for note in report.notes)
