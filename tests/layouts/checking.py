@@ -62,6 +62,7 @@ def check(out: Path, gives: Gives) -> None:
     for name, points in gives.points.items():
         _check_points(name, _found(records, name)[1], points)
     for key, values in gives.values.items():
+        assert key in schema.features, key
         for name, value in values.items():
             got = _found(records, name)[1][key]
             got = _texts(got)[0] if isinstance(value, str) else np.asarray(got).tolist()

@@ -104,7 +104,7 @@ def coco_masks(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO results (a list) instead of annotations", "convert results.json out --images photos", says="results"
+    "COCO results (a list) instead of annotations", "convert results.json out --images photos", says="predictions"
 )
 def coco_results(to: Files) -> None:
     to.images("photos/a.jpg")
@@ -136,10 +136,10 @@ def yolo_ultralytics(to: Files) -> None:
     to.put(
         "shapes/data.yaml", "path: ../datasets/shapes\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog"
     )
-    _yolo(to, "shapes/{kind}/{split}", train="a", val="b")
+    yolo_files(to, "shapes/{kind}/{split}", train="a", val="b")
 
 
-def _yolo(to: Files, folder: str, **splits: str) -> None:
+def yolo_files(to: Files, folder: str, **splits: str) -> None:
     for split, names in splits.items():
         for name in names.split():
             to.images(f"{folder.format(kind='images', split=split)}/{name}.jpg")
@@ -150,7 +150,7 @@ def _yolo(to: Files, folder: str, **splits: str) -> None:
 def yolo_roboflow(to: Files) -> None:
     lists = "train: ../train/images\nval: ../valid/images\ntest: ../test/images"
     to.put("roboflow/data.yaml", f"{lists}\nnc: 2\nnames: ['cat', 'dog']")
-    _yolo(to, "roboflow/{split}/{kind}", train="a", valid="b", test="c")
+    yolo_files(to, "roboflow/{split}/{kind}", train="a", valid="b", test="c")
 
 
 @TOPIC.layout(
@@ -161,7 +161,7 @@ def yolo_roboflow(to: Files) -> None:
 )
 def yolo_roboflow_renamed(to: Files) -> None:
     to.put("roboflow/data.yaml", "train: ../train/images\nval: ../valid/images\nnc: 2\nnames: ['cat', 'dog']")
-    _yolo(to, "roboflow/{split}/{kind}", train="a", val="b")
+    yolo_files(to, "roboflow/{split}/{kind}", train="a", val="b")
 
 
 @TOPIC.layout(
@@ -185,12 +185,12 @@ def coco128(to: Files) -> None:
         "coco128/data.yaml",
         "path: ../datasets/coco128\ntrain: images/train2017\nval: images/train2017\ntest:\nnames:\n  0: cat\n  1: dog",
     )
-    _yolo(to, "coco128/{kind}/{split}", train2017="a b")
+    yolo_files(to, "coco128/{kind}/{split}", train2017="a b")
 
 
 @TOPIC.layout("coco128 as it is downloaded: no `data.yaml`", "convert coco128 out --classes names.txt", ONE_SPLIT)
 def coco128_bare(to: Files) -> None:
-    _yolo(to, "coco128/{kind}/{split}", train2017="a b")
+    yolo_files(to, "coco128/{kind}/{split}", train2017="a b")
     to.put("names.txt", "cat\ndog")
 
 

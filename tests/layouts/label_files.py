@@ -448,3 +448,16 @@ def chest_xray14(to: Files) -> None:
 def fastai_pascal(to: Files) -> None:
     to.images("train/00000{5,7}.jpg")
     to.put("train.csv", "fname,labels,is_valid\n000005.jpg,chair,True\n000007.jpg,car person,False")
+
+
+@TOPIC.layout(
+    "a folder of `images/` and `labels.csv`",
+    "convert data out",
+    Gives("train 2", "cat dog", {"a.jpg": "dog"}),
+    says="labels.csv",
+    then="convert data/labels.csv out",
+    today="the class `images`, in silence",
+)
+def images_and_csv(to: Files) -> None:
+    to.images("data/images/{a,b}.jpg")
+    to.put("data/labels.csv", "path,label\nimages/a.jpg,dog\nimages/b.jpg,cat")

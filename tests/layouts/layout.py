@@ -50,9 +50,11 @@ class Gives:
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout. `typed` gives what is expected; or is refused, with `says` in the message, and `then` gives it.
+    """One layout. `typed` gives what is expected; or it is refused, with `says` in the message, and `then` gives it.
 
-    Without `then` nothing can: the layout is refused rightly. `today` is what goes wrong at present, "" where nothing.
+    Without `then` nothing can: the layout is refused rightly. Where `typed` gives it after all, `then` is not typed.
+    `today` is what goes wrong at present, "" where nothing does: whoever mends it removes it, and writes the page anew.
+    `needs`: packages without which it cannot be built.
     """
 
     name: str
@@ -65,11 +67,6 @@ class Layout:
     code: int = 2
     today: str = ""
     needs: str = ""
-
-    @property
-    def second_go(self) -> bool:
-        """Whether the message of the first command leads to the second."""
-        return bool(self.then)
 
 
 class Topic:

@@ -1,0 +1,578 @@
+"""Files of many encoded images."""
+
+import io
+import json
+import struct
+import tarfile
+from collections.abc import Sequence
+from typing import Any
+
+from tests.layouts.documents import A
+from tests.layouts.files import Files, picture, plain
+from tests.layouts.layout import Gives, Topic
+
+TOPIC = Topic("Shards, tables and databases")
+LABELLED = Gives("train 4", {"0", "1"}, gray={10: "0", 20: "1", 30: "0", 40: "1"})
+NAMED = Gives("train 4", "cat dog", gray={10: "cat", 20: "dog", 30: "cat", 40: "dog"})
+GRAYS, LABELS, NAMES = (10, 20, 30, 40), (0, 1, 0, 1), ("cat", "dog", "cat", "dog")
+
+
+def tar(to: Files, path: str, members: dict[str, bytes]) -> None:
+    """A tar of these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as made:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            made.addfile(member, io.BytesIO(data))
+    to.put(path, out.getvalue())
+
+
+def _samples(**columns: Any) -> dict[str, bytes]:
+    """Members by key: the images, and each column's value of sample i, as `column(i)`."""
+    members = {}
+    for number, gray in enumerate(GRAYS):
+        members[f"{number:06d}.jpg"] = plain(gray, kind="JPEG")
+        for ending, value in columns.items():
+            members[f"{number:06d}.{ending}"] = value(number)
+    return members
+
+
+@TOPIC.layout("WebDataset: `jpg`, `cls`", "convert shards out", LABELLED)
+def webdataset(to: Files) -> None:
+    members = list(_samples(cls=lambda i: b"%d" % LABELS[i]).items())
+    tar(to, "shards/train-000000.tar", dict(members[:4]))
+    tar(to, "shards/train-000001.tar", dict(members[4:]))
+
+
+@TOPIC.layout(
+    "WebDataset with test tars that have no `cls`",
+    "convert shards out",
+    Gives("train 4", {"0", "1"}, gray={10: "0", 20: "1"}),
+    says="--max-bad 1",
+    then="convert shards out --max-bad 1",
+    code=3,
+    today="the labels of all are dropped, with the words `no label` alone",
+)
+def webdataset_test_without(to: Files) -> None:
+    tar(to, "shards/train-000000.tar", _samples(cls=lambda i: b"%d" % LABELS[i]))
+    tar(to, "shards/test-000000.tar", {"9.jpg": plain(90, kind="JPEG")})
+
+
+@TOPIC.layout("WebDataset: a JSON of each sample with `label`", "convert shards.tar out", NAMED)
+def webdataset_json(to: Files) -> None:
+    tar(to, "shards.tar", _samples(json=lambda i: json.dumps({"label": NAMES[i], "id": i}).encode()))
+
+
+@TOPIC.layout(
+    "WebDataset: `cls` and a JSON with further columns",
+    "convert shards.tar out",
+    Gives("train 4", {"0", "1"}, gray={20: "1"}, values={"image/width_cm": {"000001.jpg": 3}}),
+    today="columns of the JSON are dropped",
+)
+def webdataset_json_columns(to: Files) -> None:
+    columns = {"cls": lambda i: b"%d" % LABELS[i], "json": lambda i: json.dumps({"width_cm": i + 2}).encode()}
+    tar(to, "shards.tar", _samples(**columns))
+
+
+@TOPIC.layout(
+    "WebDataset's own ImageNet: `jpg`, `cls`, `json`, by `train-{000000..000001}.tar`",
+    "convert 'shards/train-{000000..000001}.tar' out",
+    LABELLED,
+)
+def webdataset_braces(to: Files) -> None:
+    webdataset(to)
+
+
+@TOPIC.layout(
+    "img2dataset: `00000.tar` of `jpg`, `txt`, `json`, and `00000.parquet`, `00000_stats.json` beside it",
+    "convert laion out",
+    Gives("train 4", captions={"000001.jpg": ["caption 1"]}),
+)
+def img2dataset(to: Files) -> None:
+    columns = {"txt": lambda i: b"caption %d" % i, "json": lambda i: json.dumps({"caption": f"caption {i}"}).encode()}
+    tar(to, "laion/00000.tar", _samples(**columns))
+    to.put("laion/00000_stats.json", {"count": 4, "successes": 4})
+
+
+@TOPIC.layout(
+    "img2dataset: `key`s that begin anew in each tar",
+    "convert laion out",
+    Gives("train 8", captions={}),
+    says="--columns",
+    then="convert laion out --columns key=__url__",
+)
+def img2dataset_keys(to: Files) -> None:
+    for number in range(2):
+        tar(to, f"laion/0000{number}.tar", _samples())
+
+
+@TOPIC.layout(
+    "a tar of class folders (`EuroSAT.tar`)",
+    "convert EuroSAT.tar out",
+    Gives("train 4", "Forest River", {"Forest_1.jpg": "Forest"}),
+    today="the labels are lost, with the words `no label` alone",
+)
+def tar_of_class_folders(to: Files) -> None:
+    to.images("packed/2750/{Forest,River}/Forest_{1..2}.jpg")
+    for number in (1, 2):
+        (to.root / f"packed/2750/River/Forest_{number}.jpg").rename(to.root / f"packed/2750/River/River_{number}.jpg")
+    to.pack("EuroSAT.tar")
+
+
+@TOPIC.layout(
+    "ImageNet's `ILSVRC2012_img_train.tar`: a tar of tars, one for each class",
+    "convert ILSVRC2012_img_train.tar out",
+    Gives("train 4", "n01440764 n01443537", {"n01440764_1.JPEG": "n01440764"}),
+    today="taken for samples; the message is about columns",
+)
+def tar_of_tars(to: Files) -> None:
+    inner = {}
+    for wnid in ("n01440764", "n01443537"):
+        tar(to, "inner.tar", {f"{wnid}_{n}.JPEG": picture(f"{wnid}{n}") for n in range(2)})
+        inner[f"{wnid}.tar"] = (to.root / "inner.tar").read_bytes()
+    (to.root / "inner.tar").unlink()
+    tar(to, "ILSVRC2012_img_train.tar", inner)
+
+
+@TOPIC.layout(
+    "a folder of a tar for each class (ImageNet, unpacked once)",
+    "convert train out",
+    Gives("train 4", "n01440764 n01443537", {"n01440764_1.JPEG": "n01440764"}),
+    today="the labels are lost, with the words `no label` alone",
+)
+def folder_of_class_tars(to: Files) -> None:
+    for wnid in ("n01440764", "n01443537"):
+        tar(to, f"train/{wnid}.tar", {f"{wnid}_{n}.JPEG": picture(f"{wnid}{n}") for n in range(2)})
+
+
+def parquet(
+    to: Files, path: str, columns: dict[str, Any], names: list[str] | None = None, label: str = "label"
+) -> None:
+    """A table as the Hub has it: images as structs of bytes and path."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(columns)
+    features: dict[str, Any] = {name: {"_type": "Image"} for name in ("image", "img") if name in columns}
+    if names:
+        features[label] = {"_type": "ClassLabel", "names": names}
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    (to.root / path).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, to.root / path)
+
+
+def images_of(grays: tuple[int, ...] = GRAYS) -> list[dict[str, Any]]:
+    """Cells of images."""
+    return [{"bytes": plain(gray), "path": f"{gray}.png"} for gray in grays]
+
+
+@TOPIC.layout(
+    "the Hub's Parquet: `data/train-00000-of-00001.parquet`, `ClassLabel`",
+    "convert hub out",
+    Gives("train 4, test 1", ("cat", "dog"), gray={10: "cat", 20: "dog", 90: "dog"}),
+    needs="pyarrow",
+)
+def hub_parquet(to: Files) -> None:
+    parquet(to, "hub/data/train-00000-of-00001.parquet", {"image": images_of(), "label": LABELS}, ["cat", "dog"])
+    parquet(to, "hub/data/test-00000-of-00001.parquet", {"image": images_of((90,)), "label": [1]}, ["cat", "dog"])
+    to.put("hub/README.md", "---\nlicense: mit\n---")
+
+
+@TOPIC.layout(
+    "the Hub's CIFAR-10: `img`, `label`",
+    "convert plain_text out",
+    Gives("train 4", ("airplane", "automobile"), gray={20: "automobile"}),
+    needs="pyarrow",
+)
+def hub_cifar(to: Files) -> None:
+    columns = {"img": images_of(), "label": LABELS}
+    parquet(to, "plain_text/train-00000-of-00001.parquet", columns, ["airplane", "automobile"])
+
+
+@TOPIC.layout(
+    "the Hub's CIFAR-100: `fine_label`, `coarse_label`",
+    "convert cifar100 out --columns label=fine_label",
+    Gives("train 4", ("apple", "fish"), gray={20: "fish"}),
+    needs="pyarrow",
+)
+def hub_cifar100(to: Files) -> None:
+    columns = {"img": images_of(), "fine_label": LABELS, "coarse_label": LABELS}
+    parquet(to, "cifar100/train-00000-of-00001.parquet", columns, ["apple", "fish"], "fine_label")
+
+
+@TOPIC.layout(
+    "the Hub's Parquet with test files that have no label",
+    "convert hub out",
+    Gives("train 4", ("cat", "dog"), gray={20: "dog"}),
+    says="--max-bad 1",
+    then="convert hub out --max-bad 1",
+    code=3,
+    needs="pyarrow",
+    today="refused: the classes are others than in the test file, which has none",
+)
+def hub_test_without_label(to: Files) -> None:
+    parquet(to, "hub/data/train-00000-of-00001.parquet", {"image": images_of(), "label": LABELS}, ["cat", "dog"])
+    parquet(to, "hub/data/test-00000-of-00001.parquet", {"image": images_of((90,))})
+
+
+@TOPIC.layout(
+    "the Hub's Parquet where test files say -1 for no label",
+    "convert hub out",
+    Gives("train 4", ("cat", "dog"), gray={20: "dog"}),
+    says="--max-bad 1",
+    then="convert hub out --max-bad 1",
+    code=3,
+    needs="pyarrow",
+)
+def hub_test_minus_one(to: Files) -> None:
+    parquet(to, "hub/data/train-00000-of-00001.parquet", {"image": images_of(), "label": LABELS}, ["cat", "dog"])
+    parquet(to, "hub/data/test-00000-of-00001.parquet", {"image": images_of((90,)), "label": [-1]}, ["cat", "dog"])
+
+
+@TOPIC.layout(
+    "the Hub's detection (cppe-5): `objects` of `bbox`, `category`",
+    "convert cppe-5 out",
+    Gives("train 2", objects=3, of={"0", "1"}, boxes={"10.png": "1 4 5 14 15; 0 0 0 8 8"}),
+    needs="pyarrow",
+)
+def hub_detection(to: Files) -> None:
+    objects = [
+        {"bbox": [[4.0, 5.0, 10.0, 10.0], [0.0, 0.0, 8.0, 8.0]], "category": [1, 0], "area": [100, 64], "id": [1, 2]},
+        {"bbox": [[1.0, 1.0, 9.0, 9.0]], "category": [0], "area": [81], "id": [3]},
+    ]
+    parquet(to, "cppe-5/data/train-00000-of-00001.parquet", {"image": images_of((10, 20)), "objects": objects})
+
+
+@TOPIC.layout(
+    "the Hub's detection with other words: `objects` of `bbox`, `label`",
+    "convert fashion out",
+    Gives("train 2", objects=2, of={"0", "1"}, boxes={"10.png": "1 4 5 14 15"}),
+    needs="pyarrow",
+    today="the classes of the objects are lost, in silence",
+)
+def hub_detection_label(to: Files) -> None:
+    objects = [{"bbox": [[4.0, 5.0, 10.0, 10.0]], "label": [1]}, {"bbox": [[1.0, 1.0, 9.0, 9.0]], "label": [0]}]
+    parquet(to, "fashion/data/train-00000-of-00001.parquet", {"image": images_of((10, 20)), "objects": objects})
+
+
+@TOPIC.layout(
+    "the Hub's captions: `image`, `text`",
+    "convert pokemon out",
+    Gives("train 2", captions={"10.png": ["a drawing"]}),
+    needs="pyarrow",
+)
+def hub_captions(to: Files) -> None:
+    columns = {"image": images_of((10, 20)), "text": ["a drawing", "another"]}
+    parquet(to, "pokemon/data/train-00000-of-00001.parquet", columns)
+
+
+@TOPIC.layout(
+    "Arrow files of `datasets.save_to_disk`",
+    "convert saved out",
+    says="save_to_disk",
+    needs="pyarrow",
+    today="the message says that there is no image",
+)
+def arrow_on_disk(to: Files) -> None:
+    import pyarrow as pa
+
+    (to.root / "saved").mkdir()
+    table = pa.table({"image": images_of(), "label": LABELS})
+    with pa.ipc.new_stream(to.root / "saved/data-00000-of-00001.arrow", table.schema) as writer:
+        writer.write_table(table)
+    to.put("saved/dataset_info.json", {"features": {}})
+    to.put("saved/state.json", {"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+
+
+def records(to: Files, path: str, rows: list[dict[str, Any]]) -> None:
+    """TFRecords by TensorFlow's own writer."""
+    from others import write
+
+    write(to.root / path, rows)
+
+
+@TOPIC.layout(
+    "TFRecords of Model Garden's ImageNet: `train-00000-of-01024`, labels from 1, `image/class/text`",
+    "convert imagenet out",
+    Gives("train 4", ("tench", "goldfish"), gray={10: "tench", 20: "goldfish"}),
+    needs="tensorflow",
+)
+def model_garden_imagenet(to: Files) -> None:
+    rows = [
+        {
+            "image/encoded": plain(gray, kind="JPEG"),
+            "image/class/label": label + 1,
+            "image/class/text": (b"tench", b"goldfish")[label],
+            "image/filename": b"n_%d.JPEG" % gray,
+            "image/format": b"JPEG",
+            "image/height": 28,
+            "image/width": 28,
+        }
+        for gray, label in zip(GRAYS, LABELS, strict=True)
+    ]
+    records(to, "imagenet/train-00000-of-00002", rows[:2])
+    records(to, "imagenet/train-00001-of-00002", rows[2:])
+
+
+def detection_record(name: str, labels: Sequence[int]) -> dict[str, Any]:
+    """A record of the Object Detection API: an object for each label, all with one box."""
+    count = len(labels)
+    return {
+        "image/encoded": picture(name),
+        "image/format": b"jpeg",
+        "image/filename": b"%s.jpg" % name.encode(),
+        "image/height": 40,
+        "image/width": 60,
+        "image/object/bbox/xmin": [4 / 60, 0.0][:count],
+        "image/object/bbox/ymin": [5 / 40, 0.0][:count],
+        "image/object/bbox/xmax": [40 / 60, 20 / 60][:count],
+        "image/object/bbox/ymax": [30 / 40, 1.0][:count],
+        "image/object/class/label": list(labels),
+        "image/object/class/text": [(b"background", b"cat", b"dog")[label] for label in labels],
+    }
+
+
+LABEL_MAP = "item {\n  id: 1\n  name: 'cat'\n}\nitem {\n  id: 2\n  name: 'dog'\n}"
+
+
+@TOPIC.layout(
+    "TFRecords of the Object Detection API: `image/object/bbox/...`, `label_map.pbtxt`",
+    "convert records out --label-map label_map.pbtxt",
+    Gives("train 2", objects=3, of="cat dog", boxes={"a.jpg": A, "b.jpg": "cat 4 5 40 30"}),
+    needs="tensorflow",
+)
+def object_detection_api(to: Files) -> None:
+    rows = [detection_record("a", [2, 1]), detection_record("b", [1])]
+    records(to, "records/train.record-00000-of-00001", rows)
+    to.put("label_map.pbtxt", LABEL_MAP)
+
+
+@TOPIC.layout(
+    "TFRecords of the Object Detection API with one object in each image",
+    "convert records out --label-map label_map.pbtxt",
+    Gives("train 2", objects=2, of="cat dog", boxes={"a.jpg": "dog 4 5 40 30", "b.jpg": "cat 4 5 40 30"}),
+    needs="tensorflow",
+    today="the class of the object becomes the label of the image as well",
+)
+def one_object_each(to: Files) -> None:
+    rows = [detection_record("a", [2]), detection_record("b", [1])]
+    records(to, "records/train.record-00000-of-00001", rows)
+    to.put("label_map.pbtxt", LABEL_MAP)
+
+
+@TOPIC.layout(
+    "Roboflow's TFRecord: `train/animals.tfrecord`, `train/animals_label_map.pbtxt`",
+    "convert roboflow out",
+    Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A}),
+    needs="tensorflow",
+)
+def roboflow_tfrecord(to: Files) -> None:
+    for split, name, labels in (("train", "a", [2, 1]), ("valid", "b", [1])):
+        records(to, f"roboflow/{split}/animals.tfrecord", [detection_record(name, labels)])
+        items = [f'item {{\n    name: "{label}",\n    id: {n}\n}}' for n, label in ((1, "cat"), (2, "dog"))]
+        to.put(f"roboflow/{split}/animals_label_map.pbtxt", "\n".join(items))
+
+
+@TOPIC.layout(
+    "a folder of TFDS: `mnist-train.tfrecord-00000-of-00001`, `features.json`, `label.labels.txt`",
+    "convert mnist/3.0.1 out",
+    Gives("train 4, test 1", ("zero", "one"), gray={10: "zero", 20: "one"}),
+    needs="tensorflow",
+)
+def tfds(to: Files) -> None:
+    rows = [{"image": plain(gray), "label": label} for gray, label in zip((*GRAYS, 90), (*LABELS, 1), strict=True)]
+    records(to, "mnist/3.0.1/mnist-train.tfrecord-00000-of-00001", rows[:4])
+    records(to, "mnist/3.0.1/mnist-test.tfrecord-00000-of-00001", rows[4:])
+    image = {"pythonClassName": "tensorflow_datasets.core.features.image_feature.Image"}
+    to.put("mnist/3.0.1/features.json", {"featuresDict": {"features": {"image": image}}})
+    to.put("mnist/3.0.1/dataset_info.json", {"name": "mnist", "version": "3.0.1"})
+    to.put("mnist/3.0.1/label.labels.txt", "zero\none")
+
+
+@TOPIC.layout(
+    "the same, the folder above the version: `mnist/3.0.1/`",
+    "convert mnist out",
+    Gives("train 4, test 1", ("zero", "one"), gray={10: "zero", 20: "one"}),
+    needs="tensorflow",
+    today="the folder around the version is refused: give that",
+)
+def tfds_above(to: Files) -> None:
+    tfds(to)
+
+
+@TOPIC.layout(
+    "Kaggle's flowers: `tfrecords-jpeg-224x224/train/00-224x224-798.tfrec`, `test/` without class",
+    "convert tfrecords-jpeg-224x224 out",
+    Gives("train 4, validation 1", {"0", "1"}, gray={10: "0", 20: "1"}),
+    says="--max-bad 1",
+    then="convert tfrecords-jpeg-224x224 out --max-bad 1",
+    code=3,
+    needs="tensorflow",
+)
+def kaggle_flowers(to: Files) -> None:
+    rows = [
+        {"image": plain(gray, kind="JPEG"), "class": label, "id": b"%d" % gray}
+        for gray, label in zip(GRAYS, LABELS, strict=True)
+    ]
+    records(to, "tfrecords-jpeg-224x224/train/00-224x224-4.tfrec", rows)
+    records(to, "tfrecords-jpeg-224x224/val/00-224x224-1.tfrec", [{**rows[0], "image": plain(91, kind="JPEG")}])
+    records(to, "tfrecords-jpeg-224x224/test/00-224x224-1.tfrec", [{"image": plain(90, kind="JPEG"), "id": b"90"}])
+
+
+@TOPIC.layout(
+    "a TFRecord of names of one's own: `img`, `species`",
+    "convert mine.tfrecord out --columns image=img,label=species",
+    Gives("train 4", {"0", "1"}, gray={20: "1"}),
+    needs="tensorflow",
+)
+def own_names(to: Files) -> None:
+    rows = [{"img": plain(gray), "species": label} for gray, label in zip(GRAYS, LABELS, strict=True)]
+    records(to, "mine.tfrecord", rows)
+
+
+def mds(to: Files, folder: str) -> None:
+    """A shard of MosaicML's format: `image` as bytes, `label` as int."""
+    samples = []
+    for gray, label in zip(GRAYS, LABELS, strict=True):
+        image = plain(gray)
+        samples.append(struct.pack("<I", len(image)) + image + struct.pack("<q", label))
+    names = {"column_encodings": ["bytes", "int"], "column_names": ["image", "label"], "column_sizes": [None, 8]}
+    config = {**names, "compression": None, "format": "mds", "hashes": [], "size_limit": 1 << 26, "version": 2}
+    text = json.dumps(config, sort_keys=True).encode()
+    start = 4 + 4 * (len(samples) + 1) + len(text)
+    offsets = [start + sum(map(len, samples[:number])) for number in range(len(samples) + 1)]
+    data = struct.pack(f"<I{len(offsets)}I", len(samples), *offsets) + text + b"".join(samples)
+    raw = {"basename": "shard.00000.mds", "bytes": len(data), "hashes": {}}
+    to.put(f"{folder}/shard.00000.mds", data)
+    to.put(
+        f"{folder}/index.json", {"version": 2, "shards": [{**config, "raw_data": raw, "samples": 4, "zip_data": None}]}
+    )
+
+
+@TOPIC.layout("MosaicML's MDS: `train/index.json`, `train/shard.00000.mds`", "convert mds out", LABELLED)
+def mds_shards(to: Files) -> None:
+    mds(to, "mds/train")
+
+
+@TOPIC.layout("one split of MDS: the folder of `index.json`", "convert mds/train out", LABELLED)
+def mds_one_split(to: Files) -> None:
+    mds(to, "mds/train")
+
+
+def database(to: Files, folder: str, items: dict[bytes, bytes]) -> None:
+    """An LMDB of these."""
+    import lmdb
+
+    (to.root / folder).mkdir(parents=True)
+    with (
+        lmdb.open(str(to.root / folder), map_size=1 << 22) as environment,
+        environment.begin(write=True) as transaction,
+    ):
+        for key, value in items.items():
+            transaction.put(key, value)
+
+
+@TOPIC.layout(
+    "LSUN: `bedroom_train_lmdb`", "convert bedroom_train_lmdb out", Gives("train 4", gray={10: None}), needs="lmdb"
+)
+def lsun(to: Files) -> None:
+    database(to, "bedroom_train_lmdb", {b"%040x" % gray: plain(gray) for gray in GRAYS})
+
+
+def _datum(gray: int, label: int) -> bytes:
+    """Caffe's Datum, encoded: channels, height, width, data, label, encoded."""
+    image = plain(gray)
+    size, length = len(image), b""
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return b"\x08\x03\x10\x1c\x18\x1c\x22" + length + bytes([size]) + image + b"\x28" + bytes([label]) + b"\x38\x01"
+
+
+@TOPIC.layout("Caffe's LMDB of Datum", "convert ilsvrc12_train_lmdb out", LABELLED, needs="lmdb")
+def caffe_lmdb(to: Files) -> None:
+    items = {
+        b"%08d_n/%d.JPEG" % (n, n): _datum(gray, label)
+        for n, (gray, label) in enumerate(zip(GRAYS, LABELS, strict=True))
+    }
+    database(to, "ilsvrc12_train_lmdb", items)
+
+
+@TOPIC.layout(
+    "LMDB of text recognition: `image-000000001`, `label-000000001`, `num-samples`",
+    "convert MJ_train out",
+    Gives("train 4", values={"image/text": {"image-000000001.png": "word 0"}}),
+    needs="lmdb",
+)
+def text_recognition_lmdb(to: Files) -> None:
+    items = {b"num-samples": b"4"}
+    for number, gray in enumerate(GRAYS):
+        items[b"image-%09d" % (number + 1)] = plain(gray)
+        items[b"label-%09d" % (number + 1)] = b"word %d" % number
+    database(to, "MJ_train", items)
+
+
+@TOPIC.layout(
+    "BasicSR's LMDB: `meta_info.txt`",
+    "convert DIV2K_train_HR_sub.lmdb out",
+    Gives("train 4", gray={10: None}),
+    needs="lmdb",
+)
+def basicsr_lmdb(to: Files) -> None:
+    database(to, "DIV2K_train_HR_sub.lmdb", {b"%d_s001" % gray: plain(gray) for gray in GRAYS})
+    to.put("DIV2K_train_HR_sub.lmdb/meta_info.txt", "\n".join(f"{gray}_s001.png (28,28,3) 1" for gray in GRAYS))
+
+
+@TOPIC.layout("PyTorch's folder2lmdb: pickled values", "convert train.lmdb out", says="pickle", needs="lmdb")
+def pickled_lmdb(to: Files) -> None:
+    import pickle
+
+    items = {b"%d" % number: pickle.dumps((plain(gray), 0)) for number, gray in enumerate(GRAYS)}
+    keys = {b"__keys__": pickle.dumps(list(items)), b"__len__": pickle.dumps(4)}
+    database(to, "train.lmdb", {**items, **keys})
+
+
+@TOPIC.layout(
+    "ArrayRecord of TFDS: `mnist-train.array_record-00000-of-00001`",
+    "convert mnist out",
+    LABELLED,
+    needs="array_record tensorflow",
+)
+def array_record(to: Files) -> None:
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    from others import example
+
+    (to.root / "mnist").mkdir()
+    writer = ArrayRecordWriter(
+        str(to.root / "mnist/mnist-train.array_record-00000-of-00001"), "group_size:1,uncompressed"
+    )
+    for gray, label in zip(GRAYS, LABELS, strict=True):
+        writer.write(example({"image": plain(gray), "label": label}))
+    writer.close()
+
+
+@TOPIC.layout(
+    "FFCV's `.beton`",
+    "convert train.beton out",
+    says="docs/your-own-source.md",
+    today="the message is about extensions of label files",
+)
+def beton(to: Files) -> None:
+    to.put("train.beton", b"\x02\x00\x02\x00" + b"\x00" * 4096)
+
+
+@TOPIC.layout("a pickle of Python", "convert train.pkl out", says="docs/your-own-source.md")
+def a_pickle(to: Files) -> None:
+    import pickle
+
+    to.put("train.pkl", pickle.dumps({"features": [1, 2], "labels": [0, 1]}))
+
+
+@TOPIC.layout(
+    "PyTorch's `.pt`, of tensors",
+    "convert train.pt out",
+    says="docs/your-own-source.md",
+)
+def a_tensor_file(to: Files) -> None:
+    to.put("train.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
