@@ -21,6 +21,7 @@ STREET = Gives(
     "Cityscapes as it is downloaded: `leftImg8bit/`, `gtFine/` with `labelIds`, `color`, `instanceIds`",
     "convert cityscapes out",
     STREET,
+    today="recognised no longer: refused as images and their masks, for which no reader is named",
 )
 def cityscapes(to: Files) -> None:
     for split, city in (("train", "aachen"), ("val", "lindau")):
@@ -33,7 +34,12 @@ def cityscapes(to: Files) -> None:
         to.mask(f"{folder}_instanceIds.png", {7: (0, 0, 60, 40), 26000: (0, 0, 30, 20)}, dtype="uint16")
 
 
-@TOPIC.layout("Cityscapes, with `labelTrainIds` made", "convert cityscapes out", STREET)
+@TOPIC.layout(
+    "Cityscapes, with `labelTrainIds` made",
+    "convert cityscapes out",
+    STREET,
+    today="recognised no longer: refused as images and their masks, for which no reader is named",
+)
 def cityscapes_train_ids(to: Files) -> None:
     cityscapes(to)
     for split, city in (("train", "aachen"), ("val", "lindau")):
