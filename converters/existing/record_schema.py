@@ -6,7 +6,7 @@ A feature is a scalar when every record has exactly one value of it, else ragged
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.containers.records.class_names import in_label_order
+from shardfeed.converters.sources.rows.class_names import in_label_order
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.format import Fields
 from shardfeed.schema import LABEL, Dtype, Feature, Schema, is_plain

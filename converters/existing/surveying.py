@@ -14,7 +14,6 @@ import numpy as np
 
 from shardfeed.converters.existing.record_schema import SchemaInference
 from shardfeed.converters.existing.tally import ShardTally
-from shardfeed.converters.sources.containers.records.class_names import NamedClasses, in_label_order, names_beside
 from shardfeed.converters.sources.containers.records.image_look import UNKNOWN
 from shardfeed.converters.sources.containers.records.roles import (
     LABEL_WORDS,
@@ -29,6 +28,7 @@ from shardfeed.converters.sources.containers.records.shard_names import (
     splits_by_pattern,
     splits_of_folders,
 )
+from shardfeed.converters.sources.rows.class_names import NamedClasses, in_label_order, names_beside
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields

@@ -1,5 +1,6 @@
 """From a path to the source that it means: one look, one list of readers, one check of the options."""
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -129,11 +130,10 @@ def _read(reader: Reader, look: Look, values: Mapping[str, Any], by: str = "", f
     in_files = reader.options is ColumnOptions
     shown = ([] if in_files else [found]) + [described]  # those of files of many samples describe the same
     said = ": ".join([by, "; ".join(filter(None, shown))]).removesuffix(": ")
-    return replace(
-        source,  # type: ignore[type-var]  # likewise
-        described=said,
-        findings=replace(findings, notes=[said, *findings.notes], in_files=in_files),
-    )
+    made = copy.copy(source)  # not `replace`: classes of sources may have constructors of their own
+    object.__setattr__(made, "described", said)
+    object.__setattr__(made, "findings", replace(findings, notes=[said, *findings.notes], in_files=in_files))
+    return made
 
 
 def _not_taken(name: str, reader: Reader, look: Look) -> UsageError:

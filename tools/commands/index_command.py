@@ -13,7 +13,7 @@ from shardfeed.converters.commit.new_dataset import check_new_output
 from shardfeed.converters.existing.adopt import adopt
 from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
 from shardfeed.converters.existing.surveying import Survey, survey
-from shardfeed.converters.sources.containers.records.class_names import read_named_classes
+from shardfeed.converters.sources.rows.class_names import read_named_classes
 from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST

@@ -11,9 +11,8 @@ import numpy as np
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
 from shardfeed.converters.sources.account import Account, AnnotationCode, LeftOut
 from shardfeed.converters.sources.annotations.dict_reader import DictReader, Image, ReadDict, feature_key
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
-from shardfeed.converters.sources.files.listed_source import (
+from shardfeed.converters.sources.rows.columns import (
     ClassColumn,
     ListedColumn,
     NumberColumn,
@@ -23,6 +22,7 @@ from shardfeed.converters.sources.files.listed_source import (
     schema_of,
     values_at,
 )
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema

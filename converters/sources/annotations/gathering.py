@@ -2,110 +2,22 @@
 
 import functools
 import math
-import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import Account, AnnotationCode, BadAnnotationError, LeftOut
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
-from shardfeed.converters.sources.classes import ClassList, class_list, is_integer, number_classes
-from shardfeed.converters.sources.files.listed_source import Splits
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.source import Findings, Skipped
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.ledger import Ledger as Ledger
+from shardfeed.converters.sources.rows.ledger import Names as Names
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
-from shardfeed.schema import is_plain
-from shardfeed.text import counted, number
+from shardfeed.text import number
 
 _WHOLE = 2**53  # from there on not every integer is a float, and no class is called so
 _ABSENT = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, pandas and databases write it
-
-
-class Names:
-    """Names for a sentence of the report: how many there were, and the first few."""
-
-    def __init__(self, what: str) -> None:
-        self.what, self.count = what, 0
-        self._first: list[bytes | str] = []
-
-    def add(self, name: bytes | str) -> None:
-        """One more."""
-        self.count += 1
-        if len(self._first) < 4:  # three are shown, and that there are more
-            self._first.append(name)
-
-    @property
-    def note(self) -> list[str]:
-        """The sentence; none where there is no name."""
-        return [counted(self.what, self._first, self.count)] if self.count else []
-
-
-class Ledger:
-    """What a reader cannot use: annotations with a code, images that it cannot offer; and sentences for the report."""
-
-    def __init__(self) -> None:
-        self.left_out: list[LeftOut] = []
-        self.rejected: dict[bytes, Skipped] = {}
-        self.notes: list[str] = []
-
-    def leave_out(self, key: bytes, code: AnnotationCode, reason: str) -> None:
-        """An annotation of the image `key`, or of the file of that name."""
-        self.left_out.append(LeftOut(key, code.value, reason))
-
-    def reject(self, key: bytes, code: RejectCode, reason: str) -> None:
-        """An image."""
-        self.rejected.setdefault(key, Skipped(key, code.value, reason))
-
-    def findings(self, folder: bytes | None = None) -> Findings:
-        """All of it; `folder`: one of which the source takes whatever lies in it."""
-        account = Account(read=len(self.left_out), left_out=tuple(self.left_out))
-        return Findings([self.rejected[key] for key in sorted(self.rejected)], self.notes, folder, account)
-
-
-class ClassNumbers:
-    """Class names of objects and their labels, once all that the annotations say is known.
-
-    `texts`: each different class that an annotation names. Without a list that is `given`, names are sorted by their
-    bytes, or, where all are integers, by their value; `ids` are those integers where they are not the labels. With one,
-    an integer is a place in it where no class in it is called by an integer.
-    """
-
-    def __init__(self, texts: Collection[str], given: ClassList | None) -> None:
-        self._labels: dict[str, int] = {}
-        self.ids: tuple[int, ...] = ()
-        self.notes: tuple[str, ...] = ()
-        texts = {text for text in texts if is_plain(text)}
-        names = class_list(given)
-        if names is not None:
-            self.names = names
-            same = {unicodedata.normalize("NFC", name): i for i, name in enumerate(names)}
-            places = not any(map(is_integer, names))
-            for text in texts:
-                if (name := unicodedata.normalize("NFC", text)) in same:
-                    self._labels[text] = same[name]
-                elif places and is_integer(text) and 0 <= int(text) < len(names):
-                    self._labels[text] = int(text)
-        elif texts and all(is_integer(text) and abs(int(text)) < _WHOLE for text in texts):
-            numbers = sorted({int(text) for text in texts})
-            self.names = tuple(map(str, numbers))
-            self.ids = () if numbers == list(range(len(numbers))) else tuple(numbers)
-            places_of = {value: label for label, value in enumerate(numbers)}
-            self._labels = {text: places_of[int(text)] for text in texts}
-        else:
-            numbering = number_classes(texts, integers_are_labels=False)
-            self.names, self._labels, self.notes = numbering.names, numbering.labels, numbering.notes
-
-    def label(self, text: str) -> int:
-        """The label of a class. Raises BadAnnotationError, E_CATEGORY, where there is none."""
-        label = self._labels.get(text)
-        if label is None and not text:
-            raise BadAnnotationError(AnnotationCode.CATEGORY, "it names no class")
-        if label is None:
-            known = "of the class list" if is_plain(text) else "that is plain text"
-            raise BadAnnotationError(AnnotationCode.CATEGORY, f"got the class '{escape(text)}', expected one {known}")
-        return label
 
 
 def is_absent(text: str) -> bool:

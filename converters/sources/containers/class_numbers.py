@@ -4,7 +4,7 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.files.listed_source import ClassColumn
+from shardfeed.converters.sources.rows.columns import ClassColumn
 from shardfeed.errors import UsageError, argument
 
 _NAMES = argument("class_names", typed="FILE")

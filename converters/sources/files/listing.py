@@ -69,6 +69,9 @@ class Listing:
             yield self.blob[start:end]
             start = end
 
+    def __getitem__(self, index: int, /) -> bytes:
+        return self.key(index)
+
     def key(self, index: int) -> bytes:
         """The key of file `index`, 0 to n - 1."""
         return self.blob[self.ends.item(index) : self.ends.item(index + 1)]

@@ -16,14 +16,16 @@ from shardfeed.converters.sources.classes import (
     class_text,
     number_classes,
 )
-from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedSource, Splits
+from shardfeed.converters.sources.files.folder_splits import folder_splits, top_folders
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.passed_over import PassedOver, only_images
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts
+from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
+from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
-from shardfeed.converters.sources.split_names import folder_splits, top_folders, usual_split
+from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, some
 

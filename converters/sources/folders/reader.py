@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 
 from shardfeed.converters.sources.classes import class_list
-from shardfeed.converters.sources.files.listed_source import ListedSource
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
@@ -12,6 +11,7 @@ from shardfeed.converters.sources.folders.unlabelled import Unlabelled
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError
 from shardfeed.text import some

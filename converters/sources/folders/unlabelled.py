@@ -4,13 +4,14 @@ import os
 
 import numpy as np
 
-from shardfeed.converters.sources.files.listed_source import ListedSource, Splits
+from shardfeed.converters.sources.files.folder_splits import folder_splits
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.passed_over import only_images
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings
-from shardfeed.converters.sources.split_names import folder_splits
 
 
 class Unlabelled(ListedSource):

@@ -8,12 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from shardfeed.converters.sources.classes import ClassList, class_list
-from shardfeed.converters.sources.files.listed_source import ListedColumn, ListedSource, Splits
+from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.columns import AskedColumns, Columns, choose_columns
-from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.labels.rows import LabelRows
 from shardfeed.converters.sources.labels.table import Column, Format, LabelTable
 from shardfeed.converters.sources.labels.values import (
@@ -26,6 +25,8 @@ from shardfeed.converters.sources.labels.values import (
     speaks_of_objects,
     text_column,
 )
+from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
+from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, escape

@@ -6,9 +6,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.labels.columns import Columns
-from shardfeed.converters.sources.labels.paths import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
 from shardfeed.converters.sources.labels.values import Cells, speaks_of_boxes
 from shardfeed.converters.sources.source import Skipped

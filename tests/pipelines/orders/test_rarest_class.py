@@ -16,7 +16,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.pipelines import Global, Position, cached, mix, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StratifiedOrder

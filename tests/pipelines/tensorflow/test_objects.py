@@ -25,8 +25,8 @@ from shardfeed.annotations import (
     Raster,
 )
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.objects import MaskTable
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import (

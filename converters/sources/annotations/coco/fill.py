@@ -11,8 +11,8 @@ from shardfeed.annotations import IS_CROWD
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError, LeftOut
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream
 from shardfeed.converters.sources.annotations.coco.survey import Id, Survey, file_name, said
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.objects import Outline
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError
 

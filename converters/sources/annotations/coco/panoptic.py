@@ -18,11 +18,11 @@ from shardfeed.converters.sources.annotations.coco.fill import area_of, box_of, 
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream
 from shardfeed.converters.sources.annotations.coco.survey import Category, Id, Survey, file_name, said
 from shardfeed.converters.sources.annotations.masks.meaning import VOID, WIDE_VOID
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.objects import MaskTable
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import RasterImage, Skipped
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import some

@@ -20,12 +20,12 @@ from shardfeed.converters.sources.annotations.coco.panoptic import (
 )
 from shardfeed.converters.sources.annotations.coco.survey import Category, Id, Kind, Survey, file_name, survey
 from shardfeed.converters.sources.annotations.gathering import list_wanted
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.files.image_files import ImageFiles
-from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits, TextColumn
 from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, TextColumn
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, number, some

@@ -19,10 +19,10 @@ from shardfeed.converters.sources.annotations.masks.tables import (
 )
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.recognise import Evidence
-from shardfeed.converters.sources.files.listed_source import Splits
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.source import Findings, RasterImage, Skipped
 from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape

@@ -22,9 +22,9 @@ from shardfeed.converters.sources.annotations.annotated_source import AnnotatedS
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.annotations.tables.named_images import NamedImages
-from shardfeed.converters.sources.files.listed_source import Splits, TextColumn
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.rows.columns import Splits, TextColumn
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import LabelFileError, UsageError, escape

@@ -14,9 +14,9 @@ from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.annotations.tables.named_images import NamedImages
 from shardfeed.converters.sources.classes import class_list
-from shardfeed.converters.sources.files.listed_source import ClassColumn, Splits
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape

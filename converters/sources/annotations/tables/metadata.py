@@ -15,7 +15,6 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.gathering import (
-    ClassNumbers,
     Ledger,
     Names,
     check_tasks,
@@ -23,7 +22,6 @@ from shardfeed.converters.sources.annotations.gathering import (
     list_wanted,
     splits_of,
 )
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.annotations.tables.metadata_file import NAMES, MetadataFile, metadata_files
@@ -34,11 +32,13 @@ from shardfeed.converters.sources.annotations.tables.metadata_objects import (
     has_objects,
     objects_of,
 )
-from shardfeed.converters.sources.files.listed_source import TextColumn
+from shardfeed.converters.sources.files.folder_splits import splits_by_folder
+from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.labels.paths import PathLookup
+from shardfeed.converters.sources.rows.columns import TextColumn
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import splits_by_folder
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 _CAPTIONS = ("text", "caption", "captions")
@@ -130,7 +130,7 @@ class _Reading:
             raise LabelFileError(first.table.path, "got no column objects, text or caption", "read it as a label file")
         check_tasks("tasks", self.options, possible)
         wanted = self.options.tasks or frozenset(possible)
-        classes = ClassNumbers(self.classes, self.options.class_names)
+        classes = ObjectClasses(self.classes, self.options.class_names)
         labelled = "class" in self.extras or self.options.class_names is not None
         table = None
         if "boxes" in wanted:
@@ -236,7 +236,7 @@ class _Reading:
             self.ledger.leave_out(key, AnnotationCode.LINE, f"{place}: {error.reason}")
 
     def _fill(
-        self, table: ObjectTable | None, classes: ClassNumbers | None, captions: list[list[bytes]] | None
+        self, table: ObjectTable | None, classes: ObjectClasses | None, captions: list[list[bytes]] | None
     ) -> None:
         """The second reading."""
         for of in self.tables:

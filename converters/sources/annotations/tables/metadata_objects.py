@@ -8,8 +8,8 @@ from typing import Any
 
 from shardfeed.annotations import IS_CROWD
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.gathering import ClassNumbers
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.errors import escape
 
 _CLASSES = ("categories", "category", "labels", "label", "classes", "class")
@@ -78,7 +78,7 @@ def category_of(value: Any) -> str | None:
 
 
 def add_object(
-    table: ObjectTable, place: int, number: int, one: RowObject, classes: ClassNumbers | None, seen: set[str]
+    table: ObjectTable, place: int, number: int, one: RowObject, classes: ObjectClasses | None, seen: set[str]
 ) -> None:
     """One object into the table. Raises BadAnnotationError."""
     sides = one.box

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.labels.paths import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape
 from shardfeed.text import counted

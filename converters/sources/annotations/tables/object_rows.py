@@ -7,14 +7,12 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.gathering import (
-    ClassNumbers,
     Names,
     check_tasks,
     in_numbers,
     list_wanted,
     splits_of,
 )
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.annotations.tables.row_filling import Filling
@@ -22,6 +20,8 @@ from shardfeed.converters.sources.annotations.tables.row_images import RowImages
 from shardfeed.converters.sources.annotations.tables.row_tables import RowTable, find_tables
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
@@ -92,7 +92,7 @@ def _source(images: RowImages) -> AnnotatedSource:
 
 def _objects(images: RowImages) -> ObjectTable:
     """The second reading."""
-    classes, only = ClassNumbers(images.classes, images.options.class_names), None
+    classes, only = ObjectClasses(images.classes, images.options.class_names), None
     labelled = any(of.dialect.label is not None for of in images.tables)
     if not labelled and images.options.class_names is not None:
         only = class_list(images.options.class_names)

@@ -11,9 +11,9 @@ import numpy as np
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.gathering import is_absent, read_number
-from shardfeed.converters.sources.annotations.object_table import Unit
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.options import Unit
 from shardfeed.errors import escape
 from shardfeed.text import some
 

@@ -6,11 +6,12 @@ import os
 from PIL import Image
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.gathering import ClassNumbers, Names, read_size
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
+from shardfeed.converters.sources.annotations.gathering import Names, read_size
 from shardfeed.converters.sources.annotations.tables.row_dialects import region_of
 from shardfeed.converters.sources.annotations.tables.row_images import RowImages
 from shardfeed.converters.sources.annotations.tables.row_tables import Row, RowTable
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, escape
 
@@ -21,7 +22,7 @@ _ORIENTATION = 0x0112  # the EXIF tag
 class Filling:
     """The objects of all rows: into the table, or left out."""
 
-    def __init__(self, images: RowImages, table: ObjectTable, classes: ClassNumbers | None) -> None:
+    def __init__(self, images: RowImages, table: ObjectTable, classes: ObjectClasses | None) -> None:
         self.images, self.table, self.classes, self.ledger = images, table, classes, images.ledger
         self.sizes: dict[int, tuple[tuple[int, int], int]] = {}  # by place of the image, with the line that says it
         self.seen: set[tuple[str, ...]] = set()

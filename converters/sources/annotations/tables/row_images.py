@@ -10,8 +10,8 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.gathering import Ledger
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.tables.row_tables import Row, RowTable, class_descriptions
+from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.labels.paths import AmbiguousIdError, PathLookup
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, argument, escape

@@ -11,23 +11,23 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.annotations.gathering import (
-    ClassNumbers,
     Ledger,
     Names,
     check_tasks,
     in_numbers,
     splits_of,
 )
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.annotations.voc.layout import Layout, find_layout
 from shardfeed.converters.sources.annotations.voc.lists import read_lists, stem_of
 from shardfeed.converters.sources.annotations.voc.xml_file import FLAGS, OtherRootError, XmlFile, read_xml
+from shardfeed.converters.sources.files.folder_splits import splits_by_folder
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.split_names import splits_by_folder
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import some
 
@@ -190,7 +190,7 @@ class _Reading:
     def _table(self, images: Sequence[int]) -> ObjectTable:
         """The objects of the images to take."""
         files = self.found
-        classes = ClassNumbers({one.name for file in files.values() for one in file.objects}, self.options.class_names)
+        classes = ObjectClasses({one.name for file in files.values() for one in file.objects}, self.options.class_names)
         self.ledger.notes += classes.notes
         flags = [flag for flag in FLAGS if any(flag in one.flags for file in files.values() for one in file.objects)]
         columns = [f"{OBJECTS}{flag}" for flag in flags]

@@ -13,13 +13,13 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.yolo.dataset import NAMES_FILES, YoloDataset, ends, in_folder
-from shardfeed.converters.sources.files.listed_source import Splits
+from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.files.walk import nothing_listed
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.labels.paths import PathLookup
 from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.source import Sample, Skipped
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text

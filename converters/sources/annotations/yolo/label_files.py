@@ -4,7 +4,6 @@ from collections import Counter
 
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError, LeftOut
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.yolo.dataset import YoloDataset
 from shardfeed.converters.sources.annotations.yolo.images import YoloImages, file_bytes
 from shardfeed.converters.sources.annotations.yolo.lines import (
@@ -17,6 +16,7 @@ from shardfeed.converters.sources.annotations.yolo.lines import (
 )
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape, name_text
 from shardfeed.text import counted

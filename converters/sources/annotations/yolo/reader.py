@@ -6,14 +6,14 @@ import numpy as np
 
 from shardfeed.converters.sources.account import Account
 from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.yolo.dataset import YoloDataset, find_dataset
 from shardfeed.converters.sources.annotations.yolo.images import YoloImages
 from shardfeed.converters.sources.annotations.yolo.label_files import LabelFiles, ask_for
 from shardfeed.converters.sources.annotations.yolo.lines import Shape
-from shardfeed.converters.sources.files.listed_source import Splits
 from shardfeed.converters.sources.files.walk import list_files
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Findings
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import number

@@ -22,8 +22,8 @@ from shardfeed.converters.sources.containers.arrays.source import ArrayBlock, ev
 from shardfeed.converters.sources.containers.handles import FileState
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
-from shardfeed.converters.sources.files.listed_source import ListedColumn
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.rows.columns import ListedColumn
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import UsageError, argument, escape

@@ -10,7 +10,7 @@ from shardfeed.converters.sources.classes import BadLabelError, class_list, numb
 from shardfeed.converters.sources.containers.arrays.pixels import shape_text
 from shardfeed.converters.sources.containers.class_numbers import numbered_classes
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.files.listed_source import ClassColumn
+from shardfeed.converters.sources.rows.columns import ClassColumn
 from shardfeed.errors import UsageError, argument, escape
 
 _AT_ONCE = 4 << 20  # bytes of labels that are looked at together

@@ -16,8 +16,8 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, Part, PixelPart
 from shardfeed.converters.sources.containers.handles import FileState
-from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import size_text
 

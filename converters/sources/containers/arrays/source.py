@@ -11,7 +11,7 @@ from shardfeed.converters.sources.containers.arrays.names import Pair, described
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawImages
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
-from shardfeed.converters.sources.files.listed_source import ListedColumn
+from shardfeed.converters.sources.rows.columns import ListedColumn
 from shardfeed.converters.sources.source import Content, Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import ShardfeedError, UsageError, escape

@@ -19,7 +19,7 @@ from shardfeed.converters.sources.containers.lmdb.dialects import Dialect, diale
 from shardfeed.converters.sources.containers.lmdb.scan import Found, scan
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.block_source import BlockSource
-from shardfeed.converters.sources.files.listed_source import ClassColumn, ListedColumn, TextColumn
+from shardfeed.converters.sources.rows.columns import ClassColumn, ListedColumn, TextColumn
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape

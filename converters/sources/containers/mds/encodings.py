@@ -19,7 +19,7 @@ from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers.part import FilePart
+from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.schema import Dtype
 
 FILES = frozenset({"bytes", "jpeg", "png"})  # encodings whose bytes are an image file, or may be

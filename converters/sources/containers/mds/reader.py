@@ -13,6 +13,7 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.containers.mds.encodings import FILES, PixelPart, fields_of, is_pixels
 from shardfeed.converters.sources.containers.mds.index import (
     INDEX,
@@ -23,12 +24,11 @@ from shardfeed.converters.sources.containers.mds.index import (
     read_index,
 )
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
-from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.containers.records.gather import Gather
 from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
 from shardfeed.converters.sources.containers.records.source import Assembly, FoundFile
-from shardfeed.converters.sources.unpack import DamagedStreamError, Unpacked, unpacked
+from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import Fields
 from shardfeed.storage.local import storage_error
@@ -57,7 +57,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return Evidence("mds", f"{number(len(shards), 'MDS shard')} with the columns {said}")
 
 
-def read(path: str, options: ContainerOptions) -> PartSource:
+def read(path: str, options: ContainerOptions) -> ColumnarSource:
     """The samples of an MDS dataset, in the order of its shards.
 
     Shards that are there only compressed (zstd, gz, bz2) are unpacked into a temporary folder (TMPDIR). Raises

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Protocol
 
-from shardfeed.converters.sources.files.listed_source import ListedColumn, sample_number, schema_of, values_at
+from shardfeed.converters.sources.rows.columns import ListedColumn, sample_number, schema_of, values_at
 from shardfeed.converters.sources.source import Content, Findings, Sample
 from shardfeed.schema import Schema
 

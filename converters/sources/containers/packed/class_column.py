@@ -7,8 +7,8 @@ import numpy as np
 from shardfeed.converters.sources.classes import BadLabelError, class_list, is_integer, number_classes
 from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.packed.compact import Codes
-from shardfeed.converters.sources.files.listed_source import ClassColumn
-from shardfeed.converters.sources.labels.hints import check_captions
+from shardfeed.converters.sources.rows.columns import ClassColumn
+from shardfeed.converters.sources.rows.label_hints import check_captions
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import some
 

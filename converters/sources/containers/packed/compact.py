@@ -6,7 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from shardfeed.converters.sources.files.listed_source import ListedColumn, NumberColumn, TextColumn
+from shardfeed.converters.sources.rows.columns import ListedColumn, NumberColumn, TextColumn
 
 
 def as_array(numbers: "array[int]") -> np.ndarray:

@@ -8,8 +8,8 @@ from shardfeed.converters.sources.annotations.masks.layouts import Layout
 from shardfeed.converters.sources.annotations.masks.meaning import Seen, meaning_of
 from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.classes import ClassList
-from shardfeed.converters.sources.containers.packed.part_source import Contents
 from shardfeed.converters.sources.objects import MaskTable
+from shardfeed.converters.sources.rows.source import Contents
 from shardfeed.converters.sources.source import RasterImage
 
 

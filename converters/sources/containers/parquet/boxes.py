@@ -5,9 +5,10 @@ from typing import Any
 
 from shardfeed.annotations import IS_CROWD
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.gathering import ClassNumbers, Ledger
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
+from shardfeed.converters.sources.annotations.gathering import Ledger
 from shardfeed.converters.sources.containers.packed.compact import Codes, Packed
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import some
 
@@ -101,10 +102,10 @@ class _Places:
         return int(text)
 
 
-def _classes(texts: list[str], given: tuple[str, ...] | None, own: tuple[str, ...] | None) -> ClassNumbers | _Places:
+def _classes(texts: list[str], given: tuple[str, ...] | None, own: tuple[str, ...] | None) -> ObjectClasses | _Places:
     """Raises UsageError where names are given for another number of classes."""
     if own is None:
-        return ClassNumbers(texts, given)
+        return ObjectClasses(texts, given)
     if given is not None and len(given) != len(own):
         problem = f"got {len(given)} names for {len(own)} classes of objects ({some(own)})"
         raise UsageError("class_names", problem, "name each of them")

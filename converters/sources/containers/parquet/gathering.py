@@ -16,15 +16,15 @@ from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.containers.packed.class_column import class_column
 from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values, as_array
-from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.packed.masks import PartMasks, read_masks
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.parquet.boxes import Boxes
 from shardfeed.converters.sources.containers.parquet.columns import ParquetColumns, choose_columns
 from shardfeed.converters.sources.containers.parquet.pages import BadPageError
 from shardfeed.converters.sources.containers.parquet.where import WHOLE, Where, open_parquet
-from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits
+from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, number
@@ -36,7 +36,7 @@ _SLOW = 16 << 20  # bytes of a page, from which on an image takes more time to b
 class Gathering:
     """What is known of the rows of all files, so far."""
 
-    def __init__(self, files: PackedFiles, chosen: ParquetColumns, options: ContainerOptions) -> None:
+    def __init__(self, files: SourceFiles, chosen: ParquetColumns, options: ContainerOptions) -> None:
         self.files, self.chosen, self.options = files, chosen, options
         self.splits_of_files = files.splits(options.split)
         self.ledger = Ledger()
@@ -198,7 +198,7 @@ class Gathering:
             self.names.add(key.encode())
             self.hashes.append(int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little"))
 
-    def source(self) -> PartSource:
+    def source(self) -> ColumnarSource:
         """All rows. Raises UsageError."""
         if not len(self.numbers):
             raise self._no_row()
@@ -240,7 +240,7 @@ class Gathering:
         for skipped in self.files.skipped:
             self.ledger.rejected.setdefault(skipped.key, skipped)
         described = f"{number(len(self.files.files), 'Parquet file')}, {number(len(keys), 'sample')}"
-        return PartSource(
+        return ColumnarSource(
             keys,
             self.images.images(self.files, numbers),
             columns,

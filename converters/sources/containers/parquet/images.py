@@ -11,7 +11,6 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.packed.compact import as_array
-from shardfeed.converters.sources.containers.packed.part_source import Parts
 from shardfeed.converters.sources.containers.parquet.pages import (
     DICTIONARIES,
     PLAIN,
@@ -24,7 +23,7 @@ from shardfeed.converters.sources.containers.parquet.pages import (
     unpack,
     walk_plain,
 )
-from shardfeed.converters.sources.containers.part import FilePart
+from shardfeed.converters.sources.rows.parts import FilePart, Parts
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import escape
 

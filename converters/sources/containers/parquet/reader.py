@@ -5,11 +5,11 @@ from typing import Any
 
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.files import find_files, names_files
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.parquet.columns import choose_columns
 from shardfeed.converters.sources.containers.parquet.gathering import Gathering
 from shardfeed.converters.sources.containers.parquet.where import open_parquet
+from shardfeed.converters.sources.files.source_files import find_files, names_files
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError, escape, needing_extra
 
 NAME = "parquet"
@@ -34,7 +34,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return Evidence(NAME, f"{found}: {chosen.described}")
 
 
-def read(path: str, options: ContainerOptions) -> PartSource:
+def read(path: str, options: ContainerOptions) -> ColumnarSource:
     """One sample for each row; which column is what, `options.columns` says, else the file or usual names do.
 
     The image is a column of binary, or of `datasets`' struct of bytes and path. Class names are those that `datasets`

@@ -9,11 +9,11 @@ import numpy as np
 
 from shardfeed.converters.sources.containers.options import naming
 from shardfeed.converters.sources.containers.packed.compact import as_array
-from shardfeed.converters.sources.containers.packed.files import PackedFiles
-from shardfeed.converters.sources.containers.packed.part_source import Parts
 from shardfeed.converters.sources.containers.parquet.columns import ImageColumn
 from shardfeed.converters.sources.containers.parquet.images import ImagePlaces, ParquetImages
 from shardfeed.converters.sources.containers.parquet.thrift import read_struct
+from shardfeed.converters.sources.files.source_files import SourceFiles
+from shardfeed.converters.sources.rows.parts import Parts
 from shardfeed.errors import UsageError, escape
 
 WHOLE = "copy or download it again"
@@ -48,7 +48,7 @@ class Where:
         self.offsets.append(offset)
         self.sizes.append(size)
 
-    def images(self, files: PackedFiles, numbers: np.ndarray) -> ParquetImages:
+    def images(self, files: SourceFiles, numbers: np.ndarray) -> ParquetImages:
         """All that are kept; `numbers`: int32 [n], the file of each."""
         parts = Parts(files.files, numbers, as_array(self.offsets), as_array(self.sizes))
         return self.places.images(parts, self.codecs, self.most)

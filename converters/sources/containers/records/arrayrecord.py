@@ -14,14 +14,14 @@ from typing import Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.records import tfrecord
 from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
 from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
 from shardfeed.converters.sources.containers.records.repack import repacked
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.unpack import Unpacked
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, check_extra, escape
 from shardfeed.formats.containers.arrayrecord import chunks
 
@@ -38,7 +38,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return recognise_examples(path, options, FORMAT)
 
 
-def read(path: str, options: ContainerOptions) -> PartSource:
+def read(path: str, options: ContainerOptions) -> ColumnarSource:
     """The samples of an ArrayRecord file, or of those in a folder or in its folders, which then are splits.
 
     Every record is read once; damaged ones are listed. Raises UsageError where a file is cut, or nothing tells what the

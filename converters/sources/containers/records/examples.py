@@ -13,8 +13,8 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
+from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.records.found_files import (
     ExampleFile,
     ExampleFormat,
@@ -32,7 +32,7 @@ from shardfeed.converters.sources.containers.records.layout import HeadLook, Lay
 from shardfeed.converters.sources.containers.records.roles import supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit
 from shardfeed.converters.sources.containers.records.source import Assembly, described
-from shardfeed.converters.sources.unpack import Unpacked
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
@@ -127,7 +127,7 @@ def recognise_examples(path: str, options: ContainerOptions, form: ExampleFormat
     return Evidence(form.name, f"{count}; {described(layout)}")
 
 
-def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> PartSource:
+def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> ColumnarSource:
     """The samples of a file, or of all files of a folder; every record is read once, and checked.
 
     Raises UsageError where nothing tells what the records are, LabelFileError for a label map, StorageError.

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.converters.sources.containers.records.class_names import names_beside, read_named_classes
+from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.records.layout import Layout
 from shardfeed.converters.sources.containers.records.numbering import Beside
 from shardfeed.converters.sources.containers.records.shard_names import (
@@ -17,8 +17,8 @@ from shardfeed.converters.sources.containers.records.shard_names import (
     splits_of_folders,
 )
 from shardfeed.converters.sources.containers.records.source import FoundFile
+from shardfeed.converters.sources.rows.class_names import names_beside, read_named_classes
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.converters.sources.unpack import Unpacked
 from shardfeed.errors import RecordError, UsageError, argument, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import listing

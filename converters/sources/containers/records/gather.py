@@ -11,8 +11,8 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.containers.records.layout import FLAGS, Layout
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.errors import escape, name_text
 from shardfeed.formats.format import Fields
 from shardfeed.schema import Feature

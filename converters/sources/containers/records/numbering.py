@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.records.class_names import read_label_map
+from shardfeed.converters.sources.rows.class_names import read_label_map
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import is_plain
 from shardfeed.text import some

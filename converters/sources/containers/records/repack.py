@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from shardfeed.converters.sources.unpack import DamagedStreamError, Stream, Unpacked, inflated
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, inflated
 from shardfeed.errors import RecordError
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
 

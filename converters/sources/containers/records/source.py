@@ -15,17 +15,11 @@ from shardfeed.converters.sources.account import Account
 from shardfeed.converters.sources.classes import BadLabelError, class_list
 from shardfeed.converters.sources.classes import number_classes as number_texts
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import Contents, PartSource
 from shardfeed.converters.sources.containers.records.gather import Gather, Packed, Values
 from shardfeed.converters.sources.containers.records.layout import Layout
 from shardfeed.converters.sources.containers.records.numbering import Beside, number_classes
-from shardfeed.converters.sources.files.listed_source import (
-    ClassColumn,
-    ListedColumn,
-    NumberColumn,
-    Splits,
-    TextColumn,
-)
+from shardfeed.converters.sources.rows.columns import ClassColumn, ListedColumn, NumberColumn, Splits, TextColumn
+from shardfeed.converters.sources.rows.source import ColumnarSource, Contents
 from shardfeed.converters.sources.source import Findings, Skipped
 from shardfeed.converters.sources.split_names import split_named
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
@@ -131,7 +125,7 @@ class Assembly:
         key = name_bytes(f"{self._files[file].name}, record {record}")
         self._rejected.append(Skipped(key, code.value, reason))
 
-    def finish(self, contents: Contents, notes: Sequence[str], folder: bytes | None, what: str) -> PartSource:
+    def finish(self, contents: Contents, notes: Sequence[str], folder: bytes | None, what: str) -> ColumnarSource:
         """The source; `what`: one of the files, in words.
 
         Raises UsageError where no record is a sample, or nothing tells what a class is.
@@ -154,7 +148,7 @@ class Assembly:
         usable = numbers.min() >= 0 and numbers.max() <= _EXACT and len(np.unique(numbers)) == len(numbers)
         rejected = sorted(self._rejected, key=lambda skipped: skipped.key)
         account = Account() if gather.objects is not None else None
-        return PartSource(
+        return ColumnarSource(
             keys,
             contents,
             columns,

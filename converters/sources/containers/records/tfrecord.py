@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.recognise import Evidence
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
-from shardfeed.converters.sources.containers.part import FilePart
-from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
-from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
-from shardfeed.converters.sources.containers.records.repack import unpack_records
-from shardfeed.converters.sources.unpack import (
+from shardfeed.converters.sources.archives.unpack import (
     DamagedStreamError,
     compression,
     inflated,
 )
+from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
+from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
+from shardfeed.converters.sources.containers.records.repack import unpack_records
+from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import RecordError, escape
 from shardfeed.formats.tfrecord.framing import HEADER_BYTES, payload_length, unframe
 from shardfeed.formats.tfrecord.scan import pieces
@@ -45,7 +45,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
     return recognise_examples(path, options, FORMAT)
 
 
-def read(path: str, options: ContainerOptions) -> PartSource:
+def read(path: str, options: ContainerOptions) -> ColumnarSource:
     """The samples of a TFRecord file, or of those in a folder or in its folders, which then are splits.
 
     Every record is read once, and both its CRCs checked; damaged ones are listed. Compressed files are unpacked into a

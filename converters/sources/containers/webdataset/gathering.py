@@ -12,12 +12,11 @@ from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.gathering import Ledger
+from shardfeed.converters.sources.archives.tar import read_member
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.containers.packed.class_column import class_column
 from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values, as_array
-from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.packed.masks import PartMasks, read_masks
-from shardfeed.converters.sources.containers.packed.part_source import Parts, PartSource
 from shardfeed.converters.sources.containers.webdataset.columns import (
     Chosen,
     ValueProblem,
@@ -28,10 +27,12 @@ from shardfeed.converters.sources.containers.webdataset.columns import (
 )
 from shardfeed.converters.sources.containers.webdataset.met_keys import MetKeys
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, TarSample, samples
-from shardfeed.converters.sources.files.listed_source import ListedColumn, Splits
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.source_files import SourceFiles
+from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
+from shardfeed.converters.sources.rows.parts import Parts
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import split_in_cell
-from shardfeed.converters.sources.tar import read_member
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import counted, number, some
 
@@ -41,7 +42,7 @@ MOST_VALUE = 16 << 20  # bytes of a text, number or JSON object
 class Gathering:
     """What is known of the samples of all tars, so far."""
 
-    def __init__(self, files: PackedFiles, chosen: Chosen, options: ContainerOptions) -> None:
+    def __init__(self, files: SourceFiles, chosen: Chosen, options: ContainerOptions) -> None:
         self.files, self.chosen, self.options = files, chosen, options
         self.splits_of_files = files.splits(options.split)
         self.ledger, self.passed_over = Ledger(), PassedOver()
@@ -178,7 +179,7 @@ class Gathering:
         told = f"no labels, and images in several folders ({some(map(escape, folders))}): where those are classes, "
         return [told + "unpack by `tar -xf FILE -C FOLDER`, and convert the folder"]
 
-    def source(self) -> PartSource:
+    def source(self) -> ColumnarSource:
         """All samples. Raises UsageError."""
         self.met.check_unique()
         if not len(self.keys):
@@ -210,7 +211,7 @@ class Gathering:
         self.ledger.notes += [*self.files.notes, *notes]
         for skipped in self.files.skipped:
             self.ledger.rejected.setdefault(skipped.key, skipped)
-        return PartSource(
+        return ColumnarSource(
             keys,
             self._parts(self.images, numbers),
             columns,

@@ -9,15 +9,15 @@ import numpy as np
 
 from shardfeed.converters.sources.containers.options import naming
 from shardfeed.converters.sources.containers.packed.compact import as_array
-from shardfeed.converters.sources.containers.packed.files import PackedFiles
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, samples
+from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.errors import UsageError, escape
 
 
 class MetKeys:
     """Hashes of keys, and the tar that each is in. `by_tar`: whether a key may come again in another tar."""
 
-    def __init__(self, files: PackedFiles, *, by_tar: bool) -> None:
+    def __init__(self, files: SourceFiles, *, by_tar: bool) -> None:
         self._files, self._by_tar = files, by_tar
         self._met, self._met_in = array("Q"), array("i")
 

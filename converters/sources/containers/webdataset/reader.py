@@ -5,9 +5,8 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
+from shardfeed.converters.sources.archives.tar import is_tar, read_member
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.files import PackedFiles, find_files, names_files
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.webdataset.columns import (
     Chosen,
     ValueProblem,
@@ -18,7 +17,8 @@ from shardfeed.converters.sources.containers.webdataset.columns import (
 )
 from shardfeed.converters.sources.containers.webdataset.gathering import MOST_VALUE, Gathering
 from shardfeed.converters.sources.containers.webdataset.samples import PassedOver, samples
-from shardfeed.converters.sources.tar import is_tar, read_member
+from shardfeed.converters.sources.files.source_files import SourceFiles, find_files, names_files
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape
 
 NAME = "webdataset"
@@ -46,7 +46,7 @@ def recognise(path: str, options: ContainerOptions) -> Evidence | None:
 _UNPACK = "it is compressed: unpack it, with gunzip if it holds samples, with tar -xf FILE -C FOLDER if it holds images"
 
 
-def read(path: str, options: ContainerOptions) -> PartSource:
+def read(path: str, options: ContainerOptions) -> ColumnarSource:
     """One sample for each key in the tars; which column is what, `options.columns` says, or their usual names do.
 
     The image is the one column that is called jpg, png or the like (`image`: others, `a;b` for one of several); the
@@ -65,7 +65,7 @@ def read(path: str, options: ContainerOptions) -> PartSource:
     return reading.source()
 
 
-def _first_chosen(files: PackedFiles, options: ContainerOptions) -> Chosen:
+def _first_chosen(files: SourceFiles, options: ContainerOptions) -> Chosen:
     """By the first tar that has a sample: an empty one may come first."""
     for file in files.files:
         with open(file.path, "rb") as tar:

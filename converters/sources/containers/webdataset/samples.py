@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from shardfeed.converters.sources.archives.tar import Member, members
 from shardfeed.converters.sources.files.listing import is_hidden
-from shardfeed.converters.sources.tar import Member, members
 from shardfeed.errors import UsageError, escape
 
 _NAME = re.compile(rb"((?:.*/|)[^./]+)[.]([^/]*)\Z", re.DOTALL)

@@ -32,8 +32,8 @@ from shardfeed.converters.sources.annotations.annotated_source import AnnotatedS
 from shardfeed.converters.sources.annotations.coco import read, recognise
 from shardfeed.converters.sources.annotations.coco.keypoints import mirrored
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream
-from shardfeed.converters.sources.annotations.object_table import ObjectTable
 from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
+from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.source import Source, SourceFile
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract

@@ -24,13 +24,13 @@ from shardfeed.annotations import BOX, CAPTION, OBJECT_LABEL, RASTER
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.parquet import images as parquet_images
 from shardfeed.converters.sources.containers.parquet.images import PagePart
 from shardfeed.converters.sources.containers.parquet.pages import BadPageError, unpack
 from shardfeed.converters.sources.containers.parquet.reader import read, recognise
-from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.reading import read_content
+from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
@@ -131,7 +131,7 @@ def test_other_codecs(tmp_path: Path, codec: str) -> None:
     assert rows_of(read(str(path), PLAIN)) == (dict(enumerate(values)), {PagePart})
 
 
-def rows_of(source: PartSource) -> tuple[dict[int, bytes | None], set[type]]:
+def rows_of(source: ColumnarSource) -> tuple[dict[int, bytes | None], set[type]]:
     """The image of each row, None for null, told at once or when it was read; and the kinds of contents."""
     found: dict[int, bytes | None] = {}
     for skipped in findings_of(source).rejected:

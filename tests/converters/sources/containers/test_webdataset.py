@@ -22,12 +22,12 @@ import shardfeed
 from shardfeed.annotations import CAPTION, RASTER
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.archives.tar import members
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.part import FilePart
 from shardfeed.converters.sources.containers.webdataset.reader import read, recognise
 from shardfeed.converters.sources.containers.webdataset.samples import key_and_column
+from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.converters.sources.source import Sample, Source, findings_of
-from shardfeed.converters.sources.tar import members
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from shardfeed.converters import convert, open_source
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.tools import cli
 
@@ -90,7 +90,7 @@ def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:
 def notes_of(path: Path) -> list[str]:
     """What the report says of a source."""
     source = open_source(path)
-    assert isinstance(source, PartSource)
+    assert isinstance(source, ColumnarSource)
     return list(source.findings.notes)
 
 

@@ -22,8 +22,8 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.mds import reader
 from shardfeed.converters.sources.containers.mds.encodings import array_of, fields_of
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -34,7 +34,7 @@ from repository import ROOT
 GOLDEN = ROOT / "tests" / "golden" / "mds"
 
 
-def read(path: Path, **options: Any) -> PartSource:
+def read(path: Path, **options: Any) -> ColumnarSource:
     return reader.read(str(path), ContainerOptions(**options))
 
 
@@ -60,13 +60,13 @@ def change(index: Path, change: Callable[[dict[str, Any]], object], shard: int =
 
 class TestContract(SourceContract):
     @pytest.fixture
-    def build(self) -> Callable[[], PartSource]:
+    def build(self) -> Callable[[], ColumnarSource]:
         return lambda: read(GOLDEN / "photos", columns={"label": "class", "scores": "scores"})
 
 
 class TestContractOfPacked(SourceContract):
     @pytest.fixture
-    def build(self) -> Callable[[], PartSource]:
+    def build(self) -> Callable[[], ColumnarSource]:
         return lambda: read(GOLDEN / "packed")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.converters import adopt, survey
-from shardfeed.converters.sources.containers.records.class_names import in_label_order, names_beside, read_named_classes
+from shardfeed.converters.sources.rows.class_names import in_label_order, names_beside, read_named_classes
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL
 from shardfeed.tools.cli import main

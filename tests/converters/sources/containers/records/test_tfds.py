@@ -16,11 +16,11 @@ from shardfeed.annotations import IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.records import arrayrecord, tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import recognise
 from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.testing.source import SourceContract
@@ -76,7 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def read(path: Path, **options: Any) -> PartSource:
+def read(path: Path, **options: Any) -> ColumnarSource:
     return arrayrecord.read(str(path), ContainerOptions(**options))
 
 
@@ -94,7 +94,7 @@ def row(number: int) -> bytes:
 
 class TestContract(SourceContract):
     @pytest.fixture
-    def build(self, prepared: dict[str, Path]) -> Callable[[], PartSource]:
+    def build(self, prepared: dict[str, Path]) -> Callable[[], ColumnarSource]:
         return lambda: read(prepared["array_record"])
 
 

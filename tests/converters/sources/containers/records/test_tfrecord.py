@@ -19,9 +19,9 @@ from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.part_source import PartSource
 from shardfeed.converters.sources.containers.records import examples, tfrecord
 from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.readers import Dataset
@@ -40,7 +40,7 @@ def row(number: int, **features: Any) -> dict[str, Any]:
     return own | {"image/filename": b"n%02d.JPEG" % number, "image/colorspace": b"RGB"} | features
 
 
-def read(path: Path | str, **options: Any) -> PartSource:
+def read(path: Path | str, **options: Any) -> ColumnarSource:
     return tfrecord.read(str(path), ContainerOptions(**options))
 
 
@@ -50,7 +50,7 @@ def packed(path: Path, rows: list[dict[str, Any]], how: Any) -> None:
             writer.write(example(features))
 
 
-def labels(source: PartSource) -> list[Any]:
+def labels(source: ColumnarSource) -> list[Any]:
     return [sample.features[LABEL] for sample in source]
 
 
@@ -65,13 +65,13 @@ def home(tmp_path: Path) -> Path:
 
 class TestContract(SourceContract):
     @pytest.fixture
-    def build(self, home: Path) -> Callable[[], PartSource]:
+    def build(self, home: Path) -> Callable[[], ColumnarSource]:
         return lambda: read(home)
 
 
 class TestContractOfPacked(SourceContract):
     @pytest.fixture
-    def build(self, tmp_path: Path) -> Callable[[], PartSource]:
+    def build(self, tmp_path: Path) -> Callable[[], ColumnarSource]:
         packed(tmp_path / "a.tfrecord", [row(n) for n in range(3)], "GZIP")
         packed(tmp_path / "b.tfrecord", [row(n) for n in range(3, 5)], "ZLIB")
         return lambda: read(tmp_path)

@@ -4,7 +4,7 @@ import json
 import tempfile
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from shardfeed.annotations import (
     Keypoints,
 )
 from shardfeed.converters.sources.objects import Objects, Outline
+from shardfeed.converters.sources.options import Unit
 from shardfeed.schema import Feature, Schema
 
-Unit = Literal["pixels", "fractions"]
 _IN_MEMORY = 64_000_000  # bytes of outlines; more go to a temporary file
 
 
@@ -86,11 +86,50 @@ class ObjectTable:
         self._boxes, self._areas, self._points = array("d"), array("d"), array("d")
         self._columns = {key: array("q") for key in columns}
         self._outlines = Outlines() if masks else None
+        self._outline_of: np.ndarray | None = None  # the number of each object's outline, where it is not its own
         self._has_areas = areas
         self._sizes: dict[int, tuple[int, int]] = {}
         self._same_sizes: dict[tuple[int, int], tuple[int, int]] = {}  # most images are as large as another
         self._order: np.ndarray | None = None  # objects sorted by image, made when first asked for
         self._ends: np.ndarray | None = None
+
+    @classmethod
+    def of_arrays(
+        cls,
+        what: str,
+        unit: Unit,
+        upright: bool | None,
+        images: np.ndarray,
+        numbers: np.ndarray,
+        boxes: np.ndarray,
+        labels: np.ndarray,
+        classes: tuple[Sequence[str], Sequence[int]] | None,
+        flags: Mapping[str, np.ndarray],
+        areas: np.ndarray | None,
+        keypoints: tuple[Keypoints, np.ndarray] | None,
+        outlines: tuple[Outlines, np.ndarray] | None,
+        sizes: Mapping[int, tuple[int, int]],
+    ) -> "ObjectTable":
+        """The table of n objects: arrays [n, ...] as `ObjectGather` has them; outlines by their numbers."""
+        table = cls(
+            None if classes is None else classes[0],
+            class_ids=() if classes is None else classes[1],
+            what=what,
+            unit=unit,
+            upright=upright,
+            areas=areas is not None,
+            keypoints=None if keypoints is None else keypoints[0],
+        )
+        table._images, table._numbers = array("q", images.tobytes()), array("q", numbers.tobytes())
+        table._boxes, table._labels = array("d", boxes.tobytes()), array("i", labels.astype(np.int32).tobytes())
+        table._columns = {key: array("q", values.astype(np.int64).tobytes()) for key, values in flags.items()}
+        table._areas = array("d", b"" if areas is None else areas.tobytes())
+        table._points = array("d", b"" if keypoints is None else keypoints[1].tobytes())
+        if outlines is not None:
+            table._outlines, table._outline_of = outlines
+        for image, size in sizes.items():
+            table.set_size(image, *size)
+        return table
 
     def __len__(self) -> int:
         return len(self._images)
@@ -199,9 +238,12 @@ class ObjectTable:
             fractions=self.unit == "fractions",
             upright=self.upright,
             keypoints=points,
-            outlines=None if self._outlines is None else [self._outlines[i] for i in chosen.tolist()],
+            outlines=None if self._outlines is None else [self._outlines[i] for i in self._outline_numbers(chosen)],
             areas=_taken(self._areas, np.float64, chosen) if self._has_areas else None,
         )
+
+    def _outline_numbers(self, chosen: np.ndarray) -> list[int]:
+        return (chosen if self._outline_of is None else self._outline_of[chosen]).tolist()
 
     def images_without(self, images: int) -> int:
         """How many of so many images have no object."""

@@ -1,9 +1,13 @@
-"""An encoded image, or another file, that is a part of a larger file."""
+"""Encoded files that are parts of larger files: offset and size in it."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import escape
 
 
@@ -35,3 +39,18 @@ class FilePart:
         if (state.st_size, state.st_mtime_ns) != (self.file_size, self.mtime_ns) or len(data) != self.size:
             raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} is not as it was when it was listed")
         return data
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Parts of `files`: `numbers` int32 [n] says of which one, `offsets` and `sizes` int64 [n] where, in bytes."""
+
+    files: Sequence[SourceFile]
+    numbers: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+
+    def __getitem__(self, index: int, /) -> FilePart:
+        file = self.files[self.numbers.item(index)]
+        offset, size = self.offsets.item(index), self.sizes.item(index)
+        return FilePart(file.path, offset, size, file.size, file.mtime_ns)

@@ -5,12 +5,18 @@ Where no path of a table names a file, they may be ids: names without extension,
 
 import os
 import posixpath
+import re
 import unicodedata
 from collections.abc import Iterable
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.source import Skipped
+from shardfeed.errors import escape
+from shardfeed.text import some
+
+_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+_DRIVE = re.compile(r"[a-zA-Z]:[\\/]|\\\\")
 
 
 class AmbiguousIdError(Exception):
@@ -118,3 +124,66 @@ class PathLookup:
 
 def _nfc(key: bytes) -> str:
     return unicodedata.normalize("NFC", key.decode("utf-8", "surrogateescape"))
+
+
+class ImageLookup(PathLookup):
+    """Finds the images that annotations name: as `PathLookup`, else the one file whose path ends in the name.
+
+    `a.jpg` may be `train/a.jpg`, and `coco/train/a.jpg` too; folders of other names are never the same. A name may have
+    Windows' separators. Addresses, absolute paths elsewhere and `..` name no file. Never guesses between two.
+    """
+
+    def __init__(self, listing: Listing) -> None:
+        super().__init__(listing)
+        self._by_base: dict[bytes, list[int]] | None = None
+
+    def find(self, text: str, folder: bytes = b"") -> int | Skipped:
+        """The number of the file that `text` names, or why there is none.
+
+        `folder`: where it is looked for, relative to the root with "/" at its end; elsewhere only by its whole path.
+        """
+        try:
+            written = text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return Skipped(escape(text).encode(), RejectCode.MISSING.value, "no such file: its name is no text")
+        if _ADDRESS.match(text):
+            return Skipped(written, RejectCode.PATH_ESCAPE.value, "an address: nothing is fetched")
+        if _DRIVE.match(text):
+            return Skipped(written, RejectCode.PATH_ESCAPE.value, "an absolute path, expected a path below the root")
+        tries = [text] + ([text.replace("\\", "/")] if "\\" in text else [])
+        found: int | Skipped = -1
+        for one in tries:
+            for whole in (os.fsdecode(folder) + one, one) if folder and not one.startswith("/") else (one,):
+                found = super().find(whole)
+                if isinstance(found, int):
+                    return found
+        if isinstance(found, Skipped) and found.code == RejectCode.PATH_ESCAPE.value:
+            return found
+        key = posixpath.normpath(tries[-1].encode("utf-8", "surrogateescape"))
+        if key.startswith(b"/") or b".." in key.split(b"/"):
+            return Skipped(written, RejectCode.PATH_ESCAPE.value, "it leaves the root")
+        return self._by_end(key, folder)
+
+    def _by_end(self, key: bytes, folder: bytes) -> int | Skipped:
+        if self._by_base is None:
+            self._by_base = {}
+            for i, listed in enumerate(self.listing):
+                self._by_base.setdefault(listed.rpartition(b"/")[2], []).append(i)
+        alike = self._by_base.get(key.rpartition(b"/")[2], [])
+        found = []
+        for i in alike:
+            listed = self.listing.key(i)
+            if listed.startswith(folder) and _same_end(listed.removeprefix(folder), key):
+                found.append(i)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = some(map(self.listing.key, found))
+            return Skipped(key, RejectCode.MISSING.value, f"{len(found)} files may be meant: {names}")
+        hint = f" ({some(map(self.listing.key, alike))} is called alike)" if alike else ""
+        return self.listing.missing(folder + key, hint)
+
+
+def _same_end(one: bytes, other: bytes) -> bool:
+    """Whether one of two paths is the end of the other, by whole names."""
+    return (b"/" + one).endswith(b"/" + other) or other.endswith(b"/" + one)

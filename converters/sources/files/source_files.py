@@ -21,7 +21,7 @@ _BETWEEN = re.compile(r"[-._ 0-9]+")  # what stands around the name of a split i
 
 
 @dataclass(frozen=True)
-class PackedFiles:
+class SourceFiles:
     """Some files of one format, in their order: sorted, or as a pattern says. `names`: relative, for keys and errors.
 
     `folder`: the absolute path of the folder of which all were taken, else None. `skipped`, `notes`: for the report.
@@ -33,7 +33,7 @@ class PackedFiles:
     skipped: Sequence[Skipped] = ()
     notes: Sequence[str] = ()
 
-    def splits(self, split: str | None) -> list[str | None]:
+    def splits(self, split: str | None = None) -> list[str | None]:
         """The split of each file, by its name or that of a folder that it is in; `split` for those that do not say.
 
         Raises UsageError where a name says two, or some files have a split and others none.
@@ -75,20 +75,20 @@ def _first_in(folder: str, ends: tuple[str, ...], depth: int) -> str:
     return next(filter(None, inner), "")
 
 
-def find_files(path: str, ends: tuple[str, ...]) -> PackedFiles:
+def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
     """The files that a path means. Raises UsageError where it means none, or one of a pattern is not there."""
     if os.path.isdir(path):
         listing = list_files(path, include=[f"*{end}" for end in ends])
         if not len(listing):
             raise UsageError(path, f"no {' or '.join(ends)} file in it", "check the path")
         files = [listing.file(i) for i in range(len(listing))]
-        return PackedFiles(files, [*map(os.fsdecode, listing)], listing.root, listing.skipped)
+        return SourceFiles(files, [*map(os.fsdecode, listing)], listing.root, listing.skipped)
     paths = [path] if os.path.exists(path) or not _BRACES.search(path) else expand_braces(path)
     if len(set(paths)) < len(paths):
         raise UsageError(path, "it names a file twice", "name each once")
     files = [_file(path, one, len(paths)) for one in paths]
     root = os.path.commonpath([os.path.dirname(os.fsdecode(file.path)) for file in files])
-    return PackedFiles(files, [os.path.relpath(os.fsdecode(file.path), root) for file in files])
+    return SourceFiles(files, [os.path.relpath(os.fsdecode(file.path), root) for file in files])
 
 
 def expand_braces(path: str) -> list[str]:

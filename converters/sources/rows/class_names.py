@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.sources.classes import read_class_list
-from shardfeed.converters.sources.containers.records.label_map import parse_label_map
+from shardfeed.converters.sources.rows.label_map import parse_label_map
 from shardfeed.errors import LabelFileError, StorageError, argument
 from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
 from shardfeed.schema import is_plain

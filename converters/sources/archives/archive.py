@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, BinaryIO, cast
 
+from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header, members
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded
-from shardfeed.converters.sources.tar import BLOCK, looks_like_header, members
-from shardfeed.converters.sources.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
 from shardfeed.errors import escape, name_bytes, name_text
 from shardfeed.text import counted, number, size_text
 

@@ -1,0 +1,376 @@
+"""Images and their annotations, by name: a reader says which images there are and what is in each; the rest is here."""
+
+import os
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shardfeed.annotations import CAPTION, Keypoints
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.classes import BadLabelError, class_list, number_classes
+from shardfeed.converters.sources.files.folder_splits import splits_by_folder
+from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, ImageLookup
+from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
+from shardfeed.converters.sources.rows.columns import ClassColumn, ListedColumn, Splits, TextColumn, ragged
+from shardfeed.converters.sources.rows.ledger import Ledger, Names
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.objects import ObjectGather
+from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, Rasters
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.split_names import split_named
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.text import number
+
+_EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry it
+
+
+class Annotations:
+    """Takes images and what is said of each, in any order; `source` makes the source of those that are there.
+
+        found = Annotations("boxes.json", look, options, what="box")
+        for entry in entries:
+            image = found.image(entry["file"], where=f"entry {i}", size=(entry["width"], entry["height"]))
+            for n, box in enumerate(entry["boxes"]):
+                found.object(image, n, box["corners"], box["class"])
+        return found.source()
+
+    Args:
+        place: the file or folder of the annotations, for errors.
+        look: at the path; files below `options.images`, else below its folder, are the images.
+        options: of the user.
+        root: the folder of the images, where the layout says it; `options.images` goes first.
+        what: how the report calls an object, before its number.
+        unit: of boxes, key points and outlines.
+        keypoints: the names of those of each object.
+        masks: whether outlines are taken.
+        tasks: what the format has; anything else that is asked for is refused.
+        files: the images, where they were listed already.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        look: Look,
+        options: AnnotationOptions,
+        *,
+        root: str | None = None,
+        what: str = "object",
+        unit: Unit = "pixels",
+        keypoints: Keypoints | None = None,
+        masks: bool = False,
+        tasks: Sequence[Task] = ("boxes",),
+        files: Listing | None = None,
+    ) -> None:
+        self.place, self.options, self.ledger = place, options, Ledger()
+        others = sorted(frozenset(options.tasks).difference(tasks))
+        if others:
+            problem = f"got the task '{others[0]}', expected {' or '.join(tasks)}, which it has"
+            raise UsageError("tasks", problem, "ask for those, or for none in particular")
+        self.listing = files if files is not None else look.list_files(_text(options.images) or root)
+        self.ledger.notes += self.listing.notes
+        self.lookup = ImageLookup(self.listing)
+        self.objects = ObjectGather(what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks)
+        self._files: list[int | Skipped] = []  # of each image: the number of its file, or why there is none
+        self._where: list[str] = []
+        self._by_name: dict[str, int] = {}
+        self._by_file: dict[int, int] = {}
+        self._splits: dict[int, str] = {}
+        self._numbers: dict[int, int] = {}
+        self._captions: dict[int, list[bytes]] = {}
+        self._tags: dict[int, list[str]] = {}
+        self._label_of: dict[int, str] = {}
+        self._rejected: set[int] = set()
+        self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
+        self.boxed = "boxes" in tasks or masks or keypoints is not None
+        self.unnamed = "image files that the annotations do not name"
+
+    # --- what a reader says
+
+    def image(
+        self,
+        name: str,
+        *,
+        where: str = "",
+        folder: str = "",
+        split: str | None = None,
+        number: int | None = None,
+        size: tuple[Any, Any] | None = None,
+        once: bool = False,
+    ) -> int:
+        """The number of the image that a name means, for the calls below; a name that comes again is the same image.
+
+        `where`: the line or entry, for the report. `folder`: that the name is relative to, in the root, with "/" at its
+        end. `split`, `number` (its own, for evaluation), `size` (width, height, as annotated): where they are known.
+        `once`: whether the format names each image once; raises LabelFileError for a second time.
+        """
+        key = folder + name
+        image = self._by_name.get(key, -1)
+        if image < 0:
+            file = self.lookup.find(name, os.fsencode(folder))
+            image = self._by_file.get(file, -1) if isinstance(file, int) else -1
+            if image < 0:
+                image = len(self._files)
+                self._files.append(file)
+                self._where.append(where)
+                if isinstance(file, int):
+                    self._by_file[file] = image
+            elif once:
+                self._refuse_twice(image, name, where)
+            self._by_name[key] = image
+        elif once:
+            self._refuse_twice(image, name, where)
+        self._know(image, where, split, number, size)
+        return image
+
+    def file(self, index: int, **known: Any) -> int:
+        """The number of the image that is file `index` of `listing`; `known` as of `image`."""
+        image = self._by_file.setdefault(index, len(self._files))
+        if image == len(self._files):
+            self._files.append(index)
+            self._where.append(known.get("where", ""))
+        self._know(image, known.get("where", ""), known.get("split"), known.get("number"), known.get("size"))
+        return image
+
+    def _refuse_twice(self, image: int, name: str, where: str) -> None:
+        place = f"{self.place}, {where}" if where else self.place
+        before = f" ({self._where[image]})" if self._where[image] else ""
+        problem = f"{escape(name)} means {escape(self.key(image))}, which is named before{before}"
+        raise LabelFileError(place, problem, "give each image one entry: it would be two samples, or in two splits")
+
+    def _know(self, image: int, where: str, split: str | None, number: int | None, size: Any) -> None:
+        if split is not None:
+            try:
+                split = split_named(split)
+            except UsageError as error:
+                raise LabelFileError(f"{self.place}, {where}", f"the split: {error.problem}", error.remedy) from None
+            if self._splits.setdefault(image, split) != split:
+                problem = (
+                    f"got the split '{split}', expected '{self._splits[image]}' as before for {escape(self.key(image))}"
+                )
+                raise LabelFileError(f"{self.place}, {where}", problem, "name one split for each image")
+        if number is not None:
+            self._numbers.setdefault(image, number)
+        if size is not None:
+            before = self.objects.size(image)
+            self.objects.set_size(image, *size)
+            if before is not None and self.objects.size(image) != before:
+                problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {before} as before"
+                raise LabelFileError(f"{self.place}, {where}", problem, "correct one of the two")
+
+    def object(
+        self, image: int, number: int, box: Sequence[Any] | None, label: str | None = None, **known: Any
+    ) -> None:
+        """One object of an image, as `ObjectGather.add` takes it; one that breaks a rule is listed with its code."""
+        try:
+            self.objects.add(image, number, box, label, **known)
+        except BadAnnotationError as error:
+            self.leave_out(image, error.code, f"{self.objects.what} {number}: {error.reason}")
+
+    def caption(self, image: int, text: Any, what: str = "caption") -> None:
+        """One caption of an image; one that is empty or no text is listed (E_LINE)."""
+        try:
+            encoded = text.strip().encode()
+        except (AttributeError, UnicodeEncodeError):
+            encoded = b""
+        if not encoded:
+            self.leave_out(image, AnnotationCode.LINE, f"{what}: it is empty, or no text in UTF-8")
+            return
+        self._captions.setdefault(image, []).append(encoded)
+
+    def label(self, image: int, text: str) -> None:
+        """The class of an image."""
+        self._label_of[image] = text
+
+    def tags(self, image: int, texts: Iterable[str]) -> None:
+        """The set of classes of an image."""
+        self._tags[image] = list(dict.fromkeys(texts))
+
+    def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
+        """List an annotation of an image, or of the file of that name."""
+        key = self.key(image) if isinstance(image, int) else image.encode("utf-8", "surrogateescape")
+        self.ledger.leave_out(key, code, reason)
+
+    def reject(self, image: int | str, code: RejectCode, reason: str) -> None:
+        """List an image, or one of that name, and do not take it."""
+        if isinstance(image, int):
+            self._rejected.add(image)
+        key = self.key(image) if isinstance(image, int) else image.encode("utf-8", "surrogateescape")
+        self.ledger.reject(key, code, reason)
+
+    def note(self, sentence: str) -> None:
+        """Say something in the report."""
+        self.ledger.notes.append(sentence)
+
+    # --- what is known of an image
+
+    def key(self, image: int) -> bytes:
+        """The relative path of an image, or what it would be."""
+        file = self._files[image]
+        return file.key if isinstance(file, Skipped) else self.listing.key(file)
+
+    def is_there(self, image: int) -> bool:
+        """Whether the image is a file that is wanted."""
+        return isinstance(self._files[image], int) and image not in self._rejected
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    # --- the source
+
+    def source(self, *, described: str = "", rasters: Rasters | None = None) -> ColumnarSource:
+        """The images that are there, sorted by path, with what was said of each.
+
+        Raises LabelFileError where no image is there.
+        """
+        self._find_ids()
+        places, taken = self._taken()
+        columns = self._columns(places, len(taken))
+        table = self._table(places) if self.boxed and self._wants("boxes", "masks", "keypoints") else None
+        self._note_others(taken)
+        listing = self.listing.take(taken)
+        said = [number(len(taken), "image")]
+        if table is not None:
+            said.append(number(len(table), "object"))
+            if table.class_names is not None:
+                said[-1] += f" of {number(len(table.class_names), 'class', 'classes')}"
+        return ColumnarSource(
+            listing,
+            ListedFiles(listing),
+            columns,
+            self._split_column(places, listing),
+            table,
+            rasters,
+            self._number_column(places, len(taken)),
+            self.ledger.findings(),
+            described or ", ".join(said),
+        )
+
+    def _wants(self, *tasks: Task) -> bool:
+        return not self.options.tasks or any(task in self.options.tasks for task in tasks)
+
+    def _find_ids(self) -> None:
+        """Where no name is a file, take names for ids: names without extension or folder."""
+        if any(isinstance(file, int) for file in self._files):
+            return
+        missing = {file.key: image for image, file in enumerate(self._files) if isinstance(file, Skipped)}
+        try:
+            found = self.lookup.find_ids(key for key in missing if not key.startswith((b"/", b"../")))
+        except AmbiguousIdError as error:
+            problem = f"'{escape(error.id)}' may be {' or '.join(map(escape, error.files))}"
+            remedy = f"give the folder of these images: {argument('images', typed='DIR')}"
+            raise LabelFileError(self.place, problem, remedy) from None
+        for key, file in found.items():
+            self._files[missing[key]] = file
+        if not found:
+            first = next((file for file in self._files if isinstance(file, Skipped)), None)
+            why = f": the first is '{escape(first.key)}', {first.reason}" if first else ""
+            problem = f"none of its {number(len(self._files), 'image')} is below {escape(self.listing.root)}{why}"
+            remedy = f"give the folder that names are relative to: {argument('images', typed='DIR')}"
+            raise LabelFileError(self.place, problem, remedy)
+        key, file = next(iter(found.items()))
+        example = f"'{escape(key)}' is '{escape(self.listing.key(file))}'"
+        self.note(f"names of images taken for names without extension or folder: {len(found)} ({example})")
+
+    def _taken(self) -> tuple[np.ndarray, np.ndarray]:
+        """int64 [images]: the place of each image in the source, -1 without; int64 [n]: the files, sorted."""
+        unwanted = Names("images that include and exclude leave out")
+        files = array("q")
+        for image, file in enumerate(self._files):
+            files.append(-1 if isinstance(file, Skipped) or image in self._rejected else file)
+            if isinstance(file, Skipped) and image not in self._rejected:
+                if self.listing.choice.wants(file.key):
+                    where = f"{self._where[image]}: " if self._where[image] else ""
+                    self.ledger.reject(file.key, RejectCode(file.code), f"{where}{file.reason}")
+                else:
+                    unwanted.add(file.key)
+        self.ledger.notes += unwanted.note
+        of_image = np.frombuffer(files, np.int64) if len(files) else np.zeros(0, np.int64)
+        taken = np.unique(of_image[of_image >= 0])
+        if not len(taken):
+            first = next(iter(self.ledger.rejected.values()), None)
+            why = f"; the first: {escape(first.key)}: {first.reason}" if first else ""
+            raise LabelFileError(self.place, f"no image that it names can be used{why}", "correct it")
+        places = np.searchsorted(taken, of_image)
+        return np.where(of_image >= 0, places, -1), taken
+
+    def _of_places(self, said: Mapping[int, Any], places: np.ndarray, count: int, default: Any) -> list[Any]:
+        """A value for each sample; of several images that are one file the first."""
+        found = [default] * count
+        for image, value in reversed(list(said.items())):
+            if places[image] >= 0:
+                found[places[image]] = value
+        return found
+
+    def _columns(self, places: np.ndarray, count: int) -> list[ListedColumn]:
+        """Classes and captions of whole images."""
+        columns: list[ListedColumn] = []
+        said: Mapping[int, Any] = self._label_of or self._tags
+        if said and self._wants("classes"):
+            single = bool(self._label_of)
+            lists = self._of_places({i: [v] for i, v in self._label_of.items()} or self._tags, places, count, [])
+            texts = list(dict.fromkeys(text for of_image in lists for text in of_image))
+            stated = None if self.stated is None else tuple(self.stated[0])
+            try:
+                numbering = number_classes(texts, class_list(self.options.class_names) or stated)
+            except BadLabelError as error:
+                raise LabelFileError(self.place, error.problem, error.remedy) from None
+            self.ledger.notes += numbering.notes
+            rows = [[numbering.labels[text] for text in of_image] for of_image in lists]
+            numbers, ends = ragged(rows, np.int64)
+            if single and len(numbers) != count:
+                raise LabelFileError(self.place, f"{count - len(numbers)} images have no class", "say it of all")
+            columns.append(ClassColumn("image/class", numbering.names, numbers, None if single else ends, not single))
+        if self._captions and self._wants("captions"):
+            texts_of: list[list[bytes]] = [[] for _ in range(count)]
+            for image, texts in self._captions.items():
+                if places[image] >= 0:
+                    texts_of[places[image]] += texts
+                else:
+                    for _ in texts:
+                        self.leave_out(image, AnnotationCode.IMAGE, "its image was left out")
+            columns.append(TextColumn.of_lists(CAPTION, texts_of))
+        return columns
+
+    def _table(self, places: np.ndarray) -> Any:
+        classes = None
+        given = None if self._label_of or self._tags else self.options.class_names
+        if self.objects.classed or self.stated is not None or given is not None:
+            classes = ObjectClasses(self.objects.class_texts, given, *(self.stated or (None, ())))
+            self.ledger.notes += classes.notes
+        self.objects.check_unit(self.place, self.options.unit)
+        return self.objects.finish(classes, places, self.leave_out)
+
+    def _split_column(self, places: np.ndarray, listing: Listing) -> Splits | None:
+        """The split of each image, where the annotations say it; else by folders that are called like splits."""
+        if not self._splits:
+            said = splits_by_folder(self.listing, listing)
+        else:
+            said = self._of_places(self._splits, places, len(listing), None)
+        return None if all(split is None for split in said) else Splits.of(said)
+
+    def _number_column(self, places: np.ndarray, count: int) -> np.ndarray | None:
+        """int64 [n]: each image's own number; None unless all have one, each another."""
+        found = self._of_places(self._numbers, places, count, -1)
+        if -1 in found or len(set(found)) < count:
+            return None
+        if max(found) > _EXACT:
+            self.note(f"ids of images are above {_EXACT:,}: evaluation that carries them as float32 confuses them")
+        return np.array(found, np.int64)
+
+    def _note_others(self, taken: np.ndarray) -> None:
+        """Say which images are there and were not taken."""
+        unnamed = Names(self.unnamed)
+        known = {*taken.tolist(), *(file for file in self._files if isinstance(file, int))}
+        for i, key in enumerate(self.listing):
+            if i not in known and names_image(key):
+                unnamed.add(key)
+        self.ledger.notes += unnamed.note
+
+
+def _text(path: Any) -> str | None:
+    return None if path is None else os.fsdecode(path)

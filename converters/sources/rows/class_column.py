@@ -1,0 +1,219 @@
+"""The class of each sample: by what a file says, what names lie beside it, and what the user says of it.
+
+Some count classes from 0, others from 1, where 0 means background. A guess is off by one in every label, so a number is
+moved only where something names its class, and refused otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardfeed.converters.sources.classes import BadLabelError, class_list, is_integer, number_classes
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.rows.class_names import read_label_map
+from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
+from shardfeed.converters.sources.rows.label_hints import check_captions
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import is_plain
+from shardfeed.text import some
+
+_BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # a label map's item 0, where it has one
+
+
+@dataclass(frozen=True)
+class NamesBeside:
+    """Names that lie beside the files: `file`, as messages call it; number -> name; whether it is a label map."""
+
+    file: str
+    names: Mapping[int, str]
+    is_map: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedClasses:
+    """`names` in label order; `numbers`: int64 [K], sorted: the source's number of each; `notes` for the report."""
+
+    names: tuple[str, ...]
+    numbers: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The numbers, where they are not the labels; else empty."""
+        found = tuple(self.numbers.tolist())
+        return () if found == tuple(range(len(found))) else found
+
+    def labels(self, numbers: np.ndarray) -> np.ndarray:
+        """The labels, int64, of numbers that all have one."""
+        return np.searchsorted(self.numbers, numbers).astype(np.int64)
+
+
+def class_column(
+    said: Codes,
+    options: ColumnOptions,
+    place: str,
+    *,
+    stated: Sequence[str] | None = None,
+    texts: Mapping[int, str] | None = None,
+    beside: NamesBeside | None = None,
+    prefix: str = "image/class",
+) -> tuple[ClassColumn, tuple[str, ...]]:
+    """The classes of all samples, one each or a set of them, and notes for the report.
+
+    Args:
+        said: the labels: numbers as decimal digits, or names.
+        options: class names, label offset and label map of the user.
+        place: file and column, for errors.
+        stated: the class names that the format has, in label order.
+        texts: the one text that stands beside each number in the samples.
+        beside: names in a file beside the samples.
+        prefix: of the two features.
+
+    Raises UsageError for what is no label, and where nothing tells what the numbers mean.
+    """
+    values = list(said.values)
+    codes = said.codes
+    sets = said.ends is not None
+    if values and all(map(is_integer, values)):
+        numbers = np.array([int(text) for text in values], np.int64)
+        found = sorted(set(numbers.tolist()))
+        classes = number_labels(found, options, place, stated=stated, texts=texts, beside=beside)
+        labels = classes.labels(numbers)
+        return ClassColumn(prefix, classes.names, labels[codes], said.ends, sets, classes.ids), classes.notes
+    for name in ("label_offset", "label_map"):
+        if getattr(options, name):
+            first = next((text for text in values if not is_integer(text)), "")
+            problem = f"{argument(name)} is about numbers, and labels are texts, such as '{escape(first[:40])}'"
+            raise UsageError(place, problem, "leave it out")
+    given = class_list(options.class_names) or (None if stated is None else tuple(stated))
+    try:
+        if given is None and not sets:
+            check_captions(values, len(codes), {text: i for i, text in enumerate(values)})
+        numbering = number_classes(values, given)
+    except BadLabelError as error:
+        raise UsageError(place, error.problem, error.remedy) from None
+    labels = np.array([numbering.labels[text] for text in values], np.int64)
+    return ClassColumn(prefix, numbering.names, labels[codes], said.ends, sets), numbering.notes
+
+
+def number_labels(
+    found: Sequence[int],
+    options: ColumnOptions,
+    place: str,
+    *,
+    stated: Sequence[str] | None = None,
+    texts: Mapping[int, str] | None = None,
+    beside: NamesBeside | None = None,
+) -> NumberedClasses:
+    """The classes of labels whose different numbers are `found`, sorted, at least one; as `class_column`."""
+    given = class_list(options.class_names)
+    if options.label_map is not None:
+        if given is not None or options.label_offset:
+            other = argument("class_names") if given is not None else argument("label_offset")
+            raise UsageError("label_map", f"names and numbers the classes, and {other} does, too", "leave one out")
+        names = read_label_map(options.label_map)
+        classes = _by_map(found, names)
+        if classes is None:
+            lacking = some(str(number) for number in found if number not in names)
+            problem = f"has the numbers {lacking}, which {escape(options.label_map)} does not name"
+            raise UsageError(place, problem, "complete the label map, or give the one that they were written with")
+        return _agreeing(classes, texts, place)
+    if stated is not None:
+        if given is not None and len(given) != len(stated):
+            problem = f"got {len(given)} names, and {escape(place)} has {len(stated)} classes ({some(stated)})"
+            raise UsageError("class_names", problem, "name each of them")
+        given = given or tuple(stated)
+    if given is not None:
+        return _agreeing(_by_list(found, given, options.label_offset, place), texts, place)
+    notes: list[str] = []
+    if beside is not None:
+        classes = _by_map(found, beside.names) if beside.is_map else _in_order(found, beside.names, options)
+        if classes is not None:
+            said = f"class names of {_key(place)}: from {escape(beside.file)}"
+            return _agreeing(NumberedClasses(classes.names, classes.numbers, (said,)), texts, place)
+        notes.append(f"{escape(beside.file)} does not name all classes of {_key(place)}: not used")
+    return _by_themselves(found, texts, options.label_offset, place, notes)
+
+
+def _by_map(found: Sequence[int], names: Mapping[int, str]) -> NumberedClasses | None:
+    """The classes of a label map, its numbers sorted; None where one that was found is not in it.
+
+    Its number 0 is no class where it is called background, and nothing has it.
+    """
+    known = dict(sorted(names.items()))
+    if known.get(0, "").lower() in _BACKGROUND and 0 not in found:
+        del known[0]
+    if not set(found) <= known.keys():
+        return None
+    return NumberedClasses(tuple(known.values()), np.array(list(known), np.int64))
+
+
+def _in_order(found: Sequence[int], names: Mapping[int, str], options: ColumnOptions) -> NumberedClasses | None:
+    """The classes of a file that names all of them in label order; None where it does not, or lacks one."""
+    if sorted(names) != list(range(len(names))) or len(set(names.values())) < len(names):
+        return None
+    first = options.label_offset
+    if not first <= found[0] <= found[-1] < first + len(names):
+        return None
+    return NumberedClasses(tuple(names[i] for i in range(len(names))), np.arange(first, first + len(names)))
+
+
+def _by_list(found: Sequence[int], names: tuple[str, ...], first: int, place: str) -> NumberedClasses:
+    """The classes of a list that was given. Raises UsageError where a number has no place in it."""
+    low, high = found[0], found[-1]
+    if low < first or high >= first + len(names):
+        problem = f"has the numbers {low} to {high}, and the {len(names)} class names are those of {first} to "
+        problem += f"{first + len(names) - 1}"
+        counted_from_one = first == 0 and low >= 1 and high <= len(names)
+        offset = f"where the first is number 1 there, give {argument('label_offset', 1)}"
+        raise UsageError(
+            place, problem, offset if counted_from_one else "name every class, in the order of the numbers"
+        )
+    return NumberedClasses(names, np.arange(first, first + len(names)))
+
+
+def _agreeing(classes: NumberedClasses, texts: Mapping[int, str] | None, place: str) -> NumberedClasses:
+    """The same classes. Raises UsageError where the text beside a number is the name of another class."""
+    labels = {name: label for label, name in enumerate(classes.names)}
+    numbers = classes.numbers.tolist()
+    for number, text in (texts or {}).items():
+        label = labels.get(text)
+        if label is not None and numbers[label] != number:
+            problem = f"has the text '{escape(text)}' beside {number}, and by the class names that is {numbers[label]}"
+            moved = {number - numbers[labels[text]] for number, text in (texts or {}).items() if text in labels}
+            by_one = moved == {1} and int(numbers[0]) == 0
+            raise UsageError(place, problem, f"give {argument('label_offset', 1)}" if by_one else "correct the names")
+    return classes
+
+
+def _by_themselves(
+    found: Sequence[int], texts: Mapping[int, str] | None, first: int, place: str, notes: Sequence[str]
+) -> NumberedClasses:
+    """Numbers that nothing but the records names: all from `first` on, without a gap. Raises UsageError."""
+    low, high = found[0], found[-1]
+    named = texts is not None and len(set(texts.values())) == len(texts) and all(map(is_plain, texts.values()))
+    notes = [*notes]
+    if high - low + 1 == len(found):
+        if low == 1 and first == 0 and named:
+            first = 1  # each has its name beside it, which moves with it
+            notes.append(f"{_key(place)}: numbers 1 to {high} are the labels 0 to {high - 1}, by the texts beside them")
+        if low == first:
+            names = tuple((texts or {})[number] if named else str(number - first) for number in found)
+            return NumberedClasses(names, np.array(found, np.int64), tuple(notes))
+    listed = f"name all: {argument('class_names', typed='FILE')}, or {argument('label_map', typed='FILE.pbtxt')}"
+    got = f"has {len(found)} different numbers from {low} to {high}"
+    if low == 1 and first == 0:
+        remedy = f"if 1 is the first class, give {argument('label_offset', 1)}"
+        remedy += f"; {listed}" if high - low + 1 > len(found) else " (0 then means background)"
+        raise UsageError(place, f"{got}, and nothing says what they are: labels are 0 to {len(found) - 1}", remedy)
+    if low < first:
+        remedy = f"give the number of the first class: {argument('label_offset', low)}" if low >= 0 else listed
+        raise UsageError(place, f"{got}: expected {first} or more", remedy)
+    if low > first and high - low + 1 == len(found):
+        listed = f"give the number of the first class: {argument('label_offset', low)}; or {listed}"
+    raise UsageError(place, f"{got}, and not all from {first} on: a number without a name may be a class", listed)
+
+
+def _key(place: str) -> str:
+    return place.rpartition(", ")[2]

@@ -1,0 +1,293 @@
+"""Columns of whole samples: compact arrays, and what makes them value by value."""
+
+import operator
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from shardfeed.schema import Feature, Schema, Value
+
+_FLOAT32_MOST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassColumn:
+    """Labels: features `<prefix>/label` (int64, 0-based) and `<prefix>/text` (bytes, the class name in UTF-8).
+
+    `numbers` int64 [n], or, where a sample has any number of labels, [m] with `ends` int64 [n + 1]:
+    sample i has `numbers[ends[i]:ends[i + 1]]`. `tags`: whether those are a set, in which none comes twice. `ids`: the
+    numbers that classes have in their source, in label order, where those are others.
+    """
+
+    prefix: str
+    names: tuple[str, ...]
+    numbers: np.ndarray
+    ends: np.ndarray | None = None
+    tags: bool = False
+    ids: tuple[int, ...] = ()
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The two features and their shapes."""
+        shape = () if self.ends is None else (None,)
+        return {
+            f"{self.prefix}/label": Feature("int64", shape, "tags" if self.tags else "label"),
+            f"{self.prefix}/text": Feature("bytes", shape, "text"),
+        }
+
+    def values(self, index: int) -> dict[str, Value]:
+        """Label and text of sample `index`."""
+        found = _at(self.numbers, self.ends, index)
+        if isinstance(found, list):
+            texts = [self.names[number].encode("utf-8") for number in found]
+            return {f"{self.prefix}/label": found, f"{self.prefix}/text": texts}
+        return {f"{self.prefix}/label": found, f"{self.prefix}/text": self.names[found].encode("utf-8")}
+
+
+@dataclass(frozen=True, eq=False)
+class NumberColumn:
+    """Numbers that are no labels: one feature `key`. `numbers` int64 or float32; `ends` as in ClassColumn.
+
+    `kind`: "number", or "place" where they say where something is in the image. `count`: how many every sample has,
+    where there are `ends` and that is no accident.
+    """
+
+    key: str
+    numbers: np.ndarray
+    ends: np.ndarray | None = None
+    kind: Literal["number", "place"] = "number"
+    count: int | None = None
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The feature, its dtype and shape."""
+        dtype = "int64" if self.numbers.dtype == np.int64 else "float32"
+        return {self.key: Feature(dtype, () if self.ends is None else (self.count,), self.kind)}
+
+    def values(self, index: int) -> dict[str, Value]:
+        """The number or numbers of sample `index`."""
+        return {self.key: _at(self.numbers, self.ends, index)}
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumn:
+    """Texts that are no classes: one feature `key`, bytes, in UTF-8.
+
+    `texts`: each different text once; `numbers` int64: places in it, with `ends` as in ClassColumn.
+    """
+
+    key: str
+    texts: Sequence[bytes]
+    numbers: np.ndarray
+    ends: np.ndarray | None = None
+
+    @classmethod
+    def of_lists(cls, key: str, lists: Iterable[Iterable[bytes]]) -> "TextColumn":
+        """Of any number of texts in each sample."""
+        places: dict[bytes, int] = {}
+        numbers = [[places.setdefault(text, len(places)) for text in texts] for texts in lists]
+        return cls(key, list(places), *ragged(numbers, np.int64))
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """The feature and its shape."""
+        return {self.key: Feature("bytes", () if self.ends is None else (None,), "text")}
+
+    def values(self, index: int) -> dict[str, Value]:
+        """The text or texts of sample `index`."""
+        found = _at(self.numbers, self.ends, index)
+        return {self.key: [self.texts[n] for n in found] if isinstance(found, list) else self.texts[found]}
+
+
+ListedColumn = ClassColumn | NumberColumn | TextColumn
+
+
+def ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.ndarray, np.ndarray]:
+    """The values of all rows, [m], and `ends` as of ClassColumn."""
+    ends = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return np.array([item for row in rows for item in row], dtype), ends
+
+
+def schema_of(columns: Sequence[ListedColumn]) -> Schema:
+    """Their features, and the class names of those that are classes."""
+    classes = {f"{column.prefix}/label": column for column in columns if isinstance(column, ClassColumn)}
+    return Schema(
+        {key: feature for column in columns for key, feature in column.features.items()},
+        {key: column.names for key, column in classes.items()},
+        {key: column.ids for key, column in classes.items() if column.ids},
+    )
+
+
+def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:
+    """What they hold of sample `index`."""
+    return {key: value for column in columns for key, value in column.values(index).items()}
+
+
+def sample_number(index: int, count: int) -> int:
+    """0 to count - 1, from what stands in the brackets of a source. Raises IndexError."""
+    index = operator.index(index)
+    if not -count <= index < count:
+        raise IndexError(f"sample {index} of {count}")
+    return index % count
+
+
+def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[int]:
+    # .item and .tolist give Python's own numbers: int for int64, float for float32.
+    return numbers.item(index) if ends is None else numbers[ends[index] : ends[index + 1]].tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]. None: the plan decides."""
+
+    names: tuple[str | None, ...]
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, said: Sequence[str | None]) -> "Splits":
+        """From the name of each sample's split."""
+        names = sorted(set(said), key=lambda name: (name is None, name))
+        places = {name: place for place, name in enumerate(names)}
+        return cls(tuple(names), np.array([places[name] for name in said], np.int64))
+
+
+def as_array(numbers: "array[Any]") -> np.ndarray:
+    """The numbers as an array of their own type, [n], in the same memory: nothing can be appended any more."""
+    return np.frombuffer(numbers, numbers.typecode) if len(numbers) else np.zeros(0, numbers.typecode)
+
+
+class ByteStrings(Sequence[bytes]):
+    """Many byte strings one after the other, 8 bytes each besides their own; `add` appends one."""
+
+    def __init__(self, strings: Iterable[bytes] = ()) -> None:
+        self._blob, self._ends = bytearray(), array("q", [0])
+        for string in strings:
+            self.add(string)
+
+    def add(self, string: bytes) -> None:
+        """Append one."""
+        self._blob += string
+        self._ends.append(len(self._blob))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = sample_number(index, len(self))
+        return bytes(self._blob[self._ends[index] : self._ends[index + 1]])
+
+
+class UnlikeError(Exception):
+    """A value of another kind than those before it, or one that no feature holds; the message is a clause."""
+
+
+class Values:
+    """A feature `key` of all samples, value by value: texts, or numbers, or lists of either; all alike.
+
+    Raises UnlikeError for a value of another kind, and for a number that its feature cannot say exactly.
+    """
+
+    def __init__(self, key: str, *, lists: bool | None = None) -> None:
+        self.key, self._lists = key, lists
+        self._texts: ByteStrings | None = None
+        self._numbers: Any = None
+        self._inexact: int | None = None  # the first integer that a float32 cannot say
+        self._ends = array("q", [0])
+
+    def add(self, value: Any) -> None:
+        """Append the value of one sample."""
+        listed = isinstance(value, list | tuple)
+        if self._lists is None:
+            self._lists = listed
+        if listed != self._lists:
+            raise UnlikeError(f"got {'a list' if listed else 'one value'}, expected the other as in samples before")
+        items = value if listed else (value,)
+        for item in items:
+            self._check(item)
+        for item in items:
+            self._add(item)
+        self._ends.append(self._ends[-1] + len(items))
+
+    def _check(self, item: Any) -> None:
+        if not isinstance(item, str | bytes | int | float):
+            raise UnlikeError(f"got {'null' if item is None else type(item).__name__}, expected a text or a number")
+        text = isinstance(item, str | bytes)
+        if (self._texts is not None and not text) or (self._numbers is not None and text):
+            raise UnlikeError(f"got a {'text' if text else 'number'}, expected the other as in samples before")
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                raise UnlikeError("got a text that is not Unicode") from None
+        elif isinstance(item, int):
+            if not -(2**63) <= item < 2**63:
+                raise UnlikeError(f"got {item}, expected a number that fits int64")
+            if self._inexact is None and not -(2**24) <= item <= 2**24 and int(np.float32(item)) != item:
+                self._inexact = item
+        elif isinstance(item, float) and _FLOAT32_MOST < abs(item) < float("inf"):
+            raise UnlikeError(f"got {item:g}, expected a number that fits float32")
+        floats = isinstance(item, float) or (self._numbers is not None and self._numbers.typecode == "d")
+        if floats and not text and self._inexact is not None:
+            raise UnlikeError(f"got {self._inexact} beside numbers with a point, and float32 cannot say it exactly")
+
+    def _add(self, item: Any) -> None:
+        if isinstance(item, str | bytes):
+            self._texts = self._texts if self._texts is not None else ByteStrings()
+            self._texts.add(item.encode() if isinstance(item, str) else item)
+            return
+        if self._numbers is None:
+            self._numbers = array("d" if isinstance(item, float) else "q")
+        if isinstance(item, float) and self._numbers.typecode == "q":
+            self._numbers = array("d", self._numbers)
+        self._numbers.append(item)
+
+    def column(self) -> "ListedColumn":
+        """The feature: bytes of the kind "text", int64, or float32 where a value has a point."""
+        ends = as_array(self._ends) if self._lists else None
+        if self._numbers is not None:
+            dtype = np.float32 if self._numbers.typecode == "d" else np.int64
+            return NumberColumn(self.key, as_array(self._numbers).astype(dtype, copy=False), ends)
+        texts = self._texts if self._texts is not None else ByteStrings()
+        small = len(texts) < 1 << 31
+        return TextColumn(self.key, texts, np.arange(len(texts), dtype=np.int32 if small else np.int64), ends)
+
+
+class Codes:
+    """A column of texts, many of them alike, as a number each. `values`: each different one, as it first came.
+
+    `lists`: whether a sample has any number of them, each once.
+    """
+
+    def __init__(self, *, lists: bool = False) -> None:
+        self.values: dict[str, int] = {}
+        self._codes, self._ends = array("i"), array("q", [0]) if lists else None
+
+    def add(self, text: str) -> None:
+        """Append the text of one sample."""
+        self._codes.append(self.values.setdefault(text, len(self.values)))
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        """Append the texts of one sample, of a column of lists."""
+        assert self._ends is not None
+        for text in dict.fromkeys(texts):
+            self.add(text)
+        self._ends.append(len(self._codes))
+
+    @property
+    def ends(self) -> np.ndarray | None:
+        """int64 [n + 1]: sample i has `codes[ends[i]:ends[i + 1]]`; None where each has one."""
+        return None if self._ends is None else as_array(self._ends)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """int32 [n]: places in `values`."""
+        return as_array(self._codes)

@@ -1,0 +1,453 @@
+"""Samples of containers, row by row, in compact columns; and the account of rows that cannot be taken."""
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shardfeed.annotations import CAPTION
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.files.source_files import SourceFiles
+from shardfeed.converters.sources.options import ColumnOptions, naming
+from shardfeed.converters.sources.rows.class_column import NamesBeside, class_column
+from shardfeed.converters.sources.rows.columns import (
+    ByteStrings,
+    Codes,
+    ListedColumn,
+    Splits,
+    UnlikeError,
+    Values,
+    as_array,
+)
+from shardfeed.converters.sources.rows.ledger import Ledger
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.objects import (
+    BOX_KEYS,
+    CLASS_KEYS,
+    BadRowError,
+    ObjectGather,
+    class_text,
+    flags_of,
+    objects_of,
+)
+from shardfeed.converters.sources.rows.roles import Roles
+from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
+from shardfeed.converters.sources.split_names import split_in_cell
+from shardfeed.errors import UsageError, escape, name_bytes, name_text
+from shardfeed.text import counted, number
+
+_MISSING: Any = object()
+_EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry it
+_MOST_CLASSES = 1 << 20  # different numbers of classes whose names are kept
+
+
+class Row(NamedTuple):
+    """One sample as its reader finds it.
+
+    `file`: the number of its file, `record`: its own in that file. `where`: where its image lies, whole numbers that
+    the reader's contents take; of a mask behind it likewise. `values`: of the columns that have a role, by name; one
+    that the row does not have is left out. `name`: what the sample calls itself, b"" for nothing. `ending`: of the name
+    that it gets, such as b".jpg", where its own has none. `fault`: why it cannot be taken.
+    """
+
+    file: int
+    record: int
+    where: tuple[int, ...] = ()
+    values: Mapping[str, Any] = {}
+    name: bytes = b""
+    ending: bytes = b""
+    fault: tuple[RejectCode, str] | None = None
+
+
+class Gather:
+    """Takes rows and makes the source.
+
+    Args:
+        files: the files that rows are of, in order.
+        roles: which column is what.
+        options: of the user.
+        prefixes: of each file, what the names of rows begin with that have no name of their own; default the file's
+            name without its extension, and "/".
+        digits: of the number behind it.
+        upright: whether boxes are of the upright image; None where nothing tells.
+        fractions: whether boxes are in fractions of the image; else in pixels.
+    """
+
+    def __init__(
+        self,
+        files: SourceFiles,
+        roles: Roles,
+        options: ColumnOptions,
+        *,
+        prefixes: Sequence[str] | None = None,
+        digits: int = 8,
+        upright: bool | None = None,
+        fractions: bool = False,
+    ) -> None:
+        self.files, self.roles, self.options, self.ledger = files, roles, options, Ledger()
+        self._prefixes = [f"{os.path.splitext(name)[0]}/" for name in files.names] if prefixes is None else prefixes
+        self._digits = digits
+        self._label, self._text, self._split = roles.name("label"), roles.name("text"), roles.name("split")
+        self._key, self._number, self._label_text = roles.name("key"), roles.name("number"), roles.name("label text")
+        self._objects, self._extra = roles.name("objects"), {key: info.name for key, info in roles.extra.items()}
+        lists = self._label is not None and roles.by_role["label"].kind in ("integers", "texts")
+        self._labels, self._splits = Codes(lists=lists), Codes()
+        self._captions = Values(CAPTION, lists=True)
+        self._extras = {key: Values(key) for key in self._extra}
+        self.objects = ObjectGather(unit="fractions" if fractions else "pixels", upright=upright)
+        self._boxed, self._mask = self._objects is not None, False
+        self._file_of, self._record_of, self._numbers = array("i"), array("q"), array("q")
+        self._where: list[array[int]] = []
+        self._names, self._named, self._hashes = ByteStrings(), True, array("Q")
+        self._endings: dict[bytes, int] = {b"": 0}
+        self._ending_of = array("B")
+        self._texts: dict[int, Counter[str]] = {}
+        self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
+        self._seen = 0
+
+    def __len__(self) -> int:
+        return len(self._file_of)
+
+    def name(self, file: int, record: int) -> str:
+        """What a row is called that has no name."""
+        return f"{self._prefixes[file]}{record:0{self._digits}}"
+
+    def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
+        """List a row that cannot be taken."""
+        self.ledger.reject(name or name_bytes(f"{self.files.names[file]}:{record}"), code, reason)
+
+    def add(self, row: Row) -> bool:
+        """Whether the row is taken; else it is listed. Raises UsageError for a value that no row may have."""
+        self._seen += 1
+        try:
+            if row.fault is not None:
+                raise RejectedError(*row.fault)
+            labels = self._labels_of(row)
+            split = None if self._split is None else self._one(row, "split", self._split)
+            key = name_bytes(self._one(row, "key", self._key)) if self._key is not None else row.name
+            for what, column in self._extra.items():
+                if row.values.get(column) is None:
+                    raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {self._none(row, column)}")
+            objects = self._objects_of(row) if self._boxed else []
+        except RejectedError as error:
+            self.reject(row.file, row.record, error.code, error.reason, row.name)
+            return False
+        for what, values in self._extras.items():
+            self._take(row, what, values)
+        if self._labels.ends is not None:
+            self._labels.add_all(labels)
+        elif labels:
+            self._labels.add(labels[0])
+        if self._label_text is not None and self._label is not None:
+            self._note_texts(labels, row.values.get(self._label_text))
+        if split is not None:
+            self._splits.add(split)
+        if self._text is not None:
+            self._captions.add(self._captions_of(row))
+        image = len(self._file_of)
+        for i, one in enumerate(objects):
+            self._add_object(image, i, one, row)
+        self._file_of.append(row.file)
+        self._record_of.append(row.record)
+        self._ending_of.append(self._endings.setdefault(row.ending, len(self._endings)))
+        if not self._where:
+            self._where = [array("q") for _ in row.where]
+        for values, value in zip(self._where, row.where, strict=True):
+            values.append(value)
+        self._add_name(key, row.ending)
+        if self._number is not None:
+            own = row.values.get(self._number)
+            own = int(own) if isinstance(own, str) and own.isdigit() and len(own) < 18 else own
+            self._numbers.append(own if type(own) is int and own >= 0 else -1)
+        return True
+
+    def _none(self, row: Row, column: str) -> str:
+        """Why a row has no value in a column."""
+        if column in row.values:
+            return "null"
+        return f"{escape(self.files.names[row.file])} has no such column, or the sample has none"
+
+    def _one(self, row: Row, what: str, column: str) -> str:
+        """A name or a whole number as text. Raises RejectedError."""
+        value = row.values.get(column)
+        return _text(what, column, value, self._none(row, column) if value is None else "")
+
+    def _labels_of(self, row: Row) -> list[str]:
+        """The label of a row as text, or all of them; nothing where no column is one. Raises RejectedError."""
+        column = self._label or self._label_text
+        if column is None:
+            return []
+        value = row.values.get(column)
+        if value is None:
+            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: {self._none(row, column)}")
+        items = value if isinstance(value, list | tuple) else [value]
+        if self._labels.ends is None and len(items) != 1:
+            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: got {len(items)}, expected one")
+        if any(item == -1 for item in items):
+            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which stands for no label")
+        return [_text("label", column, item) for item in items]
+
+    def _note_texts(self, labels: Sequence[str], texts: Any) -> None:
+        """Count the text that stands beside each number of a class."""
+        texts = texts if isinstance(texts, list) else [texts]
+        if len(texts) == len(labels) and len(self._texts) < _MOST_CLASSES:
+            for label, text in zip(labels, texts, strict=True):
+                if isinstance(text, str) and text:
+                    self._texts.setdefault(int(label), Counter())[text] += 1
+
+    def _captions_of(self, row: Row) -> list[str]:
+        """The captions of a row; where it has none it stays, and that is counted or listed."""
+        value = row.values.get(self._text or "", _MISSING)
+        if value is _MISSING:
+            self._lacking["text", row.file] += 1
+            return []
+        found = [text.strip() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        found = [text for text in found if text]
+        if not found:
+            key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
+            self.ledger.leave_out(key, AnnotationCode.LINE, f"the row has no caption in {self._text}")
+        return found
+
+    def _objects_of(self, row: Row) -> Sequence[Mapping[str, Any]]:
+        """The objects of a row. Raises RejectedError where nothing tells one from the other; all are listed then."""
+        value = row.values.get(self._objects or "", _MISSING)
+        if value is _MISSING:
+            self._lacking["objects", row.file] += 1
+            return ()
+        try:
+            return objects_of(value)
+        except BadRowError as error:
+            key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
+            for _ in range(error.count):
+                self.ledger.leave_out(key, AnnotationCode.LINE, error.reason)
+            raise RejectedError(RejectCode.NO_LABEL, error.reason) from None
+
+    def _add_object(self, image: int, place: int, one: Mapping[str, Any], row: Row) -> None:
+        """One object as COCO has it: left, top, width, height; corners where the reader says so by "corners"."""
+        try:
+            box = one.get("corners")
+            if box is None:
+                box = next((one[key] for key in BOX_KEYS if key in one), None)
+                if isinstance(box, list | tuple) and len(box) == 4 and not any(isinstance(s, str | None) for s in box):
+                    left, top, width, height = box
+                    box = (left, top, left + width, top + height)
+            named = next((key for key in CLASS_KEYS if key in one), None)
+            label = None if named is None else class_text(one[named])
+            flags = {**flags_of(one), **{key: value for key, value in one.items() if key.startswith("image/object/")}}
+            self.objects.add(image, place, box, label, area=one.get("area"), flags=flags, own_id=one.get("id"))
+        except BadAnnotationError as error:
+            key = row.name or name_bytes(self.name(row.file, row.record))
+            self.ledger.leave_out(key, error.code, f"object {place}: {error.reason}")
+
+    def set_size(self, width: Any, height: Any) -> None:
+        """Note the pixels of the image of the last row that was taken, as it was annotated."""
+        self.objects.set_size(len(self) - 1, width, height)
+
+    def _take(self, row: Row, what: str, values: Values) -> None:
+        column = self._extra[what]
+        try:
+            values.add(row.values[column])
+        except UnlikeError as error:
+            place = f"{name_text(self.files.files[row.file].path)}, row {row.record}, column {column}"
+            raise UsageError(place, str(error), "leave the column out, or write it alike in all rows") from None
+
+    def _add_name(self, name: bytes, ending: bytes) -> None:
+        """Keep the name of a row, as long as all have one that may be a key."""
+        if not self._named:
+            return
+        key = name.replace(b"\\", b"/").removeprefix(b"./")
+        if not key or key.startswith(b"/") or b"://" in key or b"\0" in key or b".." in key.split(b"/"):
+            self._named, self._names, self._hashes = False, ByteStrings(), array("Q")
+            return
+        key += ending
+        self._names.add(key)
+        self._hashes.append(int.from_bytes(blake2b(key, digest_size=8).digest(), "little"))
+
+    @property
+    def file_of(self) -> np.ndarray:
+        """int32 [n]: the number of the file of each sample."""
+        return as_array(self._file_of)
+
+    @property
+    def record_of(self) -> np.ndarray:
+        """int64 [n]: the number of each sample in its file."""
+        return as_array(self._record_of)
+
+    def where(self, place: int) -> np.ndarray:
+        """int64 [n]: the numbers at that place of `Row.where`, of all samples."""
+        return as_array(self._where[place]) if self._where else np.zeros(0, np.int64)
+
+    def source(
+        self,
+        images: Contents,
+        what: str,
+        *,
+        beside: Mapping[str, NamesBeside] | None = None,
+        rasters: Callable[[Keys], tuple[Rasters, Sequence[str]]] | None = None,
+        notes: Sequence[str] = (),
+    ) -> ColumnarSource:
+        """All samples. `what`: one of the files, in words. `beside`: names of classes in files beside, by column.
+
+        `rasters`: makes the masks and notes on them, of the keys. Raises UsageError where no row can be taken, and
+        where nothing tells what a class is.
+        """
+        if not len(self):
+            raise self._nothing_taken(what)
+        said = [*self.files.notes, *notes]
+        columns = self._columns(beside or {}, said)
+        keys = self._keys(said)
+        masks = None
+        if rasters is not None:
+            masks, of_masks = rasters(keys)
+            said += of_masks
+        objects = self._table(keys, beside or {}, said) if self._boxed else None
+        said += self._lacking_notes()
+        if self.roles.unused:
+            said.append(counted("columns not used", self.roles.unused, len(self.roles.unused)))
+        self.ledger.notes += said
+        for skipped in self.files.skipped:
+            self.ledger.rejected.setdefault(skipped.key, skipped)
+        numbers = as_array(self._numbers)
+        usable = self._number is not None and numbers.min() >= 0 and numbers.max() <= _EXACT
+        usable = usable and len(np.unique(numbers)) == len(numbers)
+        described = f"{number(len(self.files.files), what)}, {number(len(self), 'sample')}: {self.roles.described}"
+        return ColumnarSource(
+            keys,
+            images,
+            columns,
+            self._split_column(),
+            objects,
+            masks,
+            numbers if usable else None,
+            self.ledger.findings(self.files.folder),
+            described,
+        )
+
+    def _columns(self, beside: Mapping[str, NamesBeside], notes: list[str]) -> list[ListedColumn]:
+        columns: list[ListedColumn] = []
+        column = self._label or self._label_text
+        if column is not None:
+            info = self.roles.by_role["label" if self._label is not None else "label text"]
+            of_masks = "mask" in self.roles.by_role  # then class names are those of pixels
+            options = self.options
+            if of_masks:
+                options = ColumnOptions(label_offset=options.label_offset, label_map=options.label_map)
+            made, of_labels = class_column(
+                self._labels,
+                options,
+                f"{self.files.place}, column {column}",
+                stated=info.class_names,
+                texts=self._agreed_texts(column, notes),
+                beside=beside.get(column, beside.get("")),
+            )
+            columns.append(made)
+            notes += of_labels
+        if self._text is not None:
+            columns.append(self._captions.column())
+        return columns + [values.column() for values in self._extras.values()]
+
+    def _agreed_texts(self, column: str, notes: list[str]) -> dict[int, str] | None:
+        """The text that most samples have beside each number; a note names those that have another."""
+        if not self._texts:
+            return None
+        agreed = {number: texts.most_common(1)[0][0] for number, texts in self._texts.items()}
+        pairs = [(number, other) for number, texts in self._texts.items() for other in texts]
+        odd = [f"{number}: {other!r}, not {agreed[number]!r}" for number, other in pairs if other != agreed[number]]
+        if odd:
+            notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
+        return agreed
+
+    def _keys(self, notes: list[str]) -> Keys:
+        """The name of each sample, and a note where it is not what the samples say."""
+        hashes, self._hashes = as_array(self._hashes), array("Q")
+        if self._named and len(np.unique(hashes)) == len(hashes):
+            return self._names
+        if self._key is not None and "key" in self.options.columns:
+            place = f"{self.files.place}, column {self._key}"
+            raise UsageError(place, "a value is no key, or comes again", "name a column of unique relative names")
+        notes.append("samples are called by their file and number: nothing in them is a name that is unique")
+        endings = [*self._endings]
+        return NumberedKeys(tuple(self._prefixes), self._digits, endings, self.file_of, self.record_of, self._ending_of)
+
+    def _table(self, keys: Keys, beside: Mapping[str, NamesBeside], notes: list[str]) -> Any:
+        info = self.roles.by_role.get("objects")
+        own = "label" in self.roles.by_role or "mask" in self.roles.by_role  # class names are those of them
+        given = None if own else class_list(self.options.class_names)
+        stated = None if info is None else info.class_names
+        classes = None
+        if self.objects.classed or (given or stated) is not None:
+            classes = ObjectClasses(self.objects.class_texts, given, stated)
+            notes += classes.notes
+        self.objects.check_unit(self.files.place, self.options.unit)
+        return self.objects.finish(
+            classes, None, lambda image, code, reason: self.ledger.leave_out(keys[image], code, reason)
+        )
+
+    def _lacking_notes(self) -> list[str]:
+        """Notes on columns that some files do not have."""
+        words = {"text": "captions", "objects": "objects"}
+        notes = []
+        for role, what in words.items():
+            files = [(self.files.names[file], count) for (one, file), count in self._lacking.items() if one == role]
+            if files:
+                names = [name for name, _ in files]
+                samples = number(sum(count for _, count in files), "sample")
+                notes.append(counted(f"{samples} without {what}, of files that have no such column", names, len(names)))
+        return notes
+
+    def _split_column(self) -> Splits | None:
+        if self._split is not None:
+            try:
+                every = [split_in_cell(text) for text in self._splits.values]
+            except UsageError as error:
+                place = f"{self.files.place}, column {self._split}"
+                raise UsageError(place, error.problem, error.remedy) from None
+            return Splits(tuple(every), self._splits.codes.astype(np.int64))
+        found = self.files.splits()
+        if set(found) == {None}:
+            return None
+        names = tuple(sorted({str(split) for split in found}))
+        return Splits(names, np.array([names.index(str(split)) for split in found], np.int64)[self.file_of])
+
+    def _nothing_taken(self, what: str) -> UsageError:
+        if not self.ledger.rejected:
+            return UsageError(
+                self.files.place, f"no sample in its {number(len(self.files.files), what)}", "check the path"
+            )
+        first = self.ledger.rejected[min(self.ledger.rejected)]
+        problem = f"none of {number(self._seen, 'sample')} can be taken, the first: {escape(first.key)}: {first.reason}"
+        return UsageError(self.files.place, problem, f"say what is what: {naming('label', 'COLUMN')}")
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedKeys:
+    """Names of samples by their file and number: `train-0/00000017.jpg`."""
+
+    prefixes: tuple[str, ...]
+    digits: int
+    endings: Sequence[bytes]
+    file_of: np.ndarray
+    record_of: np.ndarray
+    ending_of: Any
+
+    def __len__(self) -> int:
+        return len(self.file_of)
+
+    def __getitem__(self, index: int, /) -> bytes:
+        name = f"{self.prefixes[self.file_of.item(index)]}{self.record_of.item(index):0{self.digits}}"
+        return name_bytes(name) + self.endings[self.ending_of[index]]
+
+
+def _text(what: str, column: str, value: Any, none: str = "null") -> str:
+    """A name or a whole number as text. Raises RejectedError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | np.integer) or value == "":
+        got = none if value is None else "nothing" if value == "" else type(value).__name__
+        raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}, expected a name or a number")
+    return str(value)

@@ -1,0 +1,356 @@
+"""Objects of images as readers find them: one list of rules for all, kept in about 70 bytes each."""
+
+import math
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shardfeed.annotations import IS_CROWD, Keypoints
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.objects import Outline
+from shardfeed.converters.sources.options import Unit
+from shardfeed.converters.sources.rows.columns import Codes
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
+from shardfeed.errors import UsageError, argument, escape
+
+MOST = 1e9  # pixels: a coordinate beyond it is none, and would take pycocotools' memory
+_MOST_AREA = 1e15  # pixels squared: a float32 can say it
+_FAR = 2.0  # a fraction beyond it is none: rounding leaves the image by less
+
+BOX_KEYS = ("bbox", "box")
+CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "classes", "class", "class_id", "class_name")
+
+
+def said(value: Any) -> str:
+    """A value in a message, shortly."""
+    text = repr(value)
+    return escape(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, not a bool; NaN and infinity are for `ObjectGather` to judge."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+class BadRowError(Exception):
+    """The objects of a row cannot be told apart: `count`, how many there seem to be, and why."""
+
+    def __init__(self, count: int, reason: str) -> None:
+        super().__init__(count, reason)
+        self.count, self.reason = count, reason
+
+
+def objects_of(value: Any) -> list[Mapping[str, Any]]:
+    """The objects in one value of a column: a list with an object each, or an object of lists of equal length.
+
+    Keys are those of COCO (`bbox`, `category`, `area`, `iscrowd` ...). Raises BadRowError for anything else.
+    """
+    if value is None or (isinstance(value, list | dict) and not value):
+        return []
+    if isinstance(value, list):
+        if not all(isinstance(one, dict) for one in value):
+            raise BadRowError(len(value), "objects is a list of other things than objects")
+        return value
+    if not isinstance(value, dict):
+        raise BadRowError(1, f"got {type(value).__name__} in objects")
+    key = next((key for key in BOX_KEYS if key in value), "")
+    boxes = value.get(key)
+    if not isinstance(boxes, list):
+        raise BadRowError(1, "objects has no list bbox")
+    known = (key, *CLASS_KEYS, "area", "iscrowd", "id", "segmentation", "keypoints")
+    columns = {name: values for name, values in value.items() if name in known}
+    for name, values in columns.items():
+        if not isinstance(values, list) or len(values) != len(boxes):
+            got = f"{len(values)} of {escape(name)}" if isinstance(values, list) else f"no list {escape(name)}"
+            raise BadRowError(max(len(boxes), 1), f"objects has {got} for {len(boxes)} of {key}")
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def class_text(value: Any) -> str:
+    """A class as text: a name, or a number in digits; "" for null. Raises BadAnnotationError (E_CATEGORY)."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) < 2**63:
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    raise BadAnnotationError(AnnotationCode.CATEGORY, f"got the class {said(value)}, expected a name or an integer")
+
+
+class ObjectGather:
+    """Takes objects in any order and checks each; `finish` makes the table of those that stay.
+
+    Args:
+        what: how the report calls an object, before its number: "annotation", "line".
+        unit: of boxes, key points and outlines.
+        upright: whether they are of the upright image; None where the size of the image tells.
+        keypoints: of each object; None without.
+        masks: whether outlines are taken, to make masks of.
+    """
+
+    def __init__(
+        self,
+        *,
+        what: str = "object",
+        unit: Unit = "pixels",
+        upright: bool | None = None,
+        keypoints: Keypoints | None = None,
+        masks: bool = False,
+    ) -> None:
+        self.what, self.upright, self.keypoints = what, upright, keypoints
+        self.unit: Unit = unit
+        self._images, self._numbers, self._hashes = array("q"), array("q"), array("q")
+        self._boxes, self._points = array("d"), array("d")
+        self._classes = Codes()
+        self._areas: array[float] | None = None  # from the first object on that says its area
+        self._flags: dict[str, array[int]] = {}
+        self._outlines = Outlines() if masks else None
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._largest, self._far, self._classed = 0.0, 0, 0
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    @property
+    def class_texts(self) -> list[str]:
+        """Each different class that an object names, as it first came."""
+        return [text for text in self._classes.values if text]
+
+    def set_size(self, image: int, width: Any, height: Any) -> None:
+        """Note the pixels of an image as it was annotated, where both are whole numbers from 1 on."""
+        sides = [int(side) if is_number(side) and side == side and abs(side) < 2**31 else 0 for side in (width, height)]
+        if all(side > 0 for side in sides) and sides == [width, height]:
+            self._sizes[image] = sides[0], sides[1]
+
+    def size(self, image: int) -> tuple[int, int] | None:
+        """The (width, height) that was noted; None without."""
+        return self._sizes.get(image)
+
+    def add(
+        self,
+        image: int,
+        number: int,
+        box: Sequence[Any] | None,
+        label: str | None = None,
+        *,
+        area: Any = None,
+        flags: Mapping[str, Any] | None = None,
+        keypoints: Sequence[Any] | None = None,
+        outline: Any = None,
+        own_id: Any = None,
+    ) -> None:
+        """Take one object of the image of that number.
+
+        `number`: its own, for the report. `box`: left, top, right, bottom. `label`: its class as text, "" where it
+        names none, None where the source has no classes. `flags`: 0 or 1 by feature key. `own_id`: by which the source
+        tells it from one that is the same in all else. Raises BadAnnotationError.
+        """
+        sides = _box(box)
+        if area is not None:
+            area = _area(area)
+        flagged = {key: _flag(key, value) for key, value in flags.items()} if flags else {}
+        points = self._key_points(keypoints)
+        region = check_outline(outline) if self._outlines is not None else None
+        # Everything is sound: from here on nothing raises.
+        known = len(self._images)
+        self._images.append(image)
+        self._numbers.append(number)
+        self._boxes.extend(sides)
+        self._classes.add(label or "")
+        self._classed += label is not None
+        if area is not None and self._areas is None:
+            self._areas = array("d", [math.nan]) * known
+        if self._areas is not None:
+            self._areas.append(math.nan if area is None else area)
+        for key in flagged:
+            if key not in self._flags:
+                self._flags[key] = array("b", bytes(known))
+        for key, values in self._flags.items():
+            values.append(flagged.get(key, 0))
+        if self.keypoints is not None:
+            self._points.extend(points)
+        if self._outlines is not None:
+            self._outlines.add(region)
+        same = (image, sides, label, area, tuple(flagged.items()), tuple(points), own_id, repr(region) if region else 0)
+        self._hashes.append(hash(same))
+        largest = max(map(abs, sides))
+        self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
+
+    def _key_points(self, values: Sequence[Any] | None) -> Sequence[float]:
+        """x, y and visibility of each; of an object without any zeros. Raises BadAnnotationError."""
+        if self.keypoints is None:
+            return ()
+        count = 3 * len(self.keypoints.names)
+        if values is None:
+            return [0.0] * count
+        if len(values) != count or not all(map(is_number, values)):
+            reason = f"its keypoints are {said(values)}, expected {count} numbers: x, y and 0, 1 or 2 of each"
+            raise BadAnnotationError(AnnotationCode.KEYPOINTS, reason)
+        points = [float(value) for value in values]
+        if not all(abs(value) < MOST for value in points) or any(seen not in (0, 1, 2) for seen in points[2::3]):
+            raise BadAnnotationError(AnnotationCode.KEYPOINTS, "its keypoints are not x, y and 0, 1 or 2 of each")
+        return points
+
+    def check_unit(self, place: object, unit: Unit | None) -> None:
+        """Raises UsageError where the boxes cannot be in the unit that the format has; `unit`: given by the user."""
+        if unit is not None:
+            self.unit = unit
+            return
+        if self.unit == "pixels" and len(self) and self._largest <= 1:
+            problem = (
+                f"no coordinate of its {len(self):,} boxes is larger than {self._largest:g}, and boxes are in pixels"
+            )
+            remedy = f"give {argument('unit', 'fractions')} where they are fractions of the image, else "
+            raise UsageError(place, problem, remedy + argument("unit", "pixels"))
+        if self.unit == "fractions" and self._far * 2 > len(self):
+            problem = (
+                f"{self._far:,} of {len(self):,} boxes have coordinates beyond {_FAR:g}, and boxes are in fractions"
+            )
+            raise UsageError(place, problem, f"give {argument('unit', 'pixels')} where they are in pixels")
+
+    def finish(
+        self,
+        classes: ObjectClasses | None,
+        places: np.ndarray | None,
+        leave_out: Callable[[int, AnnotationCode, str], object],
+    ) -> ObjectTable:
+        """Make the table. `places`: int64 [images], the place of each image in the source, -1 where it is left out.
+
+        `leave_out`: called with image, code and reason for each object that does not stay.
+        """
+        images = _numbers(self._images, np.int64)
+        codes = self._classes.codes
+        labels = np.zeros(len(images), np.int32)
+        faults: dict[int, tuple[AnnotationCode, str]] = {}
+        if classes is not None:
+            for text, code in self._classes.values.items():
+                try:
+                    labels[codes == code] = classes.label(text)
+                except BadAnnotationError as error:
+                    faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), (error.code, error.reason))
+        for i in self._twins(images):
+            faults.setdefault(i, (AnnotationCode.TWICE, "it is there already, the same in everything"))
+        place = images if places is None else places[images] if len(images) else images
+        for i in np.flatnonzero(place < 0).tolist():
+            faults[i] = (AnnotationCode.IMAGE, "its image was left out")
+        for i, (code, reason) in sorted(faults.items()):
+            leave_out(self._images[i], code, f"{self.what} {self._numbers[i]}: {reason}")
+        kept = np.ones(len(images), bool)
+        kept[list(faults)] = False
+        points = None
+        if self.keypoints is not None:
+            points = self.keypoints, _numbers(self._points, np.float64).reshape(len(images), -1)[kept]
+        sizes = {image if places is None else int(places[image]): size for image, size in self._sizes.items()}
+        return ObjectTable.of_arrays(
+            self.what,
+            self.unit,
+            self.upright,
+            place[kept],
+            _numbers(self._numbers, np.int64)[kept],
+            _numbers(self._boxes, np.float64).reshape(-1, 4)[kept],
+            labels[kept],
+            None if classes is None else (classes.names, classes.ids),
+            {key: _numbers(values, np.int8)[kept] for key, values in self._flags.items()},
+            None if self._areas is None else self._filled_areas()[kept],
+            points,
+            None if self._outlines is None else (self._outlines, np.flatnonzero(kept)),
+            {image: size for image, size in sizes.items() if image >= 0},
+        )
+
+    @property
+    def classed(self) -> bool:
+        """Whether the source has classes of objects."""
+        return self._classed > 0
+
+    def _filled_areas(self) -> np.ndarray:
+        """float64 [n]: of objects that do not say their area, that of their box."""
+        assert self._areas is not None
+        areas, boxes = _numbers(self._areas, np.float64), _numbers(self._boxes, np.float64).reshape(-1, 4)
+        return np.where(np.isnan(areas), (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), areas)
+
+    def _twins(self, images: np.ndarray) -> Iterator[int]:
+        """The objects that are the same in everything as one before them."""
+        hashes = _numbers(self._hashes, np.int64)
+        order = np.argsort(hashes, kind="stable")
+        again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
+        boxes = _numbers(self._boxes, np.float64).reshape(-1, 4)
+        before = dict(zip(order[1:].tolist(), order[:-1].tolist(), strict=True))
+        for i in sorted(again.tolist()):
+            j = before[i]
+            if images[i] == images[j] and (boxes[i] == boxes[j]).all():  # two hashes may be equal by chance
+                yield i
+
+
+def flags_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The crowd flag of an entry, where it has one."""
+    return {IS_CROWD: entry["iscrowd"]} if entry.get("iscrowd") is not None else {}
+
+
+def _numbers(values: "array[Any]", dtype: type) -> np.ndarray:
+    return np.frombuffer(values, dtype) if len(values) else np.zeros(0, dtype)
+
+
+def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom. Raises BadAnnotationError."""
+    if box is None or len(box) != 4 or not all(map(is_number, box)):
+        code = AnnotationCode.BOX_EMPTY if box is None or not len(box) else AnnotationCode.LINE
+        raise BadAnnotationError(code, f"its box is {said(box)}, expected 4 numbers")
+    left, top, right, bottom = map(_float, box)
+    if left != left or top != top or right != right or bottom != bottom:
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "its box has no numbers: nan")
+    if not max(abs(left), abs(top), abs(right), abs(bottom)) < MOST:
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its box is {said(list(box))}, expected numbers below {MOST:g}")
+    if right <= left or bottom <= top:
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its box is {said(list(box))}, without an area")
+    return left, top, right, bottom
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _area(value: Any) -> float:
+    """Pixels squared. Raises BadAnnotationError."""
+    found = _float(value) if is_number(value) else math.nan
+    if not 0 <= found < _MOST_AREA:
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its area is {said(value)}, expected 0 or more")
+    return found
+
+
+def _flag(key: str, value: Any) -> int:
+    """0 or 1. Raises BadAnnotationError."""
+    if value not in (None, 0, 1):  # False and True are equal to those
+        name = key.rpartition("/")[2]
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its {name} is {said(value)}, expected 0 or 1")
+    return int(value or 0)
+
+
+def check_outline(found: Any) -> Outline:
+    """A region as pycocotools takes it: polygons or a run-length code. Raises BadAnnotationError (E_OUTLINE)."""
+    if isinstance(found, list) and found:
+        if not all(isinstance(part, list) and _all_numbers(part) for part in found):
+            raise BadAnnotationError(AnnotationCode.OUTLINE, f"{said(found)}, expected lists of x, y, x, y, ...")
+        return found
+    if isinstance(found, dict):
+        size, counts = found.get("size"), found.get("counts")
+        pair = isinstance(size, list) and len(size) == 2 and all(type(side) is int for side in size)
+        if pair and ((isinstance(counts, str) and counts.isascii()) or isinstance(counts, list)):
+            return {"size": size, "counts": counts}
+        raise BadAnnotationError(AnnotationCode.OUTLINE, f"{said(found)}, expected a run-length code")
+    raise BadAnnotationError(AnnotationCode.OUTLINE, "it has no region: segmentation is empty or missing")
+
+
+def _all_numbers(values: list[Any]) -> bool:
+    """Whether all are numbers that a region may have."""
+    try:
+        return set(map(type, values)) <= {int, float} and all(-MOST < value < MOST for value in values)
+    except OverflowError:
+        return False

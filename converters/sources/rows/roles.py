@@ -1,0 +1,166 @@
+"""Which column of a file is the image, the label, the caption ...: one table of words for all formats."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shardfeed.annotations import CAPTION
+from shardfeed.converters.sources.options import naming
+from shardfeed.errors import UsageError, escape
+from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
+from shardfeed.text import some
+
+Role = Literal["image", "mask", "label", "label text", "text", "split", "key", "number", "objects"]
+# What the values of a column are. "labels": any number of them in a sample, likewise "texts".
+Kind = Literal["image", "integer", "integers", "float", "floats", "text", "texts", "objects", "other"]
+
+# Names of columns, in lower case, those that are preferred first. A column called otherwise is named by the user.
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "image": (
+        *("image", "img", "jpg", "jpeg", "png", "picture", "photo", "pixels", "image_bytes", "image_raw", "bytes"),
+        *("content", "images"),
+    ),
+    "mask": ("mask", "segmentation_mask"),
+    "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets"),
+    "text": ("caption", "captions", "text", "txt"),
+    "split": (),  # only where it is asked for: in many files it means something else
+    "objects": ("objects", "annotations"),
+}
+_KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "image": ("image",),
+    "mask": ("image",),
+    "label": ("integer", "integers", "text", "texts"),
+    "text": ("text", "texts"),
+    "split": ("integer", "text"),
+    "key": ("integer", "text"),
+    "number": ("integer", "text"),
+    "objects": ("objects",),
+}
+# The words for a role in options, beside its own name.
+_OPTION = {ENCODED: "image", LABEL: "label", TEXT: "label text", FILENAME: "key", CAPTION: "text", SOURCE_ID: "number"}
+_ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """A column of a file. `name`: as `--columns` takes it. `kind`: of its values.
+
+    `word`: the part of the name that is compared with `WORDS`; default what follows its last "/" or ".". `role`: stated
+    by the format itself, which goes before words. `class_names`: in label order, where the format has them.
+    """
+
+    name: str
+    kind: Kind
+    word: str = ""
+    role: Role | None = None
+    class_names: tuple[str, ...] | None = None
+
+    @property
+    def said(self) -> str:
+        """The word, in lower case."""
+        return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Column by role, and `extra` columns by the key of their feature. `unused`: all other columns."""
+
+    by_role: Mapping[Role, ColumnInfo] = field(default_factory=dict)
+    extra: Mapping[str, ColumnInfo] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+    def name(self, role: Role) -> str | None:
+        """The name of the column that has a role; None where none has."""
+        found = self.by_role.get(role)
+        return None if found is None else found.name
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of all columns that something is taken from."""
+        return frozenset(info.name for info in (*self.by_role.values(), *self.extra.values()))
+
+    @property
+    def described(self) -> str:
+        """What was taken for what, in words."""
+        said = [f"{role} from {escape(info.name)}" for role, info in self.by_role.items()]
+        said += [f"{key} from {escape(info.name)}" for key, info in self.extra.items()]
+        if not {"label", "label text", "text", "mask", "objects"} & self.by_role.keys():
+            said.append("no label")
+        return ", ".join(said)
+
+
+def choose_roles(
+    place: str, infos: Iterable[ColumnInfo], asked: Mapping[str, str], *, unlabelled: bool = False, images: bool = True
+) -> Roles:
+    """Choose by what the user asks for, else by what the format states, else by words.
+
+    `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether a column must be the image.
+    Raises UsageError where a column is missing or holds other values, and where two would do.
+    """
+    by_name = {info.name: info for info in infos}
+    folded = {name.casefold(): info for name, info in by_name.items()}
+    found: dict[Role, ColumnInfo] = {}
+    extra: dict[str, ColumnInfo] = {}
+    for what, name in asked.items():
+        info = by_name.get(name) or folded.get(name.casefold())
+        if info is None:
+            there = some(by_name) if by_name else "none"
+            problem = f"there is no column {escape(name)!r} for {escape(what)}: it has {there}"
+            raise UsageError(place, problem, "name one of its columns")
+        role = _OPTION.get(what, what)
+        if role in _KINDS or role == "label text":
+            if info.kind not in _KINDS.get(role, ("text", "texts")):
+                expected = " or ".join(_KINDS.get(role, ("text",)))
+                problem = f"the column {escape(name)!r} holds {info.kind} values, expected {expected} for {role}"
+                raise UsageError(place, problem, "name another column")
+            found[role] = info  # type: ignore[index]  # one of the roles
+        elif not what.startswith("image/") or what in image_features(sha256=True):
+            known = ", ".join(_ASKED)
+            problem = f"got {escape(what)!r}, expected {known}, or image/NAME for a feature of your own"
+            raise UsageError("columns", problem, f"write {naming('image/NAME', name)}")
+        else:
+            extra[what] = info
+    taken = {info.name for info in (*found.values(), *extra.values())}
+    for info in by_name.values():
+        if info.role is not None and info.role not in found and info.name not in taken:
+            found[info.role] = info
+            taken.add(info.name)
+    for role in ("image", "objects", "label", "text"):
+        if role in found or (role == "label" and "label text" in found):
+            continue
+        fits = [info for info in by_name.values() if info.name not in taken and info.kind in _KINDS[role]]
+        if chosen := _by_word(place, role, fits):
+            found[role] = chosen
+            taken.add(chosen.name)
+    if images and "image" not in found:
+        raise _no_image(place, list(by_name.values()))
+    if unlabelled:
+        found.pop("label", None)
+        found.pop("label text", None)
+    used = {info.name for info in (*found.values(), *extra.values())}
+    return Roles(found, extra, tuple(name for name in by_name if name not in used))
+
+
+def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:
+    """The column that is called like a role; of images also the only one. Raises UsageError where two are."""
+    words = WORDS[role]
+    named = sorted((info for info in fits if info.said in words), key=lambda info: words.index(info.said))
+    if role == "image" and not named and len(fits) == 1:
+        return fits[0]
+    if role == "label" and len(named) > 1:
+        problem = f"several columns may be the label: {some(info.name for info in named)}"
+        raise UsageError(place, problem, f"say which is it: {naming('label', named[0].name)}")
+    return named[0] if named else None
+
+
+def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:
+    images = [info.name for info in infos if info.kind == "image"]
+    if images:
+        problem = f"several columns may be the image: {some(images)}"
+    else:
+        problem = f"no column of images in it: it has {some(info.name for info in infos)}"
+    return NoImageError(place, problem, f"say which is it: {naming('image', images[0] if images else 'COLUMN')}")
+
+
+class NoImageError(UsageError):
+    """No column is the image, or several may be."""
