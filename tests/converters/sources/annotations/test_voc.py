@@ -195,7 +195,7 @@ def test_a_class_list_gives_the_order_and_what_is_not_in_it_is_listed(tmp_path: 
     assert account is not None
     assert (account.read, account.written) == (6, 4)
     assert {one.code for one in account.left_out} == {"E_CATEGORY"}
-    assert "object 2: got the class 'cat', expected one of the class list" in account.left_out[0].reason
+    assert "object 2: got the class 'cat', expected one of owl, dog" in account.left_out[0].reason
 
 
 def test_integers_as_classes_keep_their_numbers(tmp_path: Path) -> None:
