@@ -9,7 +9,7 @@ import numpy as np
 
 from shardfeed.column import column_keys
 from shardfeed.converters.counted_ids import ids_were_counted
-from shardfeed.converters.operations.classes import near_names, schema_difference
+from shardfeed.converters.operations.classes import joined, near_names, schema_difference
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.reading import read_image
@@ -44,15 +44,16 @@ class GrownSource:
             raise UsageError(dataset.directory, problem, remedy)
         self._numbers, names, ids = {}, dict(schema.class_names), dict(schema.class_ids)
         for key in schema.class_names:
-            joined = _joined(key, schema, theirs, new_classes=new_classes)
-            self._numbers[key], names[key] = joined
+            self._numbers[key], names[key], ids_of_key = _joined(
+                key, dataset.directory, schema, theirs, new_classes=new_classes
+            )
             added = len(names[key]) - len(schema.class_names[key])
             if added and manifest.format in _CLASSES_IN_SHARDS:
                 problem = f"old {manifest.format} shards have the class names in them, without the {added} new"
                 remedy = "`shardfeed merge` with a dataset of the new images writes all anew"
                 raise UsageError("new_classes", problem, remedy)
             if key in ids:
-                ids[key] = _ids(key, schema, theirs, names[key])
+                ids[key] = ids_of_key
         self.schema: Schema = replace(source.schema, class_names=names, class_ids=ids)
         there = _There(dataset, source, self._numbers, names)
         places = np.array([i for i in range(len(source)) if i not in there.samples], np.int64)
@@ -115,34 +116,26 @@ def _renumbered(value: Any, numbers: Sequence[int] | None) -> Any:
 
 
 def _joined(
-    key: str, schema: Schema, theirs: Schema, *, new_classes: bool
-) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
-    """The dataset's number of each class of the source, None where they are the same; and all class names."""
+    key: str, place: str, schema: Schema, theirs: Schema, *, new_classes: bool
+) -> tuple[tuple[int, ...] | None, tuple[str, ...], tuple[int, ...]]:
+    """The dataset's number of each class of the source, None where they are the same; all class names; and their ids.
+
+    There are none where the dataset has none. Raises UsageError for new classes that are not asked for, or lack ids.
+    """
     ours, others = schema.class_names[key], theirs.class_names[key]
     new = [name for name in others if name not in set(ours)]
     if new and not new_classes:
         which = f"{number(len(new), 'class', 'classes')} of {escape(key)}: {some(new)}"
         remedy = f"{near_names(new[0], ours)}; {argument('new_classes', True)} adds them to the list"
         raise UsageError("source", f"the dataset does not have {which}", remedy)
-    names = (*ours, *new)
-    place = {name: i for i, name in enumerate(names)}
-    numbers = tuple(place[name] for name in others)
-    return (None if numbers == tuple(range(len(numbers))) else numbers), names
-
-
-def _ids(key: str, schema: Schema, theirs: Schema, names: Sequence[str]) -> tuple[int, ...]:
-    """The id of each class of both. Raises UsageError where they contradict each other, or one has none."""
-    known = dict(zip(schema.class_names[key], schema.class_ids[key], strict=True))
-    for name, id_ in zip(theirs.class_names[key], theirs.class_ids.get(key, ()), strict=False):
-        taken = next((other for other, of_other in known.items() if of_other == id_), name)
-        if known.setdefault(name, id_) != id_ or taken != name:
-            problem = f"the class {escape(name)} of {escape(key)} has the id {id_}, in the dataset"
-            is_ = f"{problem} that is {escape(taken)}" if taken != name else f"{problem} it is {known[name]}"
-            raise UsageError("source", is_, "correct the ids of its classes")
-    if lacking := [name for name in names if name not in known]:
-        problem = f"the new class {escape(lacking[0])} of {escape(key)} has no id, and all of the dataset's have one"
-        raise UsageError("source", problem, "give it one, or `shardfeed merge` a dataset of the new images")
-    return tuple(known[name] for name in names)
+    known = schema.class_ids.get(key)
+    lists = [(place, ours, known), ("source", others, theirs.class_ids.get(key) if known else None)]
+    found = joined(key, lists)
+    if known and found.ids is None:
+        problem = f"not each new class of {escape(key)} has an id ({some(new)}), and all of the dataset's have one"
+        raise UsageError("source", problem, "give them one, or `shardfeed merge` a dataset of the new images")
+    numbers = found.numbers[1]
+    return (None if numbers == tuple(range(len(numbers))) else numbers), found.names, found.ids or ()
 
 
 class _There:

@@ -74,7 +74,9 @@ def merge(
     parts = numbered(parts, seed, renumber=renumber)
     notes = list(taken.notes())
     notes += [
-        f"not all classes of {escape(key)} have an id, so ids are left out" for key in lists if _ids_go(lists[key])
+        f"not all classes of {escape(key)} have an id, so ids are left out"
+        for key, of_key in lists.items()
+        if of_key.had_ids and of_key.ids is None
     ]
     source = ChosenRecords(parts, schema, _made_with(opened), keeps_order=False, notes=notes)
     return make_dataset(source, opened, out, making, seed=seed)
@@ -109,10 +111,6 @@ def _check_encoding(opened: Sequence[Opened]) -> None:
     if raw is not None and files is not None:
         remedy = f"convert one of them again, with {argument('encode', 'raw')} or without"
         raise UsageError(raw, f"has raw pixels, and {escape(files)} image files", remedy)
-
-
-def _ids_go(of_key: Joined) -> bool:
-    return of_key.had_ids and of_key.ids is None
 
 
 def _schema(opened: Sequence[Opened], lists: Mapping[str, Joined]) -> Schema:

@@ -22,12 +22,12 @@ def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
     `renumber`: also where they are the source's own. Raises UsageError for those else.
     """
     anew = {name for name in {part.split for part in parts} if _clash(name, parts, seed, renumber=renumber)}
-    return [_counted_anew(part) if part.split in anew else part for part in parts]
-
-
-def _counted_anew(part: Part) -> Part:
-    change = part.change or Change(part.records.split.schema)
-    return replace(part, change=replace(change, renumber=True))
+    return [
+        replace(part, change=replace(part.change or Change(part.records.split.schema), renumber=True))
+        if part.split in anew
+        else part
+        for part in parts
+    ]
 
 
 def _clash(name: str | None, parts: Sequence[Part], seed: int, *, renumber: bool) -> bool:

@@ -108,6 +108,10 @@ def export(
                 written.add(item)
                 progress(1)
             again = form.finish()
+        alike = []
+        if tree.alike:
+            what = "names that differ from another in case alone"
+            alike.append(f"{what}: {tree.alike:,}; on macOS and Windows one replaces the other")
         for how, found in zip(again, written.found, strict=True) if root is not None else ():
             check(root or "", how, found, to)
     return Exported(
@@ -116,9 +120,9 @@ def export(
         splits=items.counts,
         files=tree.files,
         size=tree.size,
-        left_out={word: items.left_out[word] for word in _left_out(losses, items)},
+        left_out=dict.fromkeys(losses.keys, 0) | {word: count for word, count in items.left_out.items() if count},
         renamed=written.renamed,
-        notes=(*form.notes, *written.notes, *_alike(tree)),
+        notes=(*form.notes, *written.notes, *alike),
         again=tuple(one.command(target, items.raw) for one in again),
         dry_run=dry_run,
         seconds=time.monotonic() - started,
@@ -143,10 +147,6 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
     if not items.splits:
         raise UsageError(items.directory, "has no record", "there is nothing to export")
     return losses_of(to, items.schema, held, drop, own_ids=items.own_ids, where=items.directory)
-
-
-def _left_out(losses: Losses, items: Items) -> list[str]:
-    return [*losses.keys, *(word for word in ("ids", "twins") if items.left_out[word])]
 
 
 def _check_space(parent: str, items: Items, to: str) -> None:
@@ -191,8 +191,3 @@ class _Written:
         if self._changed:
             what = "images that were changed when they were converted, so that image/key/sha256 will be another"
             yield f"{what}: {self._changed:,}"
-
-
-def _alike(tree: Tree) -> Iterator[str]:
-    if alike := tree.alike:
-        yield f"names that differ from another in case alone: {alike:,}; on macOS and Windows one replaces the other"

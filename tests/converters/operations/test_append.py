@@ -170,6 +170,29 @@ def test_objects_keep_their_classes_and_numbers(tmp_path: Path) -> None:
         append(tmp_path / "old", _Some(source, range(8), b"other/"), tmp_path / "no")
 
 
+@pytest.mark.parametrize(
+    ("names", "ids", "problem"),
+    [
+        (None, 99, r"the class \w+ has the id 99, and \d+ in "),
+        ("new", None, r"not each new class of image/object/class/label has an id \(new\)"),
+    ],
+)
+def test_ids_of_classes_that_contradict_the_datasets(
+    names: str | None, ids: int | None, problem: str, tmp_path: Path
+) -> None:
+    source = scenes("masks")
+    convert(_Some(source, range(8)), tmp_path / "old", engine=here())
+    other = _Some(source, range(8, 16))
+    key = "image/object/class/label"
+    known = source.schema.class_names[key]
+    changed = {"class_names": {key: (*known, names)} if names else {key: known}}
+    changed["class_ids"] = {key: (ids, *source.schema.class_ids[key][1:])} if ids else {}
+    other.schema = replace(source.schema, **changed)
+    with pytest.raises(UsageError, match=problem):
+        append(tmp_path / "old", other, tmp_path / "out", new_classes=True, engine=here())
+    assert not (tmp_path / "out").exists()
+
+
 class _Some:
     """Some samples of a source, under other keys."""
 
