@@ -433,3 +433,12 @@ def scenes_instances(to: Files) -> None:
 )
 def scenes_table(to: Files) -> None:
     _scenes(to)
+
+
+@TOPIC.layout(
+    "this project's scenes, a table of tags",
+    "convert scenes/images out --labels scenes/tags.csv --label-column tags --label-separator ' '",
+    Gives("train 16", "circle square triangle", tags={"scene_001.jpg": "square", "scene_002.jpg": "circle"}),
+)
+def scenes_tags(to: Files) -> None:
+    _scenes(to)

@@ -6,14 +6,17 @@ from tests.layouts import (
     arrays,
     box_tables,
     class_folders,
+    databases,
     detection,
+    json_exports,
     label_files,
+    official_lists,
     segmentation,
     shards,
     texts,
 )
 
-_IMAGES = (class_folders, label_files, detection, box_tables, annotation_tools, segmentation, texts)
-_PACKED = (archives, shards, arrays)
-TOPICS = [module.TOPIC for module in (*_IMAGES, *_PACKED)]
+_FILES = (class_folders, label_files, official_lists, detection, box_tables, annotation_tools, json_exports)
+_OTHERS = (segmentation, texts, archives, shards, databases, arrays)
+TOPICS = [module.TOPIC for module in (*_FILES, *_OTHERS)]
 LAYOUTS = [layout for topic in TOPICS for layout in topic.layouts]

@@ -1,0 +1,320 @@
+"""Exports of tools and datasets in forms of their own."""
+
+from typing import Any
+
+from tests.layouts.annotation_tools import corners
+from tests.layouts.documents import SCENES, A, B
+from tests.layouts.files import Files, picture
+from tests.layouts.layout import Gives, Topic
+
+TOPIC = Topic("Exports in forms of their own")
+BOXES = Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B})
+
+
+def via(names: str = "a b") -> dict[str, Any]:
+    """Regions by image of the VGG Image Annotator 2."""
+    found = {}
+    for name in names.split():
+        regions = [
+            {
+                "shape_attributes": {
+                    "name": "rect",
+                    "x": left,
+                    "y": top,
+                    "width": right - left,
+                    "height": bottom - top,
+                },
+                "region_attributes": {"class": label},
+            }
+            for label, (left, top, right, bottom) in SCENES[name]
+        ]
+        size = len(picture(f"photos/{name}.jpg"))
+        found[f"{name}.jpg{size}"] = {
+            "filename": f"{name}.jpg",
+            "size": size,
+            "regions": regions,
+            "file_attributes": {},
+        }
+    return found
+
+
+@TOPIC.layout(
+    "VIA: `via_region_data.json` beside the images",
+    "convert photos out",
+    BOXES,
+    today="not read; the message is about file names",
+)
+def via_json(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    to.put("photos/via_region_data.json", via())
+
+
+@TOPIC.layout(
+    "VIA: a saved project",
+    "convert via_project.json out --images photos",
+    BOXES,
+    today="not read; the message is about extensions of label files",
+)
+def via_project(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    to.put("via_project.json", {"_via_settings": {}, "_via_img_metadata": via(), "_via_attributes": {}})
+
+
+@TOPIC.layout(
+    "VIA: polygons in `train/` and `val/` (the balloons of Mask R-CNN)",
+    "convert balloon out --task boxes,masks",
+    Gives("train 1, validation 1", objects=2, boxes={"a.jpg": "6 4 36 24"}, masks={"a.jpg": [600]}),
+    today="not read; the message is about class folders",
+)
+def via_balloon(to: Files) -> None:
+    for split, name in (("train", "a"), ("val", "b")):
+        to.images(f"balloon/{split}/{name}.jpg")
+        outline = {"name": "polygon", "all_points_x": [6, 36, 36, 6], "all_points_y": [4, 4, 24, 24]}
+        regions = {"0": {"shape_attributes": outline, "region_attributes": {}}}
+        entry = {"filename": f"{name}.jpg", "size": 1115004, "regions": regions, "fileref": "", "base64_img_data": ""}
+        to.put(f"balloon/{split}/via_region_data.json", {f"{name}.jpg1115004": {**entry, "file_attributes": {}}})
+
+
+@TOPIC.layout(
+    "VIA's CSV: `region_shape_attributes`",
+    "convert via_export_csv.csv out --images photos",
+    BOXES,
+    today="not read; the message asks for a label column",
+)
+def via_csv(to: Files) -> None:
+    import csv
+    import io
+    import json
+
+    to.images("photos/{a,b}.jpg")
+    out = io.StringIO()
+    rows = csv.writer(out)
+    rows.writerow(
+        [
+            "filename",
+            "file_size",
+            "file_attributes",
+            "region_count",
+            "region_id",
+            "region_shape_attributes",
+            "region_attributes",
+        ]
+    )
+    for entry in via().values():
+        for number, region in enumerate(entry["regions"]):
+            shape, attributes = (json.dumps(region[f"{what}_attributes"]) for what in ("shape", "region"))
+            rows.writerow([entry["filename"], entry["size"], "{}", len(entry["regions"]), number, shape, attributes])
+    to.put("via_export_csv.csv", out.getvalue())
+
+
+def createml(names: str = "a b") -> list[dict[str, Any]]:
+    """Apple's Create ML: centres and sizes in pixels."""
+    return [
+        {
+            "image": f"{name}.jpg",
+            "annotations": [
+                {
+                    "label": label,
+                    "coordinates": {
+                        "x": (left + right) / 2,
+                        "y": (top + bottom) / 2,
+                        "width": right - left,
+                        "height": bottom - top,
+                    },
+                }
+                for label, (left, top, right, bottom) in SCENES[name]
+            ],
+        }
+        for name in names.split()
+    ]
+
+
+@TOPIC.layout(
+    "Create ML: `annotations.json` beside the images",
+    "convert photos out",
+    BOXES,
+    today="not read; the message is about file names",
+)
+def createml_folder(to: Files) -> None:
+    to.images("photos/{a,b}.jpg")
+    to.put("photos/annotations.json", createml())
+
+
+@TOPIC.layout(
+    "Roboflow's Create ML: `train/_annotations.createml.json`",
+    "convert roboflow out",
+    Gives("train 1, validation 1", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
+    today="not read; the message is about class folders",
+)
+def createml_roboflow(to: Files) -> None:
+    for split, name in (("train", "a"), ("valid", "b")):
+        to.images(f"roboflow/{split}/{name}.jpg")
+        to.put(f"roboflow/{split}/_annotations.createml.json", createml(name))
+
+
+@TOPIC.layout(
+    "Supervisely: `meta.json`, `ds0/ann/a.jpg.json`, `ds0/img/a.jpg`",
+    "convert project out",
+    BOXES,
+    today="not read; the message is about class folders",
+)
+def supervisely(to: Files) -> None:
+    classes = [{"title": name, "shape": "rectangle", "color": "#0F138A"} for name in ("cat", "dog")]
+    to.put("project/meta.json", {"classes": classes, "tags": []})
+    for name in "ab":
+        to.images(f"project/ds0/img/{name}.jpg")
+        objects = [
+            {
+                "classTitle": label,
+                "geometryType": "rectangle",
+                "tags": [],
+                "points": {"exterior": [[int(v) for v in point] for point in corners(box)], "interior": []},
+            }
+            for label, box in SCENES[name]
+        ]
+        to.put(
+            f"project/ds0/ann/{name}.jpg.json",
+            {"description": "", "tags": [], "size": {"height": 40, "width": 60}, "objects": objects},
+        )
+
+
+@TOPIC.layout(
+    "FiftyOneDataset: `metadata.json`, `samples.json`, `data/`",
+    "convert export out",
+    Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
+    today="the class `data`, in silence",
+)
+def fiftyone_dataset(to: Files) -> None:
+    samples = []
+    for name in "ab":
+        to.images(f"export/data/{name}.jpg")
+        detections = [
+            {
+                "_cls": "Detection",
+                "label": label,
+                "tags": [],
+                "attributes": {},
+                "bounding_box": [left / 60, top / 40, (right - left) / 60, (bottom - top) / 40],
+            }
+            for label, (left, top, right, bottom) in SCENES[name]
+        ]
+        samples.append(
+            {
+                "filepath": f"data/{name}.jpg",
+                "tags": [],
+                "_media_type": "image",
+                "ground_truth": {"_cls": "Detections", "detections": detections},
+            }
+        )
+    to.put("export/metadata.json", {"name": "mine", "version": "1.0.0", "sample_fields": [], "info": {}})
+    to.put("export/samples.json", {"samples": samples})
+
+
+@TOPIC.layout(
+    "FiftyOneImageDetectionDataset: `labels.json` with `classes`, `labels`, `data/`",
+    "convert export out",
+    BOXES,
+    today="the class `data`, in silence",
+)
+def fiftyone_detections(to: Files) -> None:
+    labels = {}
+    for name in "ab":
+        to.images(f"export/data/{name}.jpg")
+        labels[name] = [
+            {
+                "label": ("cat", "dog").index(label),
+                "bounding_box": [left / 60, top / 40, (right - left) / 60, (bottom - top) / 40],
+            }
+            for label, (left, top, right, bottom) in SCENES[name]
+        ]
+    to.put("export/labels.json", {"classes": ["cat", "dog"], "labels": labels})
+
+
+@TOPIC.layout(
+    "FiftyOneImageClassificationDataset: `labels.json`, `data/`",
+    "convert export out",
+    Gives("train 2", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
+    today="the class `data`, in silence",
+)
+def fiftyone_classes(to: Files) -> None:
+    to.images("export/data/{a,b}.jpg")
+    to.put("export/labels.json", {"classes": ["cat", "dog"], "labels": {"a": 1, "b": 0}})
+
+
+def kitti(name: str) -> str:
+    """A label file of KITTI: 15 columns."""
+    lines = [
+        f"{label.title()} 0.00 0 -1.58 {left}.00 {top}.00 {right}.00 {bottom}.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59"
+        for label, (left, top, right, bottom) in SCENES[name]
+    ]
+    return "\n".join([*lines, "DontCare -1 -1 -10 50.00 1.00 59.00 9.00 -1 -1 -1 -1000 -1000 -1000 -10"])
+
+
+@TOPIC.layout(
+    "KITTI: `training/image_2`, `training/label_2`, `testing/image_2`",
+    "convert kitti out",
+    Gives("train 2, test 1", of={"Cat", "Dog", "DontCare"}, objects=5),
+    today="the class `image_2`, in silence",
+)
+def kitti_object(to: Files) -> None:
+    to.images("kitti/training/image_2/{a,b}.png", "kitti/testing/image_2/c.png")
+    for name in "ab":
+        to.put(f"kitti/training/label_2/{name}.txt", kitti(name))
+
+
+@TOPIC.layout(
+    "KITTI of FiftyOne: `data/`, `labels/`",
+    "convert kitti out",
+    Gives("train 2", of={"Cat", "Dog", "DontCare"}, objects=5),
+    today="the class `data`, in silence",
+)
+def kitti_fiftyone(to: Files) -> None:
+    to.images("kitti/data/{a,b}.png")
+    for name in "ab":
+        to.put(f"kitti/labels/{name}.txt", kitti(name))
+
+
+@TOPIC.layout(
+    "BDD100K: `images/100k/train`, `labels/det_20/det_train.json`",
+    "convert bdd100k out",
+    Gives("train 1, validation 1"),
+    says=(".json", "--unlabelled"),
+    then="convert bdd100k out --unlabelled",
+    today="the advised folder gives the classes train and val",
+)
+def bdd100k(to: Files) -> None:
+    for split, name in (("train", "a"), ("val", "b")):
+        to.images(f"bdd100k/images/100k/{split}/{name}.jpg")
+        found = [
+            {"id": str(n), "category": label, "box2d": {"x1": left, "y1": top, "x2": right, "y2": bottom}}
+            for n, (label, (left, top, right, bottom)) in enumerate(SCENES[name])
+        ]
+        to.put(f"bdd100k/labels/det_20/det_{split}.json", [{"name": f"{name}.jpg", "attributes": {}, "labels": found}])
+
+
+@TOPIC.layout(
+    "Datumaro: `annotations/default.json`, `images/default/`",
+    "convert datumaro out",
+    Gives("train 2"),
+    says=("default.json", "--unlabelled"),
+    then="convert datumaro out --unlabelled",
+    today="taken for COCO, and the advised ways lead nowhere",
+)
+def datumaro(to: Files) -> None:
+    items = []
+    for name in "ab":
+        to.images(f"datumaro/images/default/{name}.jpg")
+        found = [
+            {
+                "id": n,
+                "type": "bbox",
+                "label_id": ("cat", "dog").index(label),
+                "attributes": {},
+                "bbox": [left, top, right - left, bottom - top],
+            }
+            for n, (label, (left, top, right, bottom)) in enumerate(SCENES[name])
+        ]
+        items.append({"id": name, "annotations": found, "image": {"path": f"{name}.jpg", "size": [40, 60]}})
+    labels = [{"name": name, "parent": "", "attributes": []} for name in ("cat", "dog")]
+    categories = {"label": {"labels": labels, "attributes": []}}
+    to.put("datumaro/annotations/default.json", {"info": {}, "categories": categories, "items": items})
