@@ -253,7 +253,7 @@ def sign_language(to: Files) -> None:
 @TOPIC.layout(
     "FER2013: `emotion,pixels,Usage`, 48 x 48 numbers in a cell",
     "convert fer2013.csv out --split-column Usage",
-    Gives("Training 2, PublicTest 1, PrivateTest 1", {"0", "1"}, gray={10: "0", 20: "1"}),
+    Gives("train 2, PublicTest 1, PrivateTest 1", {"0", "1"}, gray={10: "0", 20: "1"}),
     today="pixels in cells are not read; the message is about paths",
 )
 def fer2013(to: Files) -> None:
@@ -267,9 +267,12 @@ def fer2013(to: Files) -> None:
     "SVHN, cropped: `train_32x32.mat`, `test_32x32.mat`, `X` and `y`, 10 is the digit 0",
     "convert svhn out",
     Gives("train 4, test 2", {"1", "2"}, gray={10: "1", 20: "2"}),
+    says="--label-offset",
+    then="convert svhn out --label-offset 1 --classes digits.txt",
     today="`.mat` is not read",
 )
 def svhn(to: Files) -> None:
+    to.put("digits.txt", "1\n2")
     for split, pixels, labels in (("train", TRAIN, (1, 2, 1, 2)), ("test", TEST, (1, 2))):
         images = grays(pixels, 32, 32, 3).transpose(1, 2, 3, 0)
         to.put(f"svhn/{split}_32x32.mat", mat_file({"X": images, "y": np.array(labels, np.uint8)[:, None]}))
@@ -284,9 +287,12 @@ def svhn(to: Files) -> None:
         {"image_00001.jpg": "1", "image_00004.jpg": "2"},
         where={"image_00001.jpg": "test", "image_00003.jpg": "train"},
     ),
+    says="--label-offset",
+    then="convert flowers-102 out --label-offset 1 --classes names.txt",
     today="the class `jpg`, in silence",
 )
 def flowers_102(to: Files) -> None:
+    to.put("names.txt", "1\n2")
     to.images("flowers-102/jpg/image_0000{1..4}.jpg")
     to.put("flowers-102/imagelabels.mat", mat_file({"labels": np.array([[1, 1, 2, 2]], np.uint8)}))
     split_lists = {"trnid": [[3]], "valid": [[4]], "tstid": [[1, 2]]}

@@ -112,7 +112,7 @@ def makesense(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Global Wheat: `image_id,width,height,bbox,source`, `[x, y, w, h]`, images without a row",
+    "Kaggle's Global Wheat: `image_id,width,height,bbox,source`, `[x, y, w, h]`",
     "convert train.csv out --images train",
     ONE_CLASS,
 )

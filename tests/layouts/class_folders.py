@@ -21,7 +21,7 @@ def class_folders(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`train/`, `val/` and `test/`, each with a folder for each class (ImageNet, Imagenette, Tiny sets of Kaggle)",
+    "`train/`, `val/` and `test/`, each with a folder for each class (ImageNet, Imagenette)",
     "convert imagenette2 out",
     Gives(
         "train 4, validation 2",

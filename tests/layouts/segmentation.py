@@ -306,7 +306,7 @@ def coco_panoptic(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Supervisely's person masks, LIP, Clothing: `images/`, `labels/` of PNG, `labels.csv` of names",
+    "`images/` and, as masks, `labels/` of PNG",
     "convert people out --classes names.txt",
     Gives("train 2", raster={"a.jpg": {"nothing": ALL - 600, "shirt": 600}}),
 )

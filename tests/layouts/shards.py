@@ -75,7 +75,7 @@ def webdataset_json_columns(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "WebDataset's own ImageNet: `jpg`, `cls`, `json`, by `train-{000000..000001}.tar`",
+    "WebDataset by a pattern: `train-{000000..000001}.tar`",
     "convert 'shards/train-{000000..000001}.tar' out",
     LABELLED,
 )
@@ -87,11 +87,17 @@ def webdataset_braces(to: Files) -> None:
     "img2dataset: `00000.tar` of `jpg`, `txt`, `json`, and `00000.parquet`, `00000_stats.json` beside it",
     "convert laion out",
     Gives("train 4", captions={"000001.jpg": ["caption 1"]}),
+    needs="pyarrow",
 )
 def img2dataset(to: Files) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     columns = {"txt": lambda i: b"caption %d" % i, "json": lambda i: json.dumps({"caption": f"caption {i}"}).encode()}
     tar(to, "laion/00000.tar", _samples(**columns))
     to.put("laion/00000_stats.json", {"count": 4, "successes": 4})
+    rows = {"url": [f"http://a/{n}.jpg" for n in range(4)], "key": [f"{n:06d}" for n in range(4)]}
+    pq.write_table(pa.table({**rows, "caption": [f"caption {n}" for n in range(4)]}), to.root / "laion/00000.parquet")
 
 
 @TOPIC.layout(
