@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.operations.reshard import reshard as reshard
     from shardfeed.converters.operations.split import split_dataset as split_dataset
     from shardfeed.converters.report import Report as Report
-    from shardfeed.converters.sources.annotations.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
     from shardfeed.converters.sources.folders.unlabelled import Unlabelled as Unlabelled
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.options import AnnotationOptions as AnnotationOptions
     from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions
     from shardfeed.converters.sources.options import LabelOptions as LabelOptions
+    from shardfeed.converters.sources.rows.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.source import Findings as Findings
     from shardfeed.converters.sources.source import Sample as Sample
     from shardfeed.converters.sources.source import Skipped as Skipped
@@ -68,7 +68,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.operations.reshard": ("reshard",),
         "shardfeed.converters.operations.split": ("split_dataset",),
         "shardfeed.converters.report": ("Report",),
-        "shardfeed.converters.sources.annotations.from_dicts": ("from_dicts",),
+        "shardfeed.converters.sources.rows.from_dicts": ("from_dicts",),
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),
         "shardfeed.converters.sources.folders.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),

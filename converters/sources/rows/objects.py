@@ -196,22 +196,22 @@ class ObjectGather:
             raise BadAnnotationError(AnnotationCode.KEYPOINTS, "its keypoints are not x, y and 0, 1 or 2 of each")
         return points
 
-    def check_unit(self, place: object, unit: Unit | None) -> None:
-        """Raises UsageError where the boxes cannot be in the unit that the format has; `unit`: given by the user."""
+    def check_unit(self, place: object, unit: Unit | None, *, said: Callable[[Unit], str] | None = None) -> None:
+        """Raises UsageError where the boxes cannot be in the unit that the format has.
+
+        `unit`: given by the user. `said`: how it is given, where that is not the option `unit`.
+        """
         if unit is not None:
             self.unit = unit
             return
+        give = said if said is not None else lambda unit: argument("unit", unit)
         if self.unit == "pixels" and len(self) and self._largest <= 1:
-            problem = (
-                f"no coordinate of its {len(self):,} boxes is larger than {self._largest:g}, and boxes are in pixels"
-            )
-            remedy = f"give {argument('unit', 'fractions')} where they are fractions of the image, else "
-            raise UsageError(place, problem, remedy + argument("unit", "pixels"))
+            problem = f"no coordinate of its {len(self):,} boxes is larger than {self._largest:g}, expected pixels"
+            remedy = f"give {give('fractions')} where they are fractions of the image, else {give('pixels')}"
+            raise UsageError(place, problem, remedy)
         if self.unit == "fractions" and self._far * 2 > len(self):
-            problem = (
-                f"{self._far:,} of {len(self):,} boxes have coordinates beyond {_FAR:g}, and boxes are in fractions"
-            )
-            raise UsageError(place, problem, f"give {argument('unit', 'pixels')} where they are in pixels")
+            problem = f"{self._far:,} of {len(self):,} boxes have coordinates beyond {_FAR:g}, expected fractions"
+            raise UsageError(place, problem, f"give {give('pixels')} where they are in pixels")
 
     def finish(
         self,

@@ -250,7 +250,11 @@ FAULTS: list[tuple[list[Any], dict[str, Any], str]] = [
     ([{**ONE, "caption": 3}], {}, "dicts[0]: caption: got 3, expected text, or a list of texts, in UTF-8"),
     ([{**ONE, "captions": ["a", b"\xff"]}], {}, "dicts[0]: captions: got b'\\xff', expected text"),
     ([{**ONE, "age": "3"}], {"numbers": ["age"]}, "dicts[0]: age: got str, expected a number, or a list of them"),
-    ([{**ONE, "age": 2**63}], {"numbers": ["age"]}, "numbers: age has a number that does not fit int64"),
+    (
+        [{**ONE, "age": 2**63}],
+        {"numbers": ["age"]},
+        "dicts[0]: age: got 9223372036854775808, expected a number that fits int64",
+    ),
     ([ONE], {"numbers": ["age"]}, "dicts[0]: it has no 'age'; give each one, nan for a number that is not known"),
     ([ONE], {"numbers": "age"}, "numbers: got the text 'age', expected a list; put it in brackets"),
     ([ONE], {"texts": ["height"]}, "texts: got 'height', which is taken, or of objects; rename it"),
@@ -292,3 +296,38 @@ def test_a_box_that_leaves_its_image_is_listed_by_its_number(images: Path, tmp_p
     (left,) = report.account.left_out
     assert left.reason.startswith("box 1, 30, 0 to 50, 5: 10.0 pixels outside")
     assert isinstance(source[0], Sample)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"boxes": [[0, 0, 5, 5]], "area": [float("nan")]}, "E_VALUE"),
+        ({"boxes": [[0, 0, 5, 5]], "area": [-1]}, "E_VALUE"),
+        ({"boxes": [[0, 0, 5, 1e15]]}, "E_VALUE"),
+        ({"boxes": [[0, 0, float("nan"), 5]]}, "E_BOX_EMPTY"),
+        ({"boxes": [[5, 5, 5, 9]]}, "E_BOX_EMPTY"),
+        ({"boxes": [[0, 0, 5, 5], [1, 1, 5, 5], [0, 0, 5, 5]]}, "E_TWICE"),
+    ],
+)
+def test_an_object_that_breaks_a_rule_is_listed(images: Path, said: dict[str, Any], code: str) -> None:
+    source = say(
+        images, {"image": "a.png", **said}, {"image": "b.png", **BOX1, **({"area": [2]} if "area" in said else {})}
+    )
+    account = source.findings.account
+    assert [(left.key, left.code) for left in account.left_out] == [(b"a.png", code)]
+    assert len(source[0].objects) + len(source[1].objects) == len(said["boxes"])
+
+
+def test_boxes_in_fractions_are_not_taken_for_pixels(images: Path) -> None:
+    dicts = [{"image": "a.png", "boxes": [[0.1, 0.2, 0.5, 0.75]]}]
+    with pytest.raises(UsageError, match=r"boxes: .*give fractions=True where .*, else fractions=False"):
+        say(images, *dicts)
+    assert say(images, *dicts, fractions=True)[0].objects.fractions
+    assert not say(images, *dicts, fractions=False)[0].objects.fractions
+
+
+@pytest.mark.parametrize("values", [[1e300, 0.5], [16777217, 0.5], [0.5, 16777217]])
+def test_a_number_that_float32_cannot_say_is_refused(images: Path, values: list[float]) -> None:
+    dicts = [{"image": name, "age": value} for name, value in zip(("a.png", "b.png"), values, strict=True)]
+    with pytest.raises(UsageError, match=r"dicts\[[01]\]: age: got .* float32"):
+        say(images, *dicts, numbers=["age"])

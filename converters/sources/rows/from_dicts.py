@@ -2,56 +2,46 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
-from shardfeed.converters.sources.account import Account, AnnotationCode, LeftOut
-from shardfeed.converters.sources.annotations.dict_reader import DictReader, Image, ReadDict, feature_key
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
 from shardfeed.converters.sources.rows.columns import (
+    ByteStrings,
     ClassColumn,
     ListedColumn,
-    NumberColumn,
+    Splits,
     TextColumn,
+    UnlikeError,
+    Values,
     ragged,
-    sample_number,
-    schema_of,
-    values_at,
 )
+from shardfeed.converters.sources.rows.dict_reader import DictReader, Image, ReadDict, feature_key
+from shardfeed.converters.sources.rows.ledger import Ledger
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
 from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile
+from shardfeed.converters.sources.rows.objects import ObjectGather
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.schema import Schema
 from shardfeed.text import some
 
 _CLASSES = ("label", "tags", "labels")  # those that class names are of
 
 
 @dataclass(frozen=True, eq=False)
-class DictSource:
-    """What `from_dicts` gives: a Source whose samples are sorted by key. `findings`: images that are not there."""
+class DictImages:
+    """The images of dicts, by number: files, bytes, or functions that return them."""
 
-    schema: Schema
-    keys: Sequence[bytes]
     images: Sequence[Image]
-    splits: Sequence[str | None]
-    numbers: Sequence[int | None]
-    columns: Sequence[ListedColumn]
-    objects: ObjectTable | None
-    findings: Findings
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def __getitem__(self, index: int, /) -> Sample:
-        index = sample_number(index, len(self))
-        features = values_at(self.columns, index)
-        objects = None if self.objects is None else self.objects.of_image(index)
-        return Sample(self.keys[index], self.images[index], features, self.splits[index], objects, self.numbers[index])
+    def __getitem__(self, index: int, /) -> Image:
+        return self.images[index]
 
 
 def from_dicts(
@@ -61,10 +51,10 @@ def from_dicts(
     root: str | os.PathLike[str] | None = None,
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
-    fractions: bool = False,
+    fractions: bool | None = None,
     boxes_on: Literal["upright", "stored"] | None = None,
     keypoints: Keypoints | None = None,
-) -> DictSource:
+) -> ColumnarSource:
     """A source of one image for each dict, with what that says of it.
 
     A dict has "image": a path, the bytes of an encoded file, or a function that returns them and pickles. Beside it:
@@ -88,7 +78,8 @@ def from_dicts(
         numbers: further keys of numbers that are no classes: one for each image, or a list of any length. `age` gives
             the feature `image/age`, int64, or float32 where one has a point.
         texts: further keys of texts, likewise.
-        fractions: boxes, key points and outlines are fractions of the image's sides, not pixels.
+        fractions: whether boxes, key points and outlines are fractions of the image's sides. Default: pixels, and boxes
+            that all lie within 0 to 1 are refused; False says that they are pixels all the same.
         boxes_on: of which image boxes are, where EXIF turns it: as it is shown, or as its file has it. Default: "size"
             tells; where nothing does, such an image is rejected.
         keypoints: the names of an object's key points.
@@ -115,20 +106,24 @@ def from_dicts(
         if one.key == other.key:
             raise other.error(f"has the key {escape(one.key)!r} of dicts[{one.index}]", "keys must be unique")
     _check_numbers(read)
-    there = [one for one in read if isinstance(one.image, SourceFile | bytes) or callable(one.image)]
+    there = [one for one in read if not isinstance(one.image, Skipped)]
     given = _GivenNames(class_names, read)
+    ledger = Ledger()
     columns = _columns(there, read, given, reader)
-    objects = _objects(there, read, given, keypoints, fractions=fractions, boxes_on=boxes_on)
-    schema = schema_of(columns)
-    return DictSource(
-        schema=schema if objects is None else objects.joined(schema),
-        keys=[one.key for one in there],
-        images=[one.image for one in there],  # type: ignore[misc]  # those that are there
-        splits=[one.split for one in there],
-        numbers=[one.number for one in there],
-        columns=columns,
-        objects=objects,
-        findings=_findings(read),
+    table = _objects(read, given, keypoints, ledger, fractions=fractions, boxes_on=boxes_on)
+    for one in read:
+        if isinstance(one.image, Skipped):
+            ledger.rejected[one.key] = one.image
+    splits = None if all(one.split is None for one in there) else Splits.of([one.split for one in there])
+    own = [one.number for one in there if one.number is not None]
+    return ColumnarSource(
+        ByteStrings(one.key for one in there),
+        DictImages([one.image for one in there if not isinstance(one.image, Skipped)]),
+        columns,
+        splits,
+        table,
+        numbers=np.array(own, np.int64) if own else None,
+        findings=ledger.findings(),
     )
 
 
@@ -164,12 +159,17 @@ class _GivenNames:
                 raise UsageError("class_names", f"no dict has any of {', '.join(_CLASSES)}", "leave them out")
         self.used = used
 
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """The class names that were given for `name`. Raises UsageError where there are none, and no class."""
+        given = self._given.get(name)
+        if given is None and not any(one.classes.get(name) for one in self._read):
+            raise UsageError("class_names", f"no dict has any class in {name!r}", "name the classes")
+        return given
+
     def numbering(self, name: str) -> Numbering:
         """Of all classes that the dicts have under `name`. Raises UsageError for one that is none."""
         values = list(dict.fromkeys(value for one in self._read for value in one.classes.get(name, ())))
-        given = self._given.get(name)
-        if not values and given is None:
-            raise UsageError("class_names", f"no dict has any class in {name!r}", "name the classes")
+        given = self.names(name)
         try:
             return number_classes(values, given)
         except BadLabelError as error:
@@ -199,18 +199,15 @@ def _columns(
         columns.append(ClassColumn("image/class", labels.names, *ragged(sets, np.int64), tags=True))
     if any(one.captions is not None for one in read):
         columns.append(TextColumn.of_lists(CAPTION, [one.captions or [] for one in there]))
-    for name in reader.texts:
-        values = _alike(there, name)
-        columns.append(_text_column(feature_key(name), values))
-    for name in reader.numbers:
-        values = _alike(there, name)
-        flat = [number for value in values for number in (value if isinstance(value, list) else [value])]
-        dtype = np.float32 if any(isinstance(number, float) for number in flat) else np.int64
-        try:
-            made = ragged(values, dtype) if isinstance(values[0], list) else (np.array(values, dtype), None)
-        except OverflowError:
-            raise UsageError("numbers", f"{escape(name)} has a number that does not fit int64") from None
-        columns.append(NumberColumn(feature_key(name), *made))
+    for name in (*reader.texts, *reader.numbers):
+        _all_have(there, f"list in {name}", lambda one, name=name: isinstance(one.extra[name], list))
+        values = Values(feature_key(name))
+        for one in there:
+            try:
+                values.add(one.extra[name])
+            except UnlikeError as error:
+                raise one.error(f"{escape(name)}: {error}") from None
+        columns.append(values.column())
     return columns
 
 
@@ -223,30 +220,16 @@ def _all_have(read: Sequence[ReadDict], name: str, has: Callable[[ReadDict], boo
         raise UsageError(f"dicts[{min(lacking)}]", problem, "say it of all, or of none")
 
 
-def _alike(there: Sequence[ReadDict], name: str) -> list[Any]:
-    """The values of all: lists, or none of them."""
-    _all_have(there, f"list in {name}", lambda one: isinstance(one.extra[name], list))
-    return [one.extra[name] for one in there]
-
-
-def _text_column(key: str, values: Sequence[Any]) -> TextColumn:
-    """Of lists of texts, or of texts."""
-    if values and isinstance(values[0], list):
-        return TextColumn.of_lists(key, values)
-    texts = TextColumn.of_lists(key, [[value] for value in values])
-    return replace(texts, ends=None)
-
-
 def _objects(
-    there: Sequence[ReadDict],
     read: Sequence[ReadDict],
     given: _GivenNames,
     keypoints: Keypoints | None,
+    ledger: Ledger,
     *,
-    fractions: bool,
+    fractions: bool | None,
     boxes_on: str | None,
 ) -> ObjectTable | None:
-    """The boxes of all, and what is known of them; None where no dict has any."""
+    """The boxes of all dicts, and what is known of them; None where no dict has any."""
     boxed = [one for one in read if one.boxes is not None]
     if not boxed:
         return None
@@ -254,44 +237,43 @@ def _objects(
     _all_have(full, "labels", lambda one: "labels" in one.classes)
     for name in ("area", "segmentation"):
         _all_have(full, name, lambda one, name=name: name in one.of_objects)
-    labels = given.numbering("labels") if "labels" in given.used else None
-    has = {name for one in boxed for name in one.of_objects}
-    table = ObjectTable(
-        None if labels is None else labels.names,
+    gather = ObjectGather(
         what="box",
         unit="fractions" if fractions else "pixels",
         upright=None if boxes_on is None else boxes_on == "upright",
-        columns=(IS_CROWD,) if "iscrowd" in has else (),
-        areas="area" in has,
-        masks="segmentation" in has,
         keypoints=keypoints,
+        masks=any("segmentation" in one.of_objects for one in boxed),
     )
-    nothing_seen = [0.0] * 3 * (len(keypoints.names) if keypoints else 0)
-    for i, one in enumerate(there):
+    for image, one in enumerate(read):
         if one.size is not None:
-            table.set_size(i, *one.size)
+            gather.set_size(image, *one.size)
         for n, box in enumerate([] if one.boxes is None else one.boxes.tolist()):
-            of_box = {name: values[n] for name, values in one.of_objects.items()}
-            table.add(
-                i,
-                n,
-                box,
-                0 if labels is None else labels.labels[one.classes["labels"][n]],
-                columns={IS_CROWD: of_box.get("iscrowd") or 0},
-                area=of_box.get("area", 0.0),
-                keypoints=of_box.get("keypoints", nothing_seen),
-                outline=of_box.get("segmentation"),
-            )
-    return table
+            known = {name: values[n] for name, values in one.of_objects.items()}
+            try:
+                gather.add(
+                    image,
+                    n,
+                    box,
+                    one.classes["labels"][n] if "labels" in one.classes else None,
+                    area=known.get("area"),
+                    flags={IS_CROWD: known["iscrowd"]} if "iscrowd" in known else None,
+                    keypoints=known.get("keypoints"),
+                    outline=known.get("segmentation"),
+                )
+            except BadAnnotationError as error:
+                ledger.leave_out(one.key, error.code, f"box {n}: {error.reason}")
+    classes = None
+    if "labels" in given.used:
+        classes = ObjectClasses(gather.class_texts, given.names("labels"))
+        ledger.notes += classes.notes
+    unit = None if fractions is None else gather.unit
+    gather.check_unit("boxes", unit, said=lambda unit: f"fractions={unit == 'fractions'}")
+    places = np.full(len(read), -1, np.int64)
+    there = [image for image, one in enumerate(read) if not isinstance(one.image, Skipped)]
+    places[there] = np.arange(len(there))
 
+    def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
+        named = f"its image {name_text(read[image].key)} was left out" if code is AnnotationCode.IMAGE else ""
+        ledger.leave_out(read[image].key, code, f"{reason.partition(': ')[0]}: {named}" if named else reason)
 
-def _findings(read: Sequence[ReadDict]) -> Findings:
-    """Images that are not there, and their boxes."""
-    skipped = [(one, one.image) for one in read if isinstance(one.image, Skipped)]
-    left_out = tuple(
-        LeftOut(one.key, AnnotationCode.IMAGE.value, f"box {n}: its image {name_text(one.key)} was left out")
-        for one, _ in skipped
-        for n in range(0 if one.boxes is None else len(one.boxes))
-    )
-    account = Account(read=len(left_out), left_out=left_out) if left_out else None
-    return Findings([why for _, why in skipped], account=account)
+    return gather.finish(classes, places, leave_out)
