@@ -22,7 +22,7 @@ from shardfeed.converters.sources.rows.object_classes import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, Rasters
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import split_named
+from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import number
 
@@ -85,6 +85,7 @@ class Annotations:
         self._tags: dict[int, list[str]] = {}
         self._label_of: dict[int, str] = {}
         self._rejected: set[int] = set()
+        self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files that the annotations do not name"
@@ -145,7 +146,7 @@ class Annotations:
     def _know(self, image: int, where: str, split: str | None, number: int | None, size: Any) -> None:
         if split is not None:
             try:
-                split = split_named(split)
+                split = split_in_cell(split)
             except UsageError as error:
                 raise LabelFileError(f"{self.place}, {where}", f"the split: {error.problem}", error.remedy) from None
             if self._splits.setdefault(image, split) != split:
@@ -191,9 +192,8 @@ class Annotations:
         self._tags[image] = list(dict.fromkeys(texts))
 
     def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
-        """List an annotation of an image, or of the file of that name."""
-        key = self.key(image) if isinstance(image, int) else image.encode("utf-8", "surrogateescape")
-        self.ledger.leave_out(key, code, reason)
+        """List an annotation of an image, or of the file of that name; of images that are not wanted none."""
+        self._left.append((image, code, reason))
 
     def reject(self, image: int | str, code: RejectCode, reason: str) -> None:
         """List an image, or one of that name, and do not take it."""
@@ -217,6 +217,11 @@ class Annotations:
         """Whether the image is a file that is wanted."""
         return isinstance(self._files[image], int) and image not in self._rejected
 
+    def path(self, image: int) -> bytes | None:
+        """The path of the file that an image is; None where it is not there, or `settle` has yet to find it."""
+        file = self._files[image]
+        return self.listing.file(file).path if isinstance(file, int) else None
+
     def __len__(self) -> int:
         return len(self._files)
 
@@ -227,11 +232,16 @@ class Annotations:
 
         Raises LabelFileError where no image is there.
         """
-        self._find_ids()
+        self.settle()
         places, taken = self._taken()
         columns = self._columns(places, len(taken))
         table = self._table(places) if self.boxed and self._wants("boxes", "masks", "keypoints") else None
         self._note_others(taken)
+        for image, code, reason in self._left:
+            if isinstance(image, str):
+                self.ledger.leave_out(image.encode("utf-8", "surrogateescape"), code, reason)
+            elif self._is_wanted(image):
+                self.ledger.leave_out(self.key(image), code, reason)
         listing = self.listing.take(taken)
         said = [number(len(taken), "image")]
         if table is not None:
@@ -253,8 +263,15 @@ class Annotations:
     def _wants(self, *tasks: Task) -> bool:
         return not self.options.tasks or any(task in self.options.tasks for task in tasks)
 
-    def _find_ids(self) -> None:
-        """Where no name is a file, take names for ids: names without extension or folder."""
+    def _is_wanted(self, image: int) -> bool:
+        file = self._files[image]
+        return isinstance(file, int) or self.listing.choice.wants(file.key)
+
+    def settle(self) -> None:
+        """All images are named: where no name is a file, take names for ids, without extension or folder.
+
+        `source` calls it. Raises LabelFileError where an id may be two files, and where no image is there.
+        """
         if any(isinstance(file, int) for file in self._files):
             return
         missing = {file.key: image for image, file in enumerate(self._files) if isinstance(file, Skipped)}
@@ -267,8 +284,9 @@ class Annotations:
         for key, file in found.items():
             self._files[missing[key]] = file
         if not found:
-            first = next((file for file in self._files if isinstance(file, Skipped)), None)
-            why = f": the first is '{escape(first.key)}', {first.reason}" if first else ""
+            first = next(((i, file) for i, file in enumerate(self._files) if isinstance(file, Skipped)), None)
+            where = f" ({self._where[first[0]]})" if first and self._where[first[0]] else ""
+            why = f": the first{where} is '{escape(first[1].key)}': {first[1].reason}" if first else ""
             problem = f"none of its {number(len(self._files), 'image')} is below {escape(self.listing.root)}{why}"
             remedy = f"give the folder that names are relative to: {argument('images', typed='DIR')}"
             raise LabelFileError(self.place, problem, remedy)
@@ -283,7 +301,7 @@ class Annotations:
         for image, file in enumerate(self._files):
             files.append(-1 if isinstance(file, Skipped) or image in self._rejected else file)
             if isinstance(file, Skipped) and image not in self._rejected:
-                if self.listing.choice.wants(file.key):
+                if self._is_wanted(image):
                     where = f"{self._where[image]}: " if self._where[image] else ""
                     self.ledger.reject(file.key, RejectCode(file.code), f"{where}{file.reason}")
                 else:

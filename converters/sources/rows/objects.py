@@ -121,6 +121,11 @@ class ObjectGather:
         """Each different class that an object names, as it first came."""
         return [text for text in self._classes.values if text]
 
+    @property
+    def largest(self) -> float:
+        """The largest coordinate of a box so far, without its sign."""
+        return self._largest
+
     def set_size(self, image: int, width: Any, height: Any) -> None:
         """Note the pixels of an image as it was annotated, where both are whole numbers from 1 on."""
         sides = [int(side) if is_number(side) and side == side and abs(side) < 2**31 else 0 for side in (width, height)]
