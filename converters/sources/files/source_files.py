@@ -25,6 +25,7 @@ class SourceFiles:
     """Some files of one format, in their order: sorted, or as a pattern says. `names`: relative, for keys and errors.
 
     `folder`: the absolute path of the folder of which all were taken, else None. `skipped`, `notes`: for the report.
+    `of_splits`: the split of each, where the format says it; default by their names.
     """
 
     files: Sequence[SourceFile]
@@ -32,12 +33,15 @@ class SourceFiles:
     folder: bytes | None = None
     skipped: Sequence[Skipped] = ()
     notes: Sequence[str] = ()
+    of_splits: Sequence[str | None] | None = None
 
     def splits(self, split: str | None = None) -> list[str | None]:
         """The split of each file, by its name or that of a folder that it is in; `split` for those that do not say.
 
         Raises UsageError where a name says two, or some files have a split and others none.
         """
+        if self.of_splits is not None:
+            return [*self.of_splits]
         found = [_split_in(name) for name in self.names]
         wanted = None if split is None else check_split_name(split)
         if wanted is None and None in found and set(found) != {None}:

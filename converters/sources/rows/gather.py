@@ -4,7 +4,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -13,10 +13,11 @@ import numpy as np
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.classes import class_list, is_integer
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rows.class_column import NamesBeside, class_column
+from shardfeed.converters.sources.rows.class_column import NamesBeside, class_column, number_labels
 from shardfeed.converters.sources.rows.columns import (
     ByteStrings,
     Codes,
@@ -32,6 +33,7 @@ from shardfeed.converters.sources.rows.objects import (
     BOX_KEYS,
     CLASS_KEYS,
     BadRowError,
+    ObjectColumns,
     ObjectGather,
     class_text,
     flags_of,
@@ -109,6 +111,7 @@ class Gather:
         self._endings: dict[bytes, int] = {b"": 0}
         self._ending_of = array("B")
         self._texts: dict[int, Counter[str]] = {}
+        self._object_texts: dict[int, Counter[str]] | None = None  # where objects come as columns
         self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
         self._seen = 0
 
@@ -146,14 +149,17 @@ class Gather:
         elif labels:
             self._labels.add(labels[0])
         if self._label_text is not None and self._label is not None:
-            self._note_texts(labels, row.values.get(self._label_text))
+            _note_texts(self._texts, labels, row.values.get(self._label_text))
         if split is not None:
             self._splits.add(split)
         if self._text is not None:
             self._captions.add(self._captions_of(row))
         image = len(self._file_of)
-        for i, one in enumerate(objects):
-            self._add_object(image, i, one, row)
+        if isinstance(objects, ObjectColumns):
+            self._add_columns(image, objects, row)
+        else:
+            for i, one in enumerate(objects):
+                self._add_object(image, i, one, row)
         self._file_of.append(row.file)
         self._record_of.append(row.record)
         self._ending_of.append(self._endings.setdefault(row.ending, len(self._endings)))
@@ -194,14 +200,6 @@ class Gather:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which stands for no label")
         return [_text("label", column, item) for item in items]
 
-    def _note_texts(self, labels: Sequence[str], texts: Any) -> None:
-        """Count the text that stands beside each number of a class."""
-        texts = texts if isinstance(texts, list) else [texts]
-        if len(texts) == len(labels) and len(self._texts) < _MOST_CLASSES:
-            for label, text in zip(labels, texts, strict=True):
-                if isinstance(text, str) and text:
-                    self._texts.setdefault(int(label), Counter())[text] += 1
-
     def _captions_of(self, row: Row) -> list[str]:
         """The captions of a row; where it has none it stays, and that is counted or listed."""
         value = row.values.get(self._text or "", _MISSING)
@@ -215,13 +213,16 @@ class Gather:
             self.ledger.leave_out(key, AnnotationCode.LINE, f"the row has no caption in {self._text}")
         return found
 
-    def _objects_of(self, row: Row) -> Sequence[Mapping[str, Any]]:
+    def _objects_of(self, row: Row) -> Sequence[Mapping[str, Any]] | ObjectColumns:
         """The objects of a row. Raises RejectedError where nothing tells one from the other; all are listed then."""
         value = row.values.get(self._objects or "", _MISSING)
         if value is _MISSING:
             self._lacking["objects", row.file] += 1
             return ()
         try:
+            if isinstance(value, ObjectColumns):
+                value.check()
+                return value
             return objects_of(value)
         except BadRowError as error:
             key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
@@ -246,6 +247,24 @@ class Gather:
             key = row.name or name_bytes(self.name(row.file, row.record))
             self.ledger.leave_out(key, error.code, f"object {place}: {error.reason}")
 
+    def _add_columns(self, image: int, objects: ObjectColumns, row: Row) -> None:
+        """All objects of a row."""
+        labels = objects.labels
+        if self._object_texts is None:
+            self._object_texts = {}
+        if labels is not None and objects.texts is not None:
+            _note_texts(self._object_texts, labels, objects.texts)
+        if self.objects.add_all(image, objects, None if labels is None else [*map(class_text, labels)]):
+            return
+        for i in range(len(objects.corners)):
+            one = objects.one(i)
+            try:
+                label = None if one["label"] is None else class_text(one["label"])
+                self.objects.add(image, i, **{**one, "label": label})
+            except BadAnnotationError as error:
+                key = row.name or name_bytes(self.name(row.file, row.record))
+                self.ledger.leave_out(key, error.code, f"object {i}: {error.reason}")
+
     def set_size(self, width: Any, height: Any) -> None:
         """Note the pixels of the image of the last row that was taken, as it was annotated."""
         self.objects.set_size(len(self) - 1, width, height)
@@ -266,7 +285,7 @@ class Gather:
         if not key or key.startswith(b"/") or b"://" in key or b"\0" in key or b".." in key.split(b"/"):
             self._named, self._names, self._hashes = False, ByteStrings(), array("Q")
             return
-        key += ending
+        key += b"" if names_image(key) else ending
         self._names.add(key)
         self._hashes.append(int.from_bytes(blake2b(key, digest_size=8).digest(), "little"))
 
@@ -344,7 +363,7 @@ class Gather:
                 options,
                 f"{self.files.place}, column {column}",
                 stated=info.class_names,
-                texts=self._agreed_texts(column, notes),
+                texts=_agreed_texts(self._texts, column, notes),
                 beside=beside.get(column, beside.get("")),
             )
             columns.append(made)
@@ -352,17 +371,6 @@ class Gather:
         if self._text is not None:
             columns.append(self._captions.column())
         return columns + [values.column() for values in self._extras.values()]
-
-    def _agreed_texts(self, column: str, notes: list[str]) -> dict[int, str] | None:
-        """The text that most samples have beside each number; a note names those that have another."""
-        if not self._texts:
-            return None
-        agreed = {number: texts.most_common(1)[0][0] for number, texts in self._texts.items()}
-        pairs = [(number, other) for number, texts in self._texts.items() for other in texts]
-        odd = [f"{number}: {other!r}, not {agreed[number]!r}" for number, other in pairs if other != agreed[number]]
-        if odd:
-            notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
-        return agreed
 
     def _keys(self, notes: list[str]) -> Keys:
         """The name of each sample, and a note where it is not what the samples say."""
@@ -382,8 +390,17 @@ class Gather:
         given = None if own else class_list(self.options.class_names)
         stated = None if info is None else info.class_names
         classes = None
-        if self.objects.classed or (given or stated) is not None:
-            classes = ObjectClasses(self.objects.class_texts, given, stated)
+        texts = self.objects.class_texts
+        if self._object_texts is not None and texts and all(map(is_integer, texts)):
+            column, found = self._objects or "", sorted(map(int, texts))
+            options = replace(self.options, class_names=None) if own else self.options
+            agreed = _agreed_texts(self._object_texts, column, notes)
+            place = f"{self.files.place}, column {column}"
+            named = number_labels(found, options, place, texts=agreed, beside=beside.get(column, beside.get("")))
+            classes = ObjectClasses((), None, named.names, named.numbers.tolist())
+            notes += named.notes
+        elif self.objects.classed or (given or stated) is not None:
+            classes = ObjectClasses(texts, given, stated)
             notes += classes.notes
         self.objects.check_unit(self.files.place, self.options.unit)
         return self.objects.finish(
@@ -443,6 +460,27 @@ class NumberedKeys:
     def __getitem__(self, index: int, /) -> bytes:
         name = f"{self.prefixes[self.file_of.item(index)]}{self.record_of.item(index):0{self.digits}}"
         return name_bytes(name) + self.endings[self.ending_of[index]]
+
+
+def _note_texts(known: dict[int, Counter[str]], labels: Sequence[str], texts: Any) -> None:
+    """Count the text that stands beside each number of a class."""
+    texts = texts if isinstance(texts, list) else [texts]
+    if len(texts) == len(labels) and len(known) < _MOST_CLASSES:
+        for label, text in zip(labels, texts, strict=True):
+            if isinstance(text, str) and text:
+                known.setdefault(int(label), Counter())[text] += 1
+
+
+def _agreed_texts(known: Mapping[int, Counter[str]], column: str, notes: list[str]) -> dict[int, str] | None:
+    """The text that most samples have beside each number; a note names those that have another."""
+    if not known:
+        return None
+    agreed = {number: texts.most_common(1)[0][0] for number, texts in known.items()}
+    pairs = [(number, other) for number, texts in known.items() for other in texts]
+    odd = [f"{number}: {other!r}, not {agreed[number]!r}" for number, other in pairs if other != agreed[number]]
+    if odd:
+        notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
+    return agreed
 
 
 def _text(what: str, column: str, value: Any, none: str = "null") -> str:

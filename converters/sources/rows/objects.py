@@ -3,6 +3,7 @@
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,36 @@ class BadRowError(Exception):
     def __init__(self, count: int, reason: str) -> None:
         super().__init__(count, reason)
         self.count, self.reason = count, reason
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectColumns:
+    """The objects of one image, a value for each in every list.
+
+    `corners`: float64 [n, 4], left, top, right, bottom. `labels`: classes, numbers or texts; None where the source has
+    none. `texts`: the text beside each number of a class. `flags`: 0 or 1 by feature key. `ids`: the source's own.
+    """
+
+    corners: np.ndarray
+    labels: Sequence[Any] | None = None
+    texts: Sequence[str] | None = None
+    areas: Sequence[float] | None = None
+    flags: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    ids: Sequence[int] | None = None
+
+    def check(self) -> None:
+        """Raises BadRowError where a list has more or fewer values than there are boxes."""
+        count = len(self.corners)
+        lists = {"classes": self.labels, "texts": self.texts, "areas": self.areas, "ids": self.ids, **self.flags}
+        for name, values in lists.items():
+            if values is not None and len(values) != count:
+                raise BadRowError(max(count, 1), f"objects has {len(values)} of {name} for {count} boxes")
+
+    def one(self, place: int) -> dict[str, Any]:
+        """The values of one object, by the names of `ObjectGather.add`."""
+        label, area, own_id = (None if one is None else one[place] for one in (self.labels, self.areas, self.ids))
+        flags = {key: values[place] for key, values in self.flags.items()}
+        return {"box": self.corners[place].tolist(), "label": label, "area": area, "flags": flags, "own_id": own_id}
 
 
 def objects_of(value: Any) -> list[Mapping[str, Any]]:
@@ -185,6 +216,37 @@ class ObjectGather:
         self._hashes.append(hash(same))
         largest = max(map(abs, sides))
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
+
+    def add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
+        """Take all objects of an image at once, their classes as text; False, and none is, where one is not sound."""
+        corners, areas, flags = objects.corners, objects.areas, objects.flags
+        sizes = np.abs(corners).max(axis=1, initial=0)
+        sound = (sizes < MOST).all() and (corners[:, 2:] > corners[:, :2]).all()
+        sound = sound and (areas is None or all(0 <= area < _MOST_AREA for area in areas))
+        if not sound or not all(value in (0, 1) for values in flags.values() for value in values):
+            return False
+        known, count = len(self._images), len(corners)
+        self._images.extend([image] * count)
+        self._numbers.extend(range(count))
+        self._boxes.frombytes(np.ascontiguousarray(corners, np.float64).tobytes())
+        texts = [""] * count if labels is None else labels
+        for text in texts:
+            self._classes.add(text)
+        self._classed += 0 if labels is None else count
+        if areas is not None and self._areas is None:
+            self._areas = array("d", [math.nan]) * known
+        if self._areas is not None:
+            self._areas.extend([math.nan] * count if areas is None else areas)
+        for key in flags:
+            if key not in self._flags:
+                self._flags[key] = array("b", bytes(known))
+        for key, values in self._flags.items():
+            values.extend(flags.get(key, [0] * count))
+        parts = [[image] * count, map(tuple, corners.tolist()), texts, areas, objects.ids, *flags.values()]
+        self._hashes.extend(map(hash, zip(*(part for part in parts if part is not None), strict=True)))
+        self._largest = max(self._largest, float(sizes.max(initial=0)))
+        self._far += int((sizes > _FAR).sum())
+        return True
 
     def _key_points(self, values: Sequence[Any] | None) -> Sequence[float]:
         """x, y and visibility of each; of an object without any zeros. Raises BadAnnotationError."""
