@@ -31,7 +31,6 @@ MEMORY_FREE = 256 << 20  # bytes that anything may allocate while it is listed
 MOST_DEPTH = 100  # levels of lists, groups or folders; no format for images has ten
 MOST_DIGITS = 4300  # of an integer, as Python has it: beyond, the conversion is quadratic
 MOST_LINE = 1 << 20  # bytes of a line or of a cell: a longer one is another kind of file
-MOST_VALUE = 16 << 20  # bytes of one text or JSON value that is read into memory as a whole
 SECONDS = 60.0  # without progress: ten times what a slow disk needs for a block
 _SHOWN = 200  # characters of a library's words
 _REMEDY = "get the file again from where it came from; do not trust it if it is not yours"
@@ -101,12 +100,6 @@ class Budget:
         if len(data) > MOST_LINE:
             self.line(max(map(len, found)), place)
         return found
-
-    def value(self, size: int, place: str = "") -> None:
-        """Draw a text, or a JSON value, of `size` bytes that is read as a whole."""
-        if size > MOST_VALUE:
-            problem = f"a value of {size_text(size)}, expected {size_text(MOST_VALUE)} at most"
-            raise HostileError(place or self.place, problem, _REMEDY)
 
     def integer(self, digits: str | bytes, place: str = "") -> int:
         """The number that decimal digits say."""

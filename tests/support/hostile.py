@@ -1,6 +1,7 @@
 """Open hostile sources in children, under limits on memory and time."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,9 @@ class Opener:
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         answer = self._server.stdout.readline()
+        if not answer.startswith("{"):  # it was killed, and could not remove what it unpacked
+            shutil.rmtree(self._temporary)
+            self._temporary.mkdir()
         if not answer.startswith("{"):
             return Outcome(answer.strip() or "killed, and its parent too")
         ended = self._server.stdout.readline().strip()

@@ -1,6 +1,9 @@
 """An LMDB database: opened read-only without a lock, looked through in bounded memory, read value by value."""
 
+import functools
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -54,6 +57,17 @@ def _mapped(state: FileState) -> _Mapped:
     return opened(state, _open)
 
 
+@functools.lru_cache(maxsize=64)
+def _check_walk(state: FileState) -> None:
+    """Raise UsageError where a walk through the database, by another process, does not end well."""
+    script = os.path.join(os.path.dirname(__file__), "walk.py")
+    done = subprocess.run([sys.executable, "-P", script, state.path], capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"reading it ends the process ({done.returncode})"])[-1]
+        problem = f"is damaged, or no LMDB database of this machine: {escape(said[:200])}"
+        raise UsageError(state.path, problem, "copy it again")
+
+
 def _open(path: str) -> _Mapped:
     """Raises UsageError where the file is not whole: beyond its end there is no memory, and a read ends the process."""
     with needing_extra(path):
@@ -88,6 +102,12 @@ class Database:
         self.state = state
 
     def __enter__(self) -> Self:
+        _mapped(self.state)  # which says best what is wrong with a file that is cut
+        try:
+            _check_walk(self.state)
+        except UsageError:
+            close(self.state.path)
+            raise
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -16,6 +16,7 @@ from shardfeed.converters.sources.containers.lmdb.dialects import (
     TEXT_LABEL,
     Dialect,
 )
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError
 from shardfeed.text import counted
@@ -103,6 +104,7 @@ def _texts(database: Database) -> Found:
         key = TEXT_IMAGE % i
         image, text = database.look(key, 0 if found.keys else HEAD_BYTES), database.look(TEXT_LABEL % i, _TEXT_BYTES)
         if image is None:
+            budget().alive(database.state.path)
             found.rejected.append(Skipped(key, RejectCode.MISSING.value, "the database has no such key"))
         elif problem := _not_text(text):
             found.rejected.append(Skipped(key, RejectCode.NO_LABEL.value, f"{(TEXT_LABEL % i).decode()} {problem}"))
@@ -111,6 +113,7 @@ def _texts(database: Database) -> Found:
                 found.ending = ending_of(image[1])
             found.add(key, image[0])
             found.texts.append(text[1] if text else b"")
+            budget().progress()
     return found
 
 

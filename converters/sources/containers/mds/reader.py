@@ -180,9 +180,9 @@ def _opened(root: str, shard: Shard, folder: Unpacked) -> _Opened:
         if not target.startswith(inside):
             problem = f"is a link out of the folder, to {escape(target)}"
             raise UsageError(os.path.join(root, name), problem, "put the file itself there")
-    if not os.path.exists(path):
+    if not os.path.isfile(path):
         packed = os.path.join(root, shard.packed)
-        if not shard.packed or not os.path.exists(packed):
+        if not shard.packed or not os.path.isfile(packed):
             raise UsageError(path, f"is listed in {INDEX} and not there", "get it, or take it out of the index")
         with folder.new(packed) as out:
             try:
