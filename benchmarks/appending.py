@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from shardfeed.converters import ImageOptions, Sample, append, convert
+from shardfeed.converters import ImageOptions, Sample, Shares, append, convert
 from shardfeed.schema import LABEL, Feature, Schema
 
 POOL = 2000
@@ -72,8 +72,7 @@ def main() -> None:
         if not old.exists():
             started = time.monotonic()
             options = {
-                "split": {"train": 0.9, "validation": 0.1},
-                "split_by": "hash",
+                "split": Shares({"train": 0.9, "validation": 0.1}, "hash"),
                 "image": ImageOptions(check="none"),
             }
             convert(Pictures(0, records), old, workers=args.workers, **options)

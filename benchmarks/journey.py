@@ -126,7 +126,7 @@ def main() -> None:
 
     def make_dataset() -> None:
         convert(ImageFolder(source), out, workers=1)  # what this process does
-        convert(ImageFolder(source), place / "again", engine=InThisProcess())  # and what a worker does
+        convert(ImageFolder(source), place / "again", workers=InThisProcess())  # and what a worker does
 
     def tensorflow_batch() -> None:
         from shardfeed.pipelines import train_batches

@@ -9,6 +9,8 @@ from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
     from shardfeed.converters.conversion import convert as convert
+    from shardfeed.converters.engines.choose_engine import LocalWorkers as LocalWorkers
+    from shardfeed.converters.engines.choose_engine import RayWorkers as RayWorkers
     from shardfeed.converters.engines.engine import Engine as Engine
     from shardfeed.converters.existing.adopt import adopt as adopt
     from shardfeed.converters.existing.export.export import export as export
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.operations.remove import remove as remove
     from shardfeed.converters.operations.reshard import reshard as reshard
     from shardfeed.converters.operations.split import split_dataset as split_dataset
+    from shardfeed.converters.planning.split_shares import Shares as Shares
     from shardfeed.converters.report import Report as Report
     from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
@@ -49,6 +52,7 @@ __all__, __getattr__ = lazy_names(
     __name__,
     {
         "shardfeed.converters.conversion": ("convert",),
+        "shardfeed.converters.engines.choose_engine": ("LocalWorkers", "RayWorkers"),
         "shardfeed.converters.engines.engine": ("Engine",),
         "shardfeed.converters.existing.adopt": ("adopt",),
         "shardfeed.converters.existing.rebuild": ("Rebuilt", "rebuild"),
@@ -67,6 +71,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.operations.remove": ("remove",),
         "shardfeed.converters.operations.reshard": ("reshard",),
         "shardfeed.converters.operations.split": ("split_dataset",),
+        "shardfeed.converters.planning.split_shares": ("Shares",),
         "shardfeed.converters.report": ("Report",),
         "shardfeed.converters.sources.rows.from_dicts": ("from_dicts",),
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),

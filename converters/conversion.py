@@ -4,15 +4,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
 
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.kept_shards import keep_shards
 from shardfeed.converters.commit.output import Output, check_apart
 from shardfeed.converters.commit.rehearsal import rehearse
-from shardfeed.converters.commit.reject_limit import RejectLimits
+from shardfeed.converters.commit.reject_limit import MaxBad, RejectLimits
 from shardfeed.converters.commit.staging import Staging
-from shardfeed.converters.engines.choose_engine import choose_engine
+from shardfeed.converters.engines.choose_engine import Workers, choose_engine
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.missing_shards import Progress, check_shards, finished_shards, write_missing
@@ -20,37 +19,31 @@ from shardfeed.converters.planning.onto import GrowingSource
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.planning.space import check_space
-from shardfeed.converters.planning.split_shares import SplitBy
+from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Begun, Noticed, Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import RecordedSource, Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.storage.addresses import check_local
+from shardfeed.text import byte_size
 
 
 def convert(
     source: Source | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    split: Mapping[str, float] | None = None,
-    split_by: SplitBy = "exact",
+    split: Mapping[str, float] | Shares | None = None,
     to: str = NATIVE.name,
-    shards: int | Mapping[str, int] | None = None,
-    shard_size: int | None = None,
+    shards: int | str | Mapping[str, int] | None = None,
     seed: int = 0,
-    sha256: bool = True,
     image: ImageOptions | None = None,
-    max_bad: int | str = 0,
-    max_bad_objects: int | str = 0,
+    max_bad: MaxBad = 0,
     replace: bool = False,
     restart: bool = False,
     verify: bool = False,
     dry_run: bool = False,
-    workers: int | None = None,
-    start_method: str = "spawn",
-    engine: Literal["local", "ray"] | Engine = "local",
-    address: str | None = None,
+    workers: Workers = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Convert `source` into the dataset directory `out`, or take up where an earlier, stopped run left off.
@@ -64,30 +57,21 @@ def convert(
             that is one; or your own, see `shardfeed.converters.sources.source`.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
-        split_by: "exact", where each split gets its share to the image, in each class of the first label too; images
-            that are added then move few others to another split. Or "hash", where each image's split is decided by
-            its own key: added images move no other, and shares are exact on average only.
+            `Shares` says how they are drawn.
         to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
-        shards: number of shards of each split; default as many as `shard_size` asks for.
-        shard_size: bytes of source images that a shard should hold, about; by default 256 MB at most, and less in a
-            small dataset: it has 16 shards at least as long as each has 8 MB or 512 images.
+        shards: number of shards of each split, or the bytes of source images that a shard should hold, about, as text
+            like "64MB". By default 256 MB at most, and less in a small dataset: it has 16 shards at least as long as
+            each has 8 MB or 512 images.
         seed: decides the order of samples, and their split where `split` draws it.
-        sha256: store the hash of every source file.
         image: how images are checked and re-encoded.
-        max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed.
-        max_bad_objects: likewise, annotations that are left out for a fault of their own.
+        max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed. Or by name:
+            `{"images": 3, "objects": "1%"}`, where objects are annotations that are left out for a fault of their own.
         replace: swap `out` for the new dataset when it exists.
         restart: remove what an earlier, stopped run left, and begin anew.
         verify: read every byte again before the commit.
         dry_run: write nothing: the report says what the dataset would be. What the run would refuse is refused.
-        workers: processes; default one for each CPU that this process is granted, with Ray one for each of the cluster.
-        start_method: of those processes, "spawn" or "forkserver"; or "auto", what the command takes: fork where there
-            are few images and this process has one thread, which starts in half the time, else spawn.
-        engine: "local" for this machine, "ray" for the nodes of a Ray cluster, which must all see the images and the
-            output under the same paths; needs `shardfeed[ray]`. Or an `Engine` of your own, for this one conversion;
-            `workers`, `start_method` and `address` are then its business.
-        address: "host:port" of the Ray cluster; default the one this process is connected to, that of RAY_ADDRESS, one
-            that runs on this machine, or a new one here, in this order.
+        workers: processes of this machine; default one for each CPU that this process is granted. Or `LocalWorkers`,
+            `RayWorkers` on the nodes of a Ray cluster, or an `Engine` of your own, for this one conversion.
         progress: called a few times a second.
 
     Raises:
@@ -110,11 +94,12 @@ def convert(
     made_with = source.made_with if isinstance(source, RecordedSource) else None
     onto = source.onto if isinstance(source, GrowingSource) else None
     image = image or ImageOptions()
-    options = PlanOptions(split, shards, shard_size, seed, sha256, image, split_by, to, made_with, onto)
-    limits = RejectLimits.of(max_bad, max_bad_objects)
+    drawn, (number, size) = Shares.of(split), _number_or_size(shards)
+    options = PlanOptions(drawn.shares, number, size, seed, image, drawn.by, to, made_with, onto)
+    limits = RejectLimits.of(max_bad)
     check_apart(out, findings_of(source).folder)
     staging = Staging(out)
-    writers = choose_engine(engine, address, workers, start_method, staging.tries)
+    writers = choose_engine(workers, staging.tries)
     if dry_run:
         return rehearse(out, source, options, limits, staging, replace=replace, restart=restart)
     # An engine ends before the lock is let go of, the inner one, and also where the output is refused, the outer one.
@@ -137,6 +122,18 @@ def convert(
         report = Report.of(out, plan, noticed, manifest, writers, begun, time.monotonic() - started)
         limits.check(report, inputs=len(plan) + len(plan.findings.rejected))
         return report.committed_with([*kept, *output.commit()])
+
+
+def _number_or_size(
+    shards: int | str | Mapping[str, int] | None,
+) -> tuple[int | Mapping[str, int] | None, int | None]:
+    """How many shards, or how large each. Raises UsageError for text that is no size."""
+    if not isinstance(shards, str):
+        return shards, None
+    try:
+        return None, byte_size(shards)
+    except (ValueError, OverflowError):
+        raise UsageError("shards", f"got {shards!r}, expected numbers, or a size like '256MB'") from None
 
 
 @contextmanager

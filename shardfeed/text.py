@@ -7,6 +7,21 @@ from collections.abc import Iterable, Sequence
 
 from shardfeed.errors import escape, name_bytes
 
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
+
+
+def byte_size(text: str) -> int:
+    """`256MB` in bytes. Raises ValueError for text that is no size of a byte at least."""
+    number, unit = text.upper().strip(), "B"
+    for candidate in _UNITS:
+        if number.endswith(candidate):
+            number, unit = number.removesuffix(candidate), candidate
+            break
+    size = int(float(number) * _UNITS[unit])
+    if size < 1:
+        raise ValueError(text)
+    return size
+
 
 def size_text(size: float) -> str:
     """Bytes in decimal units: `1.2 MB`."""

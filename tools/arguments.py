@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shardfeed.converters.engines.choose_engine import LocalWorkers, RayWorkers
 from shardfeed.errors import UsageError
-
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "B": 1}
+from shardfeed.text import byte_size
 
 
 def assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str, Any]:
@@ -23,21 +23,30 @@ def assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str,
     return values
 
 
-def shard_numbers(text: str | None) -> int | Mapping[str, int] | None:
-    """`8`, or `train=8,validation=2`, or nothing. Raises UsageError."""
+def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
+    """Of `--shards`, `8` or `train=8,validation=2`, or else of `--shard-size`. Raises UsageError for both."""
+    text, size = args.shards, args.shard_size
+    if text is not None and size is not None:
+        raise UsageError("--shard-size", "--shards says how many there are", "leave one of the two out")
     if text is None or text.isdecimal():
-        return None if text is None else int(text)
+        return size if text is None else int(text)
     return assignments("--shards", text, int)
 
 
-def byte_size(text: str) -> int:
-    """`256MB` in bytes. Raises argparse's error for what is no size."""
-    number, unit = text.upper().strip(), "B"
-    for candidate in _UNITS:
-        if number.endswith(candidate):
-            number, unit = number.removesuffix(candidate), candidate
-            break
+def size_argument(text: str) -> str:
+    """The text of a size, as `--shard-size` takes it. Raises argparse's error for any other text."""
     try:
-        return int(float(number) * _UNITS[unit])
-    except ValueError:
+        byte_size(text)
+    except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected a size like 256MB") from None
+    return text
+
+
+def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers:
+    """Of `--engine`, `--workers`, `--address` and `--start-method`, where the command has that. Raises UsageError."""
+    method = getattr(args, "start_method", "spawn")
+    if args.engine == "ray":
+        return RayWorkers(args.workers, args.address, method)
+    if args.address is not None:
+        raise UsageError("--address", f"got {args.address!r}, which says where Ray is", "give --engine ray, too")
+    return LocalWorkers(args.workers, method)

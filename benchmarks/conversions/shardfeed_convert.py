@@ -30,7 +30,7 @@ def main() -> None:
 
     from shardfeed.converters import ImageFolder, ImageOptions, convert
 
-    image = ImageOptions(check=args.check, resize_shorter=args.resize_shorter)
+    image = ImageOptions(check=args.check, resize_shorter=args.resize_shorter, sha256=not args.no_hash)
 
     def work() -> None:
         report = convert(
@@ -38,7 +38,6 @@ def main() -> None:
             f"{out}/all",
             shards=args.shards,
             workers=WORKERS,
-            sha256=not args.no_hash,
             image=image,
         )
         if report.rejected:

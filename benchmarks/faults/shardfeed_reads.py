@@ -24,7 +24,9 @@ def read(form: str, folder: Path, masks: bool) -> tuple[int, int]:
     )
     with tempfile.TemporaryDirectory() as here:
         out = Path(here, "out")
-        made = convert(reader.read(str(folder / source), options), out, workers=1, max_bad="99%", max_bad_objects="99%")
+        made = convert(
+            reader.read(str(folder / source), options), out, workers=1, max_bad={"images": "99%", "objects": "99%"}
+        )
         for name in ("left_out.jsonl", "rejected.jsonl"):
             if (out / name).is_file():
                 print((out / name).read_text())

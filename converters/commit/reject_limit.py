@@ -1,6 +1,6 @@
 """How much may be left out: images, and annotations. More, and nothing is committed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,21 +31,32 @@ class RejectLimit:
             raise UsageError(name, f"got {text!r}, expected 0 or more, at most 100%")
         return found
 
+    @property
+    def text(self) -> str:
+        """The limit as `of` takes it."""
+        return str(self.count) if self.share is None else f"{100 * self.share:g}%"
+
     def allowed(self, total: int) -> int:
         """How many of `total` may be left out."""
         return self.count if self.share is None else int(self.share * total)
+
+
+MaxBad = int | str | Mapping[str, int | str]
 
 
 class RejectLimits(NamedTuple):
     """Of images, and of their annotations."""
 
     images: RejectLimit
-    annotations: RejectLimit
+    objects: RejectLimit
 
     @classmethod
-    def of(cls, max_bad: int | str, max_bad_objects: int | str) -> "RejectLimits":
-        """As `RejectLimit.of` takes them."""
-        return cls(RejectLimit.of(max_bad), RejectLimit.of(max_bad_objects, "max_bad_objects"))
+    def of(cls, max_bad: MaxBad) -> "RejectLimits":
+        """Of images alone, or of "images" and of "objects" by name. Raises UsageError for other names."""
+        most = max_bad if isinstance(max_bad, Mapping) else {"images": max_bad}
+        for name in most.keys() - {"images", "objects"}:
+            raise UsageError("max_bad", f"got {name!r}, expected 'images' or 'objects'")
+        return cls(RejectLimit.of(most.get("images", 0)), RejectLimit.of(most.get("objects", 0), "max_bad_objects"))
 
     def check_plan(self, out: str, plan: Plan) -> None:
         """Raises TooManyRejectedError where the source itself left out more than may be: nothing is read then."""
@@ -54,14 +65,22 @@ class RejectLimits(NamedTuple):
         remedy = f"nothing was written; repair or remove them, {without}or run again with "
         rejected = listed_rejects(plan)
         if (allowed := self.images.allowed(len(plan) + len(rejected))) < len(rejected):
-            enough = argument("max_bad", len(rejected))
+            enough = self._enough("images", len(rejected))
             raise _too_many(out, rejected, "input", f"{allowed:,} allowed", remedy + enough)
         remedy = "nothing was written; repair them, or run again with "
         account = plan.findings.account or NOTHING
-        bad, allowed = _bad(account), self.annotations.allowed(account.read + plan.annotations)
+        bad, allowed = _bad(account), self.objects.allowed(account.read + plan.annotations)
         if len(bad) > allowed:
-            enough = argument("max_bad_objects", len(bad))
+            enough = self._enough("objects", len(bad))
             raise _too_many(out, bad, "annotation", f"{allowed:,} allowed", remedy + enough)
+
+    def _enough(self, name: str, count: int) -> str:
+        """The argument that allows for `count` images, or objects, and for as many of the others as now."""
+        limits = {"images": self.images, "objects": self.objects}
+        allowed: dict[str, int | str] = {kind: limit.text for kind, limit in limits.items() if limit.text != "0"}
+        allowed[name] = count
+        python = f"max_bad={count if [*allowed] == ['images'] else allowed}"
+        return argument("max_bad" if name == "images" else "max_bad_objects", count, python=python)
 
     def check(self, report: Report, inputs: int) -> None:
         """Raises TooManyRejectedError, which has the report, where more was left out than may be.
@@ -76,10 +95,10 @@ class RejectLimits(NamedTuple):
             remedy += "repair or replace them, and run the same command again"
             error = _too_many(report.out, rejected, "input", "which are all", remedy)
         elif len(rejected) > allowed:
-            remedy = f"{kept}or run again with {argument('max_bad', len(rejected))} to commit at once"
+            remedy = f"{kept}or run again with {self._enough('images', len(rejected))} to commit at once"
             error = _too_many(report.out, rejected, "input", f"{allowed:,} allowed", remedy)
-        elif len(bad := _bad(account)) > (allowed := self.annotations.allowed(account.read)):
-            remedy = f"{kept}or run again with {argument('max_bad_objects', len(bad))} to commit at once"
+        elif len(bad := _bad(account)) > (allowed := self.objects.allowed(account.read)):
+            remedy = f"{kept}or run again with {self._enough('objects', len(bad))} to commit at once"
             error = _too_many(report.out, bad, "annotation", f"{allowed:,} allowed", remedy)
         else:
             return

@@ -1,31 +1,66 @@
-"""From arguments to an engine."""
+"""From what a user says of workers to an engine."""
 
-from shardfeed.converters.engines.engine import Engine
+from dataclasses import dataclass
+
+from shardfeed.converters.engines.engine import Engine, check_workers
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.errors import UsageError, needing_extra
 from shardfeed.machine.budget import cpu_budget
 
 
-def choose_engine(
-    engine: str | Engine, address: str | None, workers: int | None, start_method: str, tries: str
-) -> Engine:
-    """The engine called "local" or "ray", not started yet, or the one that was given. Raises UsageError for any other.
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Processes of this machine.
+
+    Args:
+        count: of them; default one for each CPU that this process is granted.
+        start_method: "spawn" or "forkserver"; or "auto", what the command takes: fork where there are few images and
+            this process has one thread, which starts in half the time, else spawn.
+    """
+
+    count: int | None = None
+    start_method: str = "spawn"
+
+    def __post_init__(self) -> None:
+        check_workers(1 if self.count is None else self.count, self.start_method)
+
+
+@dataclass(frozen=True)
+class RayWorkers:
+    """Processes on the nodes of a Ray cluster, which must all see the images and the output under the same paths; needs
+    `shardfeed[ray]`.
+
+    Args:
+        count: of them; default one for each CPU of the cluster.
+        address: "host:port" of the cluster; default the one this process is connected to, that of RAY_ADDRESS, one that
+            runs on this machine, or a new one here, in this order.
+        start_method: as of `LocalWorkers`.
+    """
+
+    count: int | None = None
+    address: str | None = None
+    start_method: str = "spawn"
+
+    def __post_init__(self) -> None:
+        check_workers(1 if self.count is None else self.count, self.start_method)
+
+
+Workers = int | LocalWorkers | RayWorkers | Engine | None
+
+
+def choose_engine(workers: Workers, tries: str) -> Engine:
+    """The engine that has those workers, not started yet, or the one that was given. Raises UsageError for any other.
 
     `tries`: where one on several machines has shards written before they count.
     """
-    if not isinstance(engine, str):
-        if not isinstance(engine, Engine):
-            raise UsageError("engine", f"got {type(engine).__name__}, expected local, ray or an Engine")
-        for argument, value in (("workers", workers), ("address", address)):
-            if value is not None:
-                raise UsageError(argument, f"got {value!r} beside an engine of its own", "give it to that engine")
-        return engine
-    if engine == "local":
-        if address is not None:
-            raise UsageError("address", f"got {address!r}, which says where Ray is", "choose the engine ray, too")
-        return LocalEngine(cpu_budget() if workers is None else workers, start_method)
-    if engine != "ray":
-        raise UsageError("engine", f"got {engine!r}, expected local, ray or an Engine")
-    with needing_extra("engine"):
+    if isinstance(workers, Engine):
+        return workers
+    if workers is None or type(workers) is int:
+        workers = LocalWorkers(workers)
+    if isinstance(workers, LocalWorkers):
+        return LocalEngine(cpu_budget() if workers.count is None else workers.count, workers.start_method)
+    if not isinstance(workers, RayWorkers):
+        raise UsageError("workers", f"got {workers!r}, expected a number, LocalWorkers, RayWorkers or an Engine")
+    with needing_extra("workers"):
         from shardfeed.converters.engines.ray_engine import RayEngine  # not above: Ray takes a second
-    return RayEngine(tries, address, workers, start_method)
+    return RayEngine(tries, workers.address, workers.count, workers.start_method)

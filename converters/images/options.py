@@ -45,6 +45,7 @@ class ImageOptions:
             three, each 0 to 255.
         max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
         max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
+        sha256: the hash of every source file is stored.
     """
 
     check: Check = "decode"
@@ -59,6 +60,7 @@ class ImageOptions:
     background: str | Rgb = "white"
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_FILE_BYTES
+    sha256: bool = True
 
     def __post_init__(self) -> None:
         if self.check not in get_args(Check):
@@ -132,6 +134,7 @@ class ImageOptions:
     def to_json(self) -> dict[str, Any]:
         """A JSON value; two options that could give other bytes differ in it."""
         return {
+            "sha256": self.sha256,
             "check": self.check,
             "encode": self.encode,
             "resize_shorter": self.resize_shorter,

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.operations.grown_source import GrownSource
 from shardfeed.converters.operations.making import MakingOptions, check_outside, convert_anew
+from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import Source
@@ -26,7 +28,6 @@ def append(
     split: Mapping[str, float] | None = None,
     seed: int | None = None,
     new_classes: bool = False,
-    max_bad_objects: int | str = 0,
     **making: Unpack[MakingOptions],
 ) -> Report:
     """Make the dataset `out` of all of `dataset` and, behind it, the samples of `source`.
@@ -34,8 +35,8 @@ def append(
     The old records stay in their splits, shards and places: their shards get a second name in `out`, by hard links, and
     are copied only where the disk takes none. New samples are stored as the old ones were (image options, hashes), in
     shards of their own. The split of each, where the source names none, is decided by the hash of its key: where a
-    conversion of all with `split_by="hash"`, these shares and this seed would have put it. What it costs depends on
-    what is new, beside the columns of the old records, which are read once.
+    conversion of all with `Shares(..., by="hash")`, these shares and this seed would have put it. What it costs depends
+    on what is new, beside the columns of the old records, which are read once.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
@@ -46,9 +47,8 @@ def append(
         split: share of each split, adding up to 1; default those that the dataset was made with.
         seed: decides the order of new samples, and their split; default that of the dataset.
         new_classes: classes that the dataset does not have are added behind its list, and not an error.
-        max_bad_objects: annotations of new samples that are left out for a fault of their own, as of `convert`.
-        **making: how it is written: see `MakingOptions`. `max_bad`, `shards` and `shard_size` are of what is new, which
-            is all that a dry run tells of; `to` is the format that the dataset has.
+        **making: how it is written: see `MakingOptions`. `max_bad` and `shards` are of what is new, which is all that a
+            dry run tells of; `to` is the format that the dataset has.
 
     Raises:
         UsageError: features differ, a class is unknown, a key has other bytes, or nothing is new; and as of `convert`.
@@ -64,15 +64,15 @@ def append(
         check_no_dataset(source)
         source = open_source(source)
     options, sha256 = opened.manifest.options, SHA256 in opened.manifest.schema.features
-    image = _image_options(opened, options)
+    image = replace(_image_options(opened, options), sha256=sha256)
     grown = GrownSource(opened, source, new_classes=new_classes, sha256=sha256)
     how: dict[str, Any] = {
         **making,
         "to": to,
-        "split": split if split is not None else options.get("split"),
+        "split": Shares(split if split is not None else options.get("split"), by="hash"),
         "seed": int(options.get("seed", 0)) if seed is None else seed,
     }
-    return convert(grown, out, split_by="hash", sha256=sha256, image=image, max_bad_objects=max_bad_objects, **how)
+    return convert(grown, out, image=image, **how)
 
 
 def check_no_dataset(source: str | os.PathLike[str]) -> None:

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
+from shardfeed.converters.commit.reject_limit import MaxBad
 from shardfeed.converters.conversion import convert
-from shardfeed.converters.engines.engine import Engine
+from shardfeed.converters.engines.choose_engine import Workers
 from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.dataset_source import ChosenRecords, Opened
-from shardfeed.converters.planning.split_shares import SplitBy
+from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import UsageError, escape
 
@@ -20,11 +21,8 @@ class MakingOptions(TypedDict, total=False):
         max_bad: damaged records that are left out, a count or text like "0.5%"; more, and nothing is committed.
             Default none.
         to: the format of the shards, as of `convert`; default that of the dataset, of several the first one's.
-        shards: number of shards of each split; default as many as `shard_size` asks for, or as a conversion makes.
-        shard_size: bytes that a shard should hold, about.
-        workers: processes, as of `convert`.
-        engine: where they run, as of `convert`: "local", which is the default, "ray", or an `Engine`.
-        address: "host:port" of the Ray cluster, as of `convert`.
+        shards: number of shards of each split, or text like "64MB", as of `convert`; default as a conversion makes.
+        workers: where they run, as of `convert`.
         replace: swap `out` for the new dataset when it exists.
         restart: remove what an earlier, stopped run left, and begin anew.
         verify: read every byte again before the commit.
@@ -32,13 +30,10 @@ class MakingOptions(TypedDict, total=False):
         progress: called a few times a second.
     """
 
-    max_bad: int | str
+    max_bad: MaxBad
     to: str | None
-    shards: int | Mapping[str, int] | None
-    shard_size: int | None
-    workers: int | None
-    engine: Literal["local", "ray"] | Engine
-    address: str | None
+    shards: int | str | Mapping[str, int] | None
+    workers: Workers
     replace: bool
     restart: bool
     verify: bool
@@ -52,8 +47,7 @@ def make_dataset(
     out: str | os.PathLike[str],
     making: MakingOptions,
     *,
-    split: Mapping[str, float] | None = None,
-    split_by: SplitBy = "exact",
+    split: Mapping[str, float] | Shares | None = None,
     seed: int = 0,
 ) -> Report:
     """The dataset `out` of the records of `source`, which come from `datasets`; of a dry run what it would be.
@@ -64,7 +58,7 @@ def make_dataset(
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
     check_outside(out, [opened.directory for opened in datasets])
     options: dict[str, Any] = {**making, "to": making.get("to") or datasets[0].manifest.format}
-    return convert(source, out, split=split, split_by=split_by, seed=seed, **options)
+    return convert(source, out, split=split, seed=seed, **options)
 
 
 def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from shardfeed.converters.operations.dataset_source import ChosenRecords, DatasetLike, Opened, Part
 from shardfeed.converters.operations.making import MakingOptions, make_dataset
 from shardfeed.converters.operations.numbers import numbered
-from shardfeed.converters.planning.split_shares import SplitBy
+from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report
 from shardfeed.errors import SplitError, UsageError, argument
 
@@ -17,9 +17,8 @@ from shardfeed.errors import SplitError, UsageError, argument
 def split_dataset(
     dataset: DatasetLike,
     out: str | os.PathLike[str],
-    split: Mapping[str, float],
+    split: Mapping[str, float] | Shares,
     *,
-    split_by: SplitBy = "exact",
     of: str | None = None,
     seed: int = 0,
     renumber: bool = False,
@@ -34,9 +33,7 @@ def split_dataset(
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
-        split: share of each new split, adding up to 1.
-        split_by: "exact", where each split gets its share to the record, in each class too, or "hash", where a
-            record's split is decided by its own key: see `convert`.
+        split: share of each new split, adding up to 1; `Shares` says how they are drawn.
         of: the split that is cut; all others are kept. Default: all are put together and cut.
         seed: decides splits and order.
         renumber: give new numbers also where two records have one that is the source's own, as COCO's are.
@@ -50,7 +47,7 @@ def split_dataset(
     if of is not None and of not in opened.splits:
         raise SplitError(opened.directory, f"no split {of!r}", f"it has {', '.join(map(repr, opened.splits))}")
     kept = [name for name in opened.splits if of is not None and name != of]
-    if clash := sorted(set(kept) & set(split)):
+    if clash := sorted(set(kept) & {*(Shares.of(split).shares or ())}):
         problem = f"{clash[0]!r} is a split that is kept"
         raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out: then all are cut")
     parts = [
@@ -60,4 +57,4 @@ def split_dataset(
     parts = numbered(parts, seed, renumber=renumber)
     made_with = opened.made_with("split", "split_by", "seed")
     source = ChosenRecords(parts, opened.schema, made_with, keeps_order=False)
-    return make_dataset(source, [opened], out, making, split=split, split_by=split_by, seed=seed)
+    return make_dataset(source, [opened], out, making, split=split, seed=seed)

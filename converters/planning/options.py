@@ -24,7 +24,7 @@ class PlanOptions:
     `shards`: number of shards of each split, or of each split by name; None: as many as `shard_size` asks for.
     `shard_size`: bytes a shard should hold, about: of source images, or of raw pixels where those have one size; None:
     256 MB at most, and less where a dataset would have fewer than 16 shards (see shard_count.py).
-    `seed`: any integer; decides split by fraction and order. `sha256`: whether to store each source file's hash.
+    `seed`: any integer; decides split by fraction and order.
     `to`: the format of shards, by name. `made_with`: of records that are there already, what stands for `image`.
     `onto`: the dataset that is appended to; then `fractions`, `shards` and `seed` are of what is appended.
     `split_by`: "exact", shares to the image, in each class too, or "hash", each sample's by its own key alone.
@@ -34,7 +34,6 @@ class PlanOptions:
     shards: int | Mapping[str, int] | None = None
     shard_size: int | None = None
     seed: int = 0
-    sha256: bool = True
     image: ImageOptions = field(default_factory=ImageOptions)
     split_by: SplitBy = "exact"
     to: str = NATIVE.name
@@ -74,8 +73,7 @@ class PlanOptions:
             "shards": shards,
             "shard_size": self.shard_size,
             "seed": self.seed,
-            "sha256": self.sha256,
-            **(self.image.to_json() if self.made_with is None else self.made_with),
+            **(self.image.to_json() if self.made_with is None else {"sha256": True, **self.made_with}),
             **({"to": self.to} if self.to != NATIVE.name else {}),  # others were made before there was a choice
         }
 
@@ -89,7 +87,7 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
         return options.onto.schema
     if isinstance(source, RecordedSource):
         return source.schema.stated()
-    images = image_features(sha256=options.sha256, restarts=options.image.restarts)
+    images = image_features(sha256=options.image.sha256, restarts=options.image.restarts)
     own = source.schema
     for key in own.features:
         if key in {*images, RESTARTS}:

@@ -8,6 +8,7 @@ import hashlib
 import operator
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor, lcm
@@ -21,6 +22,27 @@ from shardfeed.text import in_usual_order
 
 SplitBy = Literal["exact", "hash"]
 SPLIT_BY: tuple[SplitBy, ...] = get_args(SplitBy)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of splits, and how they are drawn.
+
+    Args:
+        shares: of each split by name, adding up to 1.
+        by: "exact", where each split gets its share to the image, in each class of the first label too; images that are
+            added then move few others to another split. Or "hash", where each image's split is decided by its own key:
+            added images move no other, and shares are exact on average only.
+    """
+
+    shares: Mapping[str, float] | None
+    by: SplitBy = "exact"
+
+    @classmethod
+    def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
+        """From a mapping alone, too."""
+        return split if isinstance(split, Shares) else cls(split)
+
 
 _DENOMINATOR = 10**9  # of a share: 0.1 is then a tenth, and 1 / 3 a third, whatever a float makes of them
 _OFFSETS = 2**32  # what an offset is a part of

@@ -110,7 +110,9 @@ class Look:
     @cached_property
     def suffixes(self) -> frozenset[str]:
         """The ends of the names that `files` gives, in lower case: the extensions of images, of others the names."""
-        names = (os.path.basename(name).lower() for name in self.files())
+        names = (
+            os.path.basename(name).lower() for name in self.files(depth=_DEPTH + 1)
+        )  # leftImg8bit/train/bonn/1.png
         return frozenset(os.path.splitext(name)[1] if names_image(os.fsencode(name)) else name for name in names)
 
     @cached_property

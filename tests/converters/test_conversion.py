@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
+from shardfeed.converters import ImageFolder, ImageOptions, LocalWorkers, Sample, Shares, convert
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.rejects import RejectCode
@@ -80,7 +80,7 @@ def test_bytes_do_not_depend_on_workers_or_start_method(
     folder: Callable[..., Path], tmp_path: Path, workers: int, method: str
 ) -> None:
     root = folder(12)
-    for name, options in (("one", {"workers": 1}), ("other", {"workers": workers, "start_method": method})):
+    for name, options in (("one", {"workers": 1}), ("other", {"workers": LocalWorkers(workers, method)})):
         (tmp_path / name).mkdir()
         convert(ImageFolder(root), tmp_path / name / "out", split=SPLIT, shards=4, **options)
     assert tree(tmp_path / "one") == tree(tmp_path / "other")
@@ -157,10 +157,9 @@ def half_done(root: Path, out: Path) -> None:
 OTHER_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "fractions": ({"split": SPLIT}, "split was None, now {'train': 0.75, 'validation': 0.25}"),
     "shards": ({"shards": 4}, "shards was 3, now 4"),
-    "shard_size": ({"shard_size": 5}, "shard_size was None, now 5"),
+    "shard_size": ({"shards": "5B"}, "shard_size was None, now 5"),
     "seed": ({"seed": 2}, "seed was 1, now 2"),
-    "sha256": ({"sha256": False}, "sha256 was True, now False"),
-    "split_by": ({"split": SPLIT, "split_by": "hash"}, "split_by was None, now 'hash'"),
+    "split_by": ({"split": Shares(SPLIT, "hash")}, "split_by was None, now 'hash'"),
     "to": ({"to": "webdataset"}, "to was None, now 'webdataset'"),
 }
 OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
@@ -176,6 +175,7 @@ OTHER_IMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "background": ({"background": "black"}, "background was [255, 255, 255], now [0, 0, 0]"),
     "max_pixels": ({"max_pixels": 10_000}, "max_pixels was 178956970, now 10000"),
     "max_bytes": ({"max_bytes": 10_000}, "max_bytes was 1073741824, now 10000"),
+    "sha256": ({"sha256": False}, "sha256 was True, now False"),
 }
 
 
@@ -218,7 +218,7 @@ def test_other_classes_cost_no_image(folder: Callable[..., Path], tmp_path: Path
     half_done(root, tmp_path / "out")
     names = ("tulip", "rose", "daisy")
     (root / "daisy" / "bad.jpg").unlink()
-    options: dict[str, Any] = {"seed": 1, "shards": 3, "engine": OwnEngine(1)}
+    options: dict[str, Any] = {"seed": 1, "shards": 3, "workers": OwnEngine(1)}
     with store_counted() as stored:
         report = convert(ImageFolder(root, class_names=names), tmp_path / "out", **options)
     assert (report.kept, report.images, stored) == (0, 0, [])
@@ -231,7 +231,7 @@ def test_other_classes_cost_no_image(folder: Callable[..., Path], tmp_path: Path
 def fresh(root: Path, place: Path, **options: Any) -> dict[str, bytes]:
     """What a conversion that nothing came before makes."""
     place.mkdir()
-    convert(ImageFolder(root), place / "out", engine=OwnEngine(1), **options)
+    convert(ImageFolder(root), place / "out", workers=OwnEngine(1), **options)
     return tree(place / "out")
 
 
@@ -254,14 +254,14 @@ def test_a_way_out_after_too_many_were_rejected(
     root = folder(9)
     out = tmp_path / "out"
     if replace:
-        convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1))
+        convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1))
     (root / "daisy" / "bad.jpg").write_bytes(b"no image")
     for _ in range(2):
         with pytest.raises(TooManyRejectedError, match="repair or remove them and run the same command again"):
-            convert(ImageFolder(root), out, shards=6, engine=OwnEngine(1), replace=replace)
+            convert(ImageFolder(root), out, shards=6, workers=OwnEngine(1), replace=replace)
     EDITS[edit](root)
     with store_counted() as stored:
-        report = convert(ImageFolder(root), out, shards=6, engine=OwnEngine(1), replace=replace)
+        report = convert(ImageFolder(root), out, shards=6, workers=OwnEngine(1), replace=replace)
     assert report.committed
     assert len(stored) == {"replaced": 1, "more": 9}.get(edit, 0), "no other image is checked again"
     assert report.notes[0].startswith("since the earlier run: ")
@@ -295,8 +295,8 @@ def test_any_edits_between_stopped_runs(folder: Callable[..., Path], tmp_path: P
                 path.write_bytes(data)
         engine = Stopping(rng.randrange(6))
         with suppress(KeyboardInterrupt):
-            convert(ImageFolder(root), out, shards=5, engine=engine, replace=True)
-    convert(ImageFolder(root), out, shards=5, engine=OwnEngine(1), replace=True)
+            convert(ImageFolder(root), out, shards=5, workers=engine, replace=True)
+    convert(ImageFolder(root), out, shards=5, workers=OwnEngine(1), replace=True)
     assert tree(out) == fresh(root, tmp_path / "fresh", shards=5)
     assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
 
@@ -320,7 +320,7 @@ def test_a_replaced_image_costs_its_shard_alone(folder: Callable[..., Path], tmp
     root = folder(10)
     (root / "daisy" / "bad.jpg").write_bytes(b"no image")
     with pytest.raises(TooManyRejectedError):
-        convert(ImageFolder(root), tmp_path / "out", shards=10, engine=OwnEngine(1))
+        convert(ImageFolder(root), tmp_path / "out", shards=10, workers=OwnEngine(1))
     shutil.copy(root / "rose" / "0000.jpg", root / "daisy" / "bad.jpg")
     report = convert(ImageFolder(root), tmp_path / "out", shards=10, workers=1)
     said = (
@@ -348,11 +348,11 @@ def test_a_kill_costs_what_came_after_the_last_checkpoint(
     for kill in kills:
         if os.fork() == 0:
             monkeypatch.setattr(shard_writer, "store_image", partial(store_or_die, iter(range(kill))))
-            convert(ImageFolder(root), tmp_path / "out", shards=1, engine=OwnEngine(1))
+            convert(ImageFolder(root), tmp_path / "out", shards=1, workers=OwnEngine(1))
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
     with store_counted() as stored:
-        convert(ImageFolder(root), tmp_path / "out", shards=1, engine=OwnEngine(1))
+        convert(ImageFolder(root), tmp_path / "out", shards=1, workers=OwnEngine(1))
     assert len(stored) == 12 - sum(kills)
     assert tree(tmp_path / "out") == expected
 
@@ -395,19 +395,19 @@ def test_begun_anew(folder: Callable[..., Path], tmp_path: Path) -> None:
         if damage:
             (staging / "plan.json").write_bytes(b"{")
         with pytest.raises(PlanMismatchError, match="begin anew with restart=True") as caught:
-            convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1))
+            convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1))
         assert str(staging) in str(caught.value)
         assert len(str(caught.value)) < 400
         (staging / "mine.txt").write_text("x")
         with pytest.raises(UsageError, match=r"holds mine\.txt, which no conversion put there"):
-            convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1), restart=True)
+            convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1), restart=True)
         assert (staging / "receipts").is_dir()
         (staging / "mine.txt").unlink()
-        report = convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1), restart=True)
+        report = convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1), restart=True)
         assert (report.kept, report.notes) == (0, [])
         assert tree(out) == expected
         with pytest.raises(OutputExistsError):
-            convert(ImageFolder(root), out, shards=2, engine=OwnEngine(1), restart=True)
+            convert(ImageFolder(root), out, shards=2, workers=OwnEngine(1), restart=True)
         assert tree(out) == expected
         shutil.rmtree(out)
 
@@ -418,13 +418,13 @@ def test_what_is_refused_is_said_in_short(folder: Callable[..., Path], tmp_path:
     root = folder(1, classes=tuple(f"class{i:03d}" for i in range(150)))
     (root / "class000" / "bad.jpg").write_bytes(b"no image")
     with pytest.raises(TooManyRejectedError):
-        convert(ImageFolder(root), tmp_path / "out", engine=OwnEngine(1))
+        convert(ImageFolder(root), tmp_path / "out", workers=OwnEngine(1))
     names = sorted((path.name for path in root.iterdir()), reverse=True)
-    image = ImageOptions(quality=50, resize_shorter=20, check="header", max_pixels=10**6, max_bytes=10**6)
+    image = ImageOptions(quality=50, resize_shorter=20, check="header", max_pixels=10**6, max_bytes=10**6, sha256=False)
     split = {f"split{i}": 1 / 4 for i in range(4)}
-    options: dict[str, Any] = {"image": image, "seed": 3, "sha256": False, "split": split, "shards": 2}
+    options: dict[str, Any] = {"image": image, "seed": 3, "split": split, "shards": 2}
     with pytest.raises(PlanMismatchError) as caught:
-        convert(ImageFolder(root, class_names=names), tmp_path / "out", engine=OwnEngine(1), **options)
+        convert(ImageFolder(root, class_names=names), tmp_path / "out", workers=OwnEngine(1), **options)
     assert len(str(caught.value)) < 700
     assert "check was 'decode', now 'header'; " in str(caught.value)
     assert "; and 4 more; use the same again" in str(caught.value)
@@ -721,5 +721,5 @@ def test_an_engine_is_stopped_where_the_output_is_refused(folder: Callable[..., 
     engine = Counting(1)
     (tmp_path / "out").mkdir()
     with pytest.raises(OutputExistsError):
-        convert(folder(2), tmp_path / "out", engine=engine)
+        convert(folder(2), tmp_path / "out", workers=engine)
     assert engine.stops

@@ -49,7 +49,7 @@ DRAWN: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 def made(source: Source, out: Path, shards: Any = 2, **options: Any) -> Path:
-    convert(source, out, engine=OwnEngine(1), shards=shards, **options)
+    convert(source, out, workers=OwnEngine(1), shards=shards, **options)
     return out
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, OBJECT_TEXT, XMIN
-from shardfeed.converters import AnnotationOptions, ImageOptions, Sample, convert, open_source
+from shardfeed.converters import AnnotationOptions, ImageOptions, RayWorkers, Sample, convert, open_source
 from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.converters.sources.objects import Objects
 from shardfeed.converters.sources.source import Findings
@@ -81,7 +81,7 @@ def test_bad_annotations_stop_it_unless_they_are_allowed(tmp_path: Path) -> None
     with pytest.raises(TooManyRejectedError, match=r"1 annotation left out \(1 E_BOX_OUTSIDE: 5.png, annotation 500"):
         convert(Scenes(6, outside=1), tmp_path / "out", workers=1)
     assert not (tmp_path / "out").exists()
-    report = convert(Scenes(6, outside=1), tmp_path / "out", workers=1, max_bad_objects=1)
+    report = convert(Scenes(6, outside=1), tmp_path / "out", workers=1, max_bad={"objects": 1})
     assert report.account is not None
     assert (report.account.read, report.account.written, len(report.account.left_out)) == (15, 14, 1)
     (line,) = (tmp_path / "out" / "left_out.jsonl").read_text().splitlines()
@@ -93,7 +93,7 @@ def test_what_the_source_left_out_stops_it_before_an_image_is_read(tmp_path: Pat
     with pytest.raises(TooManyRejectedError, match="nothing was written") as caught:
         convert(Scenes(3, orphans=2), tmp_path / "out", workers=1)
     assert [noted.what for noted in caught.value.rejected] == ["E_ORPHAN"] * 2
-    report = convert(Scenes(3, orphans=2), tmp_path / "out", workers=1, max_bad_objects="50%")
+    report = convert(Scenes(3, orphans=2), tmp_path / "out", workers=1, max_bad={"objects": "50%"})
     assert report.account is not None
     assert (report.account.read, report.account.written) == (5, 3)
 
@@ -134,7 +134,7 @@ def test_a_cut_takes_them_along(tmp_path: Path) -> None:
 def test_any_workers_and_ray_give_the_same_bytes(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     scenes = ROOT / "data_samples" / "scenes"
-    engines: list[dict[str, Any]] = [*({"workers": workers} for workers in range(1, 5)), {"engine": "ray"}]
+    engines: list[dict[str, Any]] = [*({"workers": workers} for workers in range(1, 5)), {"workers": RayWorkers()}]
     trees = []
     for i, options in enumerate(engines):
         source = open_source(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardfeed.converters import ImageFolder
+from shardfeed.converters import ImageFolder, ImageOptions
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import Plan, make_plan
 from shardfeed.converters.sources.source import Sample, SourceFile
@@ -145,7 +145,12 @@ def test_a_split_with_fewer_images_than_shards_is_said(source: ImageFolder) -> N
 
 @pytest.mark.parametrize(
     ("changed", "same_order"),
-    [({"shards": 5}, True), ({"shard_size": 2000}, True), ({"sha256": False}, True), ({"seed": 1}, False)],
+    [
+        ({"shards": 5}, True),
+        ({"shard_size": 2000}, True),
+        ({"image": ImageOptions(sha256=False)}, True),
+        ({"seed": 1}, False),
+    ],
 )
 def test_an_option_changes_the_fingerprint_and_only_the_seed_the_order(
     source: ImageFolder, changed: dict[str, int], same_order: bool

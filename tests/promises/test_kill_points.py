@@ -230,7 +230,7 @@ def test_a_source_that_fails_at_each_sample(
 
     def run(calls: int, at: Path) -> Failing:
         source = Failing(images, calls)
-        convert(source, at / "out", shards=3, engine=in_process.OwnEngine(1))
+        convert(source, at / "out", shards=3, workers=in_process.OwnEngine(1))
         return source
 
     (place / "whole").mkdir(parents=True)

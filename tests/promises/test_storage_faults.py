@@ -67,7 +67,7 @@ def fail_every_call(kind: str, base: Path, root: Path, *, replace: bool, step: i
     source, old = ImageFolder(root), ImageFolder(root)
     fresh = base / "fresh"
     fresh.mkdir()
-    convert(source, fresh / "out", engine=OwnEngine(1), **OPTIONS)
+    convert(source, fresh / "out", workers=OwnEngine(1), **OPTIONS)
     expected = tree(fresh)
     (base / "before").mkdir()
     if replace:
@@ -81,7 +81,7 @@ def fail_every_call(kind: str, base: Path, root: Path, *, replace: bool, step: i
         failed = None
         fault.install()
         try:
-            convert(source, place / "out", engine=OwnEngine(1), replace=replace, **OPTIONS)
+            convert(source, place / "out", workers=OwnEngine(1), replace=replace, **OPTIONS)
         except ShardfeedError as error:
             failed = error
         finally:
@@ -103,7 +103,7 @@ def fail_every_call(kind: str, base: Path, root: Path, *, replace: bool, step: i
             assert failed.exit_code == 5, said
             assert kind != "short", said
         try:
-            convert(source, place / "out", engine=OwnEngine(1), replace=replace, **OPTIONS)
+            convert(source, place / "out", workers=OwnEngine(1), replace=replace, **OPTIONS)
         except OutputExistsError:
             assert failed is None, said
             assert not replace, said
@@ -480,7 +480,7 @@ def test_a_machine_without_file_descriptors_blames_no_image(
 
     monkeypatch.setattr(os, "open", exhausted)
     with pytest.raises(StorageError, match=r"0002.jpg: cannot read: Too many open files \(EMFILE\)"):
-        convert(ImageFolder(small), tmp_path / "out", engine=OwnEngine(1), **OPTIONS)
+        convert(ImageFolder(small), tmp_path / "out", workers=OwnEngine(1), **OPTIONS)
     monkeypatch.undo()
     report = convert(ImageFolder(small), tmp_path / "out", workers=1, **OPTIONS)
     assert report.rejected == []

@@ -28,7 +28,7 @@ def main() -> None:
     import shardfeed
     import shardfeed.pipelines as pipelines
     import shardfeed.pipelines.torch as pipelines_torch
-    from shardfeed.converters import ImageFolder, ImageOptions, convert
+    from shardfeed.converters import ImageFolder, ImageOptions, RayWorkers, convert
     from shardfeed.errors import UsageError
     from shardfeed.readers import verify
     from shardfeed.tools import cli
@@ -41,7 +41,7 @@ def main() -> None:
     asked: list[Callable[[], object]] = [
         lambda: pipelines.prefetch_ray([list]),
         lambda: pipelines.cached(train, pipelines.Cache(f"{out}.cache", decoded=True)),
-        lambda: convert(ImageFolder(folder), f"{out}.ray", engine="ray"),
+        lambda: convert(ImageFolder(folder), f"{out}.ray", workers=RayWorkers()),
         lambda: convert(ImageFolder(folder), f"{out}.baseline", image=ImageOptions(baseline=True)),
         *(
             lambda package=package, name=name: getattr(package, name)

@@ -19,7 +19,7 @@ def check_what_was_named(named: dict[str, str]) -> None:
     """Of everything that needs an extra, and of nothing else."""
     for place in ("cache", "shardfeed bench", "shardfeed demo"):
         assert named.pop(place) == "tensorflow"
-    for place in ("prefetch_ray", "engine"):
+    for place in ("prefetch_ray", "workers"):
         assert named.pop(place) == "ray"
     assert named.pop("baseline") == "baseline"
     assert named.pop("--plot") == "bench"

@@ -36,4 +36,4 @@ def source_of(root: Path) -> Source:
 
 def convert_here(root: Path, out: Path, *, workers: int = 1, **options: Any) -> Report:
     """`convert` in this process, to three shards; `workers` only says for how long a receipt waits."""
-    return convert(source_of(root), out, engine=OwnEngine(workers), **{"shards": 3, **options})
+    return convert(source_of(root), out, workers=OwnEngine(workers), **{"shards": 3, **options})

@@ -24,6 +24,7 @@ from PIL import Image
 
 from shardfeed.converters import (
     ImageFolder,
+    Shares,
     append,
     convert,
     filter_dataset,
@@ -58,21 +59,21 @@ def make_inputs(place: Path, to: str) -> None:
                 number = f"{name if name == 'new' else ''}{i}"
                 (place / name / of_class / f"{number}.jpg").write_bytes(picture(100 * (name == "new") + i))
     for name in ("a", "b"):
-        options: dict[str, Any] = {"split": SHARES, "split_by": "hash", "shards": 2, "to": to}
-        convert(ImageFolder(place / name), place / name.upper(), engine=here(), **options)
+        options: dict[str, Any] = {"split": Shares(SHARES, "hash"), "shards": 2, "to": to}
+        convert(ImageFolder(place / name), place / name.upper(), workers=here(), **options)
 
 
 def operation(name: str, place: Path) -> Callable[[Path], object]:
     """What makes the dataset whose path it gets."""
     a, b = place / "A", place / "B"
     calls: dict[str, Callable[[Path], object]] = {
-        "append": lambda out: append(a, place / "new", out, shards=2, engine=here()),
-        "merge": lambda out: merge([a, b], out, shards=2, engine=here(), prefix=True),
-        "split": lambda out: split_dataset(a, out, {"x": 0.5, "y": 0.5}, shards=2, engine=here()),
-        "filter": lambda out: filter_dataset(a, out, where="class == dog", shards=2, engine=here()),
-        "relabel": lambda out: relabel(a, out, {"dog": "wolf"}, engine=here()),
-        "remove": lambda out: remove(a, out, ["cat/1.jpg"], engine=here()),
-        "reshard": lambda out: reshard(a, out, shards=3, engine=here()),
+        "append": lambda out: append(a, place / "new", out, shards=2, workers=here()),
+        "merge": lambda out: merge([a, b], out, shards=2, workers=here(), prefix=True),
+        "split": lambda out: split_dataset(a, out, {"x": 0.5, "y": 0.5}, shards=2, workers=here()),
+        "filter": lambda out: filter_dataset(a, out, where="class == dog", shards=2, workers=here()),
+        "relabel": lambda out: relabel(a, out, {"dog": "wolf"}, workers=here()),
+        "remove": lambda out: remove(a, out, ["cat/1.jpg"], workers=here()),
+        "reshard": lambda out: reshard(a, out, shards=3, workers=here()),
     }
     return calls[name]
 

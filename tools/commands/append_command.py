@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
         split=assignments("--split", args.split, float) if args.split else None,
         seed=args.seed,
         new_classes=args.new_classes,
-        max_bad=args.max_bad,
-        max_bad_objects=args.max_bad_objects,
+        max_bad={"images": args.max_bad, "objects": args.max_bad_objects},
     )
     return run_operation(args, operation)

@@ -13,7 +13,7 @@ from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.planning.split_shares import SPLIT_BY
+from shardfeed.converters.planning.split_shares import SPLIT_BY, Shares
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.files.signs import told_to
@@ -24,7 +24,7 @@ from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, e
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.storage.addresses import check_local
-from shardfeed.tools.arguments import assignments, byte_size, shard_numbers
+from shardfeed.tools.arguments import assignments, shards_of, size_argument, workers_of
 from shardfeed.tools.commands.convert_report import print_failed, print_report
 from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
@@ -139,7 +139,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bytes_.add_argument("--to", metavar="FORMAT", choices=tuple(FORMATS), default=NATIVE.name, help=f"one of {formats}")
     bytes_.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
     bytes_.add_argument(
-        "--shard-size", metavar="SIZE", type=byte_size, help="e.g. 256MB (default: at most that, and 16 shards or more)"
+        "--shard-size",
+        metavar="SIZE",
+        type=size_argument,
+        help="e.g. 256MB (default: at most that, and 16 shards or more)",
     )
     bytes_.add_argument("--seed", type=int, default=0, help="of order and split (default 0)")
     bytes_.add_argument(
@@ -257,9 +260,9 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
         png_to_jpeg=args.png_to_jpeg,
         background=args.background,
         max_pixels=args.max_pixels,
+        sha256=not args.no_hash,
     )
     split = assignments("--split", args.split, float) if args.split else None
-    shards = shard_numbers(args.shards)
     before = warnings.showwarning
     warnings.showwarning = _say
     try:
@@ -267,24 +270,17 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
             report = convert(
                 source,
                 args.out,
-                split=split,
-                split_by=args.split_by,
+                split=Shares(split, args.split_by),
                 to=args.to,
-                shards=shards,
-                shard_size=args.shard_size,
+                shards=shards_of(args),
                 seed=args.seed,
-                sha256=not args.no_hash,
                 image=image,
-                max_bad=args.max_bad,
-                max_bad_objects=args.max_bad_objects,
+                max_bad={"images": args.max_bad, "objects": args.max_bad_objects},
                 replace=args.replace,
                 restart=args.restart,
                 verify=args.verify,
                 dry_run=args.dry_run,
-                workers=args.workers,
-                start_method=args.start_method,
-                engine=args.engine,
-                address=args.address,
+                workers=workers_of(args),
                 progress=signs.converting,
             )
     except TooManyRejectedError as error:

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.files.signs import told_to
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
 from shardfeed.text import shell_quoted
-from shardfeed.tools.arguments import byte_size, shard_numbers
+from shardfeed.tools.arguments import shards_of, size_argument, workers_of
 from shardfeed.tools.commands.convert_report import print_failed, print_report
 from shardfeed.tools.progress import EventLog, SignsOfLife
 
@@ -24,7 +24,7 @@ def add_making_arguments(parser: argparse.ArgumentParser, *, to: bool = True) ->
         names = ", ".join(FORMATS)
         written.add_argument("--to", metavar="FORMAT", help=f"of the shards: {names} (default: the dataset's)")
     written.add_argument("--shards", metavar="N|A=N,B=N", help="shards of each split (default: by --shard-size)")
-    written.add_argument("--shard-size", metavar="SIZE", type=byte_size, help="e.g. 256MB (default: at most that)")
+    written.add_argument("--shard-size", metavar="SIZE", type=size_argument, help="e.g. 256MB (default: at most that)")
     written.add_argument("--workers", metavar="N", type=int, help="processes (default: one for each core)")
     written.add_argument(
         "--engine",
@@ -45,11 +45,12 @@ def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) ->
     """Call `operation` with the arguments of `add_making_arguments`, and print its report; the exit code is 0."""
     signs = SignsOfLife(quiet=args.quiet or args.json, log=EventLog(None))
     options: dict[str, Any] = {name: getattr(args, name) for name in _NAMES}
+    options |= {"shards": shards_of(args), "workers": workers_of(args)}
     if "to" in args:
         options |= {"to": args.to, "max_bad": args.max_bad}
     try:
         with told_to(signs.preparing), contextlib.redirect_stdout(sys.stderr):  # Ray prints there
-            report = operation(**options, shards=shard_numbers(args.shards), progress=signs.converting)
+            report = operation(**options, progress=signs.converting)
     except TooManyRejectedError as error:
         signs.close()
         print_failed(error, args, what="record")
@@ -62,4 +63,4 @@ def run_operation(args: argparse.Namespace, operation: Callable[..., Report]) ->
     return 0
 
 
-_NAMES = ("shard_size", "workers", "engine", "address", "replace", "restart", "verify", "dry_run")
+_NAMES = ("replace", "restart", "verify", "dry_run")

@@ -3,6 +3,7 @@
 import argparse
 from functools import partial
 
+from shardfeed.converters import Shares
 from shardfeed.converters.operations.split import split_dataset
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.tools.arguments import assignments
@@ -34,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
         split_dataset,
         args.dataset,
         args.out,
-        shares,
-        split_by=args.split_by,
+        Shares(shares, args.split_by),
         of=args.of,
         seed=args.seed,
         renumber=args.renumber,

@@ -67,19 +67,19 @@ def test_few_images_are_written_by_a_fork_where_that_is_safe(folder: Callable[..
     script = """
 import os, sys, threading
 from multiprocessing import get_context
-from shardfeed.converters import convert
+from shardfeed.converters import LocalWorkers, convert
 methods = []
 for method in ("fork", "spawn"):
     context = get_context(method)
     start = context.Process.start
     context.Process.start = lambda self, start=start, method=method: methods.append(method) or start(self)
 folder, out = sys.argv[1:]
-convert(folder, out + "/a", start_method="auto")
+convert(folder, out + "/a", workers=LocalWorkers(start_method="auto"))
 lock = threading.Lock()
 lock.acquire()
 other = threading.Thread(target=lock.acquire)
 other.start()
-convert(folder, out + "/b", start_method="auto")
+convert(folder, out + "/b", workers=LocalWorkers(start_method="auto"))
 lock.release()
 convert(folder, out + "/c")
 print(methods)
@@ -220,12 +220,12 @@ def write_slow_conversion(folder: Path, out: Path) -> None:
     """slow.py: a conversion that takes minutes, as each image sleeps."""
     script = (
         "import sys, time\nfrom functools import partial\n"
-        "from shardfeed.converters import convert, Sample\nfrom shardfeed.schema import Schema\n"
+        "from shardfeed.converters import LocalWorkers, Sample, convert\nfrom shardfeed.schema import Schema\n"
         "class Slow:\n"
         "    schema = Schema({})\n"
         "    def __len__(self): return 100\n"
         "    def __getitem__(self, i): return Sample(b'%d' % i, partial(time.sleep, 5))\n"
-        f"convert(Slow(), {str(out)!r}, workers=3, shards=4, start_method=sys.argv[1])\n"
+        f"convert(Slow(), {str(out)!r}, workers=LocalWorkers(3, sys.argv[1]), shards=4)\n"
     )
     (folder / "slow.py").write_text(script)
 

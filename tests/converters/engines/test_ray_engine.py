@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 import shardfeed
-from shardfeed.converters import ImageFolder, conversion, convert
+from shardfeed.converters import ImageFolder, RayWorkers, conversion, convert
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
-from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError
+from shardfeed.errors import StorageError, UsageError, WorkerLostError
 from shardfeed.schema import Schema, image_features
 from shardfeed.tools import cli, command_list
 
@@ -325,7 +325,7 @@ def test_a_node_must_see_the_output_and_the_images(
     connected: Any, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = ImageFolder(folder(2))
-    options: dict[str, Any] = {"shards": 2, "engine": "ray", "address": connected.address, "workers": 1}
+    options: dict[str, Any] = {"shards": 2, "workers": RayWorkers(1, connected.address)}
     moved = tmp_path / "moved"
     spoils: list[tuple[Callable[[Any], Any], str]] = [
         (lambda probe: os.unlink(probe.question.path), r"tries: node \S+ does not see this directory: No such file"),
@@ -397,21 +397,20 @@ def test_no_free_cpu_is_said_and_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("workers", "said"),
     [
-        ({"engine": "spark"}, UsageError, "expected local, ray or an Engine"),
-        ({"address": "127.0.0.1:6379"}, UsageError, "choose the engine ray"),
-        ({"engine": "ray", "workers": 0}, UsageError, "expected at least 1"),
-        ({"engine": "ray", "start_method": "fork"}, UsageError, "expected one of"),
-        ({"engine": "ray", "address": "ray://127.0.0.1:10001"}, UsageError, "on a machine of the cluster"),
-        ({"engine": "ray", "address": "headnode"}, UsageError, "expected HOST:PORT"),
+        (lambda: "ray", "expected a number, LocalWorkers, RayWorkers or an Engine"),
+        (lambda: RayWorkers(0), "expected at least 1"),
+        (lambda: RayWorkers(start_method="fork"), "expected one of"),
+        (lambda: RayWorkers(address="ray://127.0.0.1:10001"), "on a machine of the cluster"),
+        (lambda: RayWorkers(address="headnode"), "expected HOST:PORT"),
     ],
 )
 def test_arguments_are_checked(
-    folder: Callable[..., Path], tmp_path: Path, options: dict[str, Any], error: type[ShardfeedError], said: str
+    folder: Callable[..., Path], tmp_path: Path, workers: Callable[[], Any], said: str
 ) -> None:
-    with pytest.raises(error, match=said):
-        convert(ImageFolder(folder(1)), tmp_path / "out", **options)
+    with pytest.raises(UsageError, match=said):
+        convert(ImageFolder(folder(1)), tmp_path / "out", workers=workers())
     assert not list(tmp_path.glob(".out*"))
 
 
@@ -465,7 +464,9 @@ def test_a_killed_node(
             killed.append(connected.second)
             connected.remove_node(connected.second, allow_graceful=False)
 
-    report = convert(source, tmp_path / "out", shards=2, engine="ray", address=connected.address, progress=progress)
+    report = convert(
+        source, tmp_path / "out", shards=2, workers=RayWorkers(address=connected.address), progress=progress
+    )
     assert killed
     assert tree(tmp_path / "out") == tree(tmp_path / "here" / "out")
     assert not list(tmp_path.glob(".out*"))
@@ -501,7 +502,7 @@ def test_a_lost_head(
             connected.head_node.kill_gcs_server()
 
     with pytest.raises(WorkerLostError, match=r"Ray cluster .*: its head has not answered for") as caught:
-        convert(source, tmp_path / "out", shards=10, engine="ray", address=connected.address, progress=progress)
+        convert(source, tmp_path / "out", shards=10, workers=RayWorkers(address=connected.address), progress=progress)
     assert caught.value.exit_code == 5
     report = convert(source, tmp_path / "out", shards=10, workers=2)
     assert 0 < report.images < 30

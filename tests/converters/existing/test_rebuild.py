@@ -168,7 +168,7 @@ def test_an_index_that_cannot_be_made_again(name: str, tmp_path: Path, folder: C
     """What is said helps: the command that the error names gives the same images, labels and splits."""
     classes, place = ("tulip", "rose", "daisy"), tmp_path / "old"
     source, options = ImageFolder(folder(3), class_names=classes), {"split": {"train": 0.5, "test": 0.5}, "to": name}
-    convert(source, place, engine=OwnEngine(1), **options)  # type: ignore[arg-type]
+    convert(source, place, workers=OwnEngine(1), **options)  # type: ignore[arg-type]
 
     def content_of(directory: Path) -> list[tuple[object, ...]]:
         keys = FILENAME, ENCODED, LABEL, TEXT

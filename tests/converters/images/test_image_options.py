@@ -87,6 +87,7 @@ def test_every_option_is_in_the_fingerprint() -> None:
         "size": (9, 8),
         "png_to_jpeg": True,
         "background": (9, 8, 7),
+        "sha256": False,
     }
     for name in fields:
         changed = ImageOptions(**{name: other[name]}).to_json()  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def images_of_small(kept_path: Path) -> Path:
 def small(images_of_small: Path, kept_path: Path) -> Dataset:
     """3 classes of 8 images: train (19) in 3 shards, validation (5) in one. Read only."""
     shares, shards = {"train": 0.8, "validation": 0.2}, {"train": 3, "validation": 1}
-    convert(ImageFolder(images_of_small), kept_path / "small", split=shares, shards=shards, engine=here())
+    convert(ImageFolder(images_of_small), kept_path / "small", split=shares, shards=shards, workers=here())
     return shardfeed.open(kept_path / "small")
 
 
@@ -62,7 +62,7 @@ def of_format(small: Dataset, kept_path: Path) -> Callable[[str], Dataset]:
 
     def give(name: str) -> Dataset:
         if name not in made:
-            reshard(small, kept_path / name, to=name, shards={"train": 3, "validation": 1}, engine=here())
+            reshard(small, kept_path / name, to=name, shards={"train": 3, "validation": 1}, workers=here())
             made[name] = shardfeed.open(kept_path / name)
         return made[name]
 

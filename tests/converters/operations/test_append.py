@@ -18,6 +18,7 @@ from shardfeed.converters import (
     ImageOptions,
     LabelOptions,
     Sample,
+    Shares,
     adopt,
     append,
     convert,
@@ -63,11 +64,11 @@ def test_what_was_there_stays_and_what_is_new_is_where_all_would_be(
     name: str, folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     before, new, everything = folders
-    options: dict[str, Any] = {"split": SHARES, "split_by": "hash", "to": name, "shards": 2, "seed": 5}
-    convert(ImageFolder(before), tmp_path / "old", engine=here(), **options)
-    convert(ImageFolder(everything), tmp_path / "all", engine=here(), **options)
+    options: dict[str, Any] = {"split": Shares(SHARES, "hash"), "to": name, "shards": 2, "seed": 5}
+    convert(ImageFolder(before), tmp_path / "old", workers=here(), **options)
+    convert(ImageFolder(everything), tmp_path / "all", workers=here(), **options)
     left = tree(tmp_path / "old")
-    report = append(tmp_path / "old", new, tmp_path / "out", engine=here())
+    report = append(tmp_path / "old", new, tmp_path / "out", workers=here())
     assert tree(tmp_path / "old") == left
     assert sound(tmp_path / "out")
     old, out, fresh = (shardfeed.open(tmp_path / which) for which in ("old", "out", "all"))
@@ -86,7 +87,7 @@ def test_what_was_there_stays_and_what_is_new_is_where_all_would_be(
     assert {key: value for key, value in out.manifest.options.items() if key != "appended"} == old.manifest.options
     assert any("are linked, not copied" in note for note in report.notes)
     image(tmp_path / "third", "daisy/900.jpg", 900)
-    append(tmp_path / "out", tmp_path / "third", tmp_path / "again", engine=here())
+    append(tmp_path / "out", tmp_path / "third", tmp_path / "again", workers=here())
     assert sound(tmp_path / "again")
     assert len(shardfeed.open(tmp_path / "again").manifest.options["appended"]) == 2
     again = shardfeed.open(tmp_path / "again")
@@ -96,13 +97,13 @@ def test_what_was_there_stays_and_what_is_new_is_where_all_would_be(
 @pytest.fixture
 def old(folders: tuple[Path, Path, Path], tmp_path: Path) -> Path:
     """A dataset of the old images."""
-    convert(ImageFolder(folders[0]), tmp_path / "old", split=SHARES, split_by="hash", engine=here())
+    convert(ImageFolder(folders[0]), tmp_path / "old", split=Shares(SHARES, "hash"), workers=here())
     return tmp_path / "old"
 
 
 @pytest.mark.long
 def test_workers_give_the_same_bytes(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    append(old, folders[1], tmp_path / "one", shards=2, engine=here())
+    append(old, folders[1], tmp_path / "one", shards=2, workers=here())
     append(old, folders[1], tmp_path / "two", shards=2, workers=2)
     one, two = tree(tmp_path / "one"), tree(tmp_path / "two")
     for trees in (one, two):
@@ -113,9 +114,9 @@ def test_workers_give_the_same_bytes(old: Path, folders: tuple[Path, Path, Path]
 def test_files_that_are_there_already_are_passed_over(
     old: Path, folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    report = append(old, folders[2], tmp_path / "out", engine=here())
+    report = append(old, folders[2], tmp_path / "out", workers=here())
     assert "30 samples passed over: the dataset has the same files under these keys" in report.notes
-    append(old, folders[1], tmp_path / "same", engine=here())
+    append(old, folders[1], tmp_path / "same", workers=here())
     assert payloads(shardfeed.open(tmp_path / "out")) == payloads(shardfeed.open(tmp_path / "same"))
     with pytest.raises(UsageError, match="has all of its 42 samples already"):
         append(tmp_path / "out", folders[2], tmp_path / "no")
@@ -129,7 +130,7 @@ def test_classes_are_matched_by_name(old: Path, tmp_path: Path) -> None:
     image(tmp_path / "more", "rosee/1.jpg", 1)
     with pytest.raises(UsageError, match=r"does not have 1 class of image/class/label: rosee; did you mean rose\?"):
         append(old, tmp_path / "more", tmp_path / "out")
-    report = append(old, tmp_path / "more", tmp_path / "out", new_classes=True, engine=here())
+    report = append(old, tmp_path / "more", tmp_path / "out", new_classes=True, workers=here())
     assert "1 class added to image/class/label: rosee" in report.notes
     out = shardfeed.open(tmp_path / "out")
     assert out.class_names == ("daisy", "rose", "tulip", "rosee")
@@ -141,16 +142,16 @@ def test_features_that_differ_are_named(old: Path, folders: tuple[Path, Path, Pa
         append(old, open_source(folders[1], options=LabelOptions(unlabelled=True)), tmp_path / "out")
     with pytest.raises(UsageError, match="is a dataset; `shardfeed merge`"):
         append(old, old, tmp_path / "out")
-    reshard(old, tmp_path / "same", engine=here())
-    append(tmp_path / "same", folders[1], tmp_path / "out", engine=here())  # one that an operation made
+    reshard(old, tmp_path / "same", workers=here())
+    append(tmp_path / "same", folders[1], tmp_path / "out", workers=here())  # one that an operation made
 
 
 def test_images_are_stored_as_those_before(tmp_path: Path) -> None:
     image(tmp_path / "a", "x/1.jpg", 1)
     image(tmp_path / "b", "x/2.jpg", 2)
     options = ImageOptions(size=(16, 24), encode="raw")
-    convert(ImageFolder(tmp_path / "a"), tmp_path / "A", image=options, sha256=False, engine=here())
-    append(tmp_path / "A", tmp_path / "b", tmp_path / "out", engine=here())
+    convert(ImageFolder(tmp_path / "a"), tmp_path / "A", image=replace(options, sha256=False), workers=here())
+    append(tmp_path / "A", tmp_path / "b", tmp_path / "out", workers=here())
     assert [record["image/height"] for record in shardfeed.open(tmp_path / "out")["train"]] == [16, 16]
     assert sound(tmp_path / "out")
 
@@ -159,9 +160,9 @@ def test_objects_keep_their_classes_and_numbers(tmp_path: Path) -> None:
     """Numbers of COCO's images stay, new ones must not clash, and its class ids are matched."""
     source = scenes("masks")
     first, second = _Some(source, range(8)), _Some(source, range(8, 16))
-    convert(first, tmp_path / "old", engine=here())
-    append(tmp_path / "old", second, tmp_path / "out", engine=here())
-    convert(source, tmp_path / "all", engine=here())
+    convert(first, tmp_path / "old", workers=here())
+    append(tmp_path / "old", second, tmp_path / "out", workers=here())
+    convert(source, tmp_path / "all", workers=here())
     out, everything = (shardfeed.open(tmp_path / name)["train"] for name in ("out", "all"))
     by_key = {record[FILENAME]: everything.payload(i) for i, record in enumerate(everything)}
     assert {record[FILENAME]: out.payload(i) for i, record in enumerate(out)} == by_key
@@ -211,10 +212,10 @@ def test_what_is_rejected_is_added_to_what_was(folders: tuple[Path, Path, Path],
     for name in ("a", "b"):
         shutil.copytree(folders[0 if name == "a" else 1], tmp_path / name)
         (tmp_path / name / "rose" / f"bad-{name}.jpg").write_bytes(b"no image")
-    convert(ImageFolder(tmp_path / "a"), tmp_path / "A", max_bad=1, engine=here())
+    convert(ImageFolder(tmp_path / "a"), tmp_path / "A", max_bad=1, workers=here())
     with pytest.raises(TooManyRejectedError):
-        append(tmp_path / "A", tmp_path / "b", tmp_path / "out", engine=here())
-    append(tmp_path / "A", tmp_path / "b", tmp_path / "out", max_bad=1, engine=here())
+        append(tmp_path / "A", tmp_path / "b", tmp_path / "out", workers=here())
+    append(tmp_path / "A", tmp_path / "b", tmp_path / "out", max_bad=1, workers=here())
     assert (tmp_path / "out" / "rejected.jsonl").read_text().count("\n") == 2
     assert sum(shardfeed.open(tmp_path / "out").manifest.rejected.values()) == 2
     assert sound(tmp_path / "out")
@@ -232,7 +233,7 @@ def test_where_no_links_can_be_files_are_copied(
         raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr(local.os, "link", refuse)
-    report = append(old, folders[1], tmp_path / "out", engine=here())
+    report = append(old, folders[1], tmp_path / "out", workers=here())
     assert any("copied: its disk takes no links" in note for note in report.notes)
     assert sound(tmp_path / "out")
     assert all(path.stat().st_nlink == 1 for path in (tmp_path / "out").glob("*.tfrecord"))
@@ -246,7 +247,7 @@ def test_other_errors_of_linking_are_told(
 
     monkeypatch.setattr(local.os, "link", refuse)
     with pytest.raises(StorageError, match="cannot link"):
-        append(old, folders[1], tmp_path / "out", engine=here())
+        append(old, folders[1], tmp_path / "out", workers=here())
 
 
 def test_a_dry_run_touches_nothing(old: Path, folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -264,17 +265,17 @@ def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Pa
         for dry_run in (True, False):
             before = tree(tmp_path)
             with pytest.raises(ShardfeedError) as caught:
-                append(old, folders[1], out, dry_run=dry_run, engine=here(), **options)
+                append(old, folders[1], out, dry_run=dry_run, **{"workers": here(), **options})
             said.append(f"{type(caught.value).__name__} {caught.value}")
             assert tree(tmp_path) == before
         assert said[0] == said[1]
         return said[0]
 
     assert "its parent directory does not exist" in refusal(out=tmp_path / "none" / "out")
-    assert "workers: got 2 beside an engine" in refusal(workers=2)
+    assert "workers: got 'two', expected a number" in refusal(workers="two")
     staging = tmp_path / ".out.staging"
     with pytest.raises(KeyboardInterrupt):
-        append(old, folders[1], tmp_path / "out", seed=3, engine=_Interrupted(1))
+        append(old, folders[1], tmp_path / "out", seed=3, workers=_Interrupted(1))
     assert staging.exists()
     assert "an unfinished conversion with other options: seed was 3, now 0;" in refusal()
     assert not append(old, folders[1], tmp_path / "out", dry_run=True, restart=True).committed
@@ -285,7 +286,7 @@ def test_a_dry_run_refuses_what_the_run_would(old: Path, folders: tuple[Path, Pa
     assert "OutputExistsError" in refusal()
     assert "holds no manifest.json of ours" in refusal(replace=True)
     (tmp_path / "out").rmdir()
-    convert(ImageFolder(folders[1]), tmp_path / "out", engine=here())
+    convert(ImageFolder(folders[1]), tmp_path / "out", workers=here())
     assert "exists already" in refusal()
     assert not append(old, folders[1], tmp_path / "out", dry_run=True, replace=True).committed
 
@@ -325,11 +326,11 @@ def test_a_dataset_of_format_1_grows(tmp_path: Path) -> None:
     data = shardfeed.open(found)
     names = data.class_names
     image(tmp_path / "more", f"{names[0]}/new.jpg", 4)
-    report = append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, engine=here())
+    report = append(data, tmp_path / "more", tmp_path / "out", split={"train": 1.0}, workers=here())
     told = [note for note in report.notes if note.startswith("without 7 columns (image/class/text, image/filename, ")]
     assert len(told) == 1
     assert told[0].endswith("`shardfeed reshard` of the new dataset makes them")
-    reshard(tmp_path / "out", tmp_path / "again", engine=here())
+    reshard(tmp_path / "out", tmp_path / "again", workers=here())
     assert len(shardfeed.open(tmp_path / "again").manifest.splits["train"].columns) == 8
     assert sound(tmp_path / "again")
     out = shardfeed.open(tmp_path / "out")
@@ -346,16 +347,16 @@ def test_records_of_others_grow_once_they_are_converted(keys: tuple[str, str], t
     adopt(found, tmp_path / "old")
     image(tmp_path / "more", "daisy/1.jpg", 11)
     image(tmp_path / "more", "rose/2.jpg", 12)
-    convert(tmp_path / "more", tmp_path / "new", engine=here())
+    convert(tmp_path / "more", tmp_path / "new", workers=here())
     command = "`shardfeed convert DIR NEW --from tfrecord`"
     with pytest.raises(UsageError, match=f"others made its records; {command} .* to which you append"):
         append(tmp_path / "old", tmp_path / "more", tmp_path / "out")
     with pytest.raises(UsageError, match=f"others made the records of {tmp_path / 'old'}: {command} .* to merge"):
         merge([tmp_path / "new", tmp_path / "old"], tmp_path / "out")
     source = open_source(tmp_path / "old", reader="tfrecord")
-    convert(source, tmp_path / "converted", engine=here())
-    append(tmp_path / "converted", tmp_path / "more", tmp_path / "out", engine=here())
-    merge([tmp_path / "converted", tmp_path / "new"], tmp_path / "both", engine=here())
+    convert(source, tmp_path / "converted", workers=here())
+    append(tmp_path / "converted", tmp_path / "more", tmp_path / "out", workers=here())
+    merge([tmp_path / "converted", tmp_path / "new"], tmp_path / "both", workers=here())
     for name in ("out", "both"):
         split = shardfeed.open(tmp_path / name)["train"]
         assert split.class_names == ("daisy", "rose")
@@ -382,22 +383,22 @@ def test_splits_that_each_count_their_images_from_one(tmp_path: Path) -> None:
     clashing[0] = replace(clashing[0], number=1)
     for each in (old, grown, clashing):
         each.schema = schema  # type: ignore[attr-defined]
-    convert(old, tmp_path / "old", engine=here())  # type: ignore[arg-type]
-    append(tmp_path / "old", grown, tmp_path / "out", engine=here())  # type: ignore[arg-type]
+    convert(old, tmp_path / "old", workers=here())  # type: ignore[arg-type]
+    append(tmp_path / "old", grown, tmp_path / "out", workers=here())  # type: ignore[arg-type]
     for split in shardfeed.open(tmp_path / "out").values():
         assert sorted(split.column(SOURCE_ID)) == [b"1", b"2", b"3"]
     with pytest.raises(UsageError, match="has the number 1 of an image in split train"):
-        append(tmp_path / "old", clashing, tmp_path / "other", engine=here())  # type: ignore[arg-type]
+        append(tmp_path / "old", clashing, tmp_path / "other", workers=here())  # type: ignore[arg-type]
 
 
 def test_shards_that_are_symbolic_links(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
     before, new, _ = folders
-    convert(ImageFolder(before), tmp_path / "old", engine=here())
+    convert(ImageFolder(before), tmp_path / "old", workers=here())
     (tmp_path / "store").mkdir()
     for shard in (tmp_path / "old").glob("*.tfrecord"):
         shard.rename(tmp_path / "store" / shard.name)
         shard.symlink_to(Path("..") / "store" / shard.name)
-    append(tmp_path / "old", new, tmp_path / "out", engine=here())
+    append(tmp_path / "old", new, tmp_path / "out", workers=here())
     assert sound(tmp_path / "out")
     assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
 
@@ -411,14 +412,14 @@ def test_a_merge_of_images_that_were_stored_in_two_ways_does_not_say_how(
 ) -> None:
     pytest.importorskip("turbojpeg")
     for name, folder, how in (("a", folders[0], one), ("b", folders[1], other)):
-        convert(ImageFolder(folder), tmp_path / name, image=ImageOptions(**how), engine=here())
-    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", engine=here())
+        convert(ImageFolder(folder), tmp_path / name, image=ImageOptions(**how), workers=here())
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", workers=here())
     image(tmp_path / "new", "rose/new.jpg", 77)
     for name in ("both", "again"):
         with pytest.raises(UsageError, match="does not say how its images were stored: several conversions made it"):
-            append(tmp_path / name, tmp_path / "new", tmp_path / "out", engine=here())
+            append(tmp_path / name, tmp_path / "new", tmp_path / "out", workers=here())
         if name == "both":
-            reshard(tmp_path / "both", tmp_path / "again", engine=here())
+            reshard(tmp_path / "both", tmp_path / "again", workers=here())
     assert not (tmp_path / "out").exists()
 
 
@@ -426,11 +427,11 @@ def test_a_merge_of_images_that_were_stored_in_two_ways_does_not_say_how(
 def test_raw_pixels_and_image_files_are_not_merged(
     raw_first: bool, folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    convert(ImageFolder(folders[0]), tmp_path / "raw", image=ImageOptions(encode="raw"), engine=here())
-    convert(ImageFolder(folders[1]), tmp_path / "files", engine=here())
+    convert(ImageFolder(folders[0]), tmp_path / "raw", image=ImageOptions(encode="raw"), workers=here())
+    convert(ImageFolder(folders[1]), tmp_path / "files", workers=here())
     both = [tmp_path / "raw", tmp_path / "files"][:: 1 if raw_first else -1]
     with pytest.raises(UsageError, match=f"{tmp_path / 'raw'}: has raw pixels, and {tmp_path / 'files'} image files"):
-        merge(both, tmp_path / "out", engine=here())
+        merge(both, tmp_path / "out", workers=here())
     assert not (tmp_path / "out").exists()
 
 
@@ -461,10 +462,10 @@ def test_a_picture_that_another_split_has_is_told(name: str, tmp_path: Path) -> 
     """As `convert` and `merge` do."""
     for number, key in enumerate(("train/a/0.jpg", "train/b/1.jpg", "test/a/2.jpg", "test/b/3.jpg")):
         image(tmp_path / "first", key, number)
-    convert(tmp_path / "first", tmp_path / "old", to=name, engine=here())
+    convert(tmp_path / "first", tmp_path / "old", to=name, workers=here())
     image(tmp_path / "more", "test/a/x.jpg", 1)
     image(tmp_path / "more", "test/a/y.jpg", 9)
-    report = append(tmp_path / "old", tmp_path / "more", tmp_path / "out", engine=here())
+    report = append(tmp_path / "old", tmp_path / "more", tmp_path / "out", workers=here())
     [pair] = report.same_pictures.splits
     assert (pair.split, pair.other, pair.images, pair.of) == ("test", "train", 1, 4)
     assert "1 of 4 images of test is byte for byte in train too: test/a/x.jpg (a) = train/b/1.jpg (b)" in report.notes

@@ -78,7 +78,7 @@ def test_what_is_found_is_what_it_says(found: tuple[str, Any], small: Dataset, r
 def test_a_word_of_digits_is_text_where_the_feature_is(images_of_small: Path, tmp_path: Path) -> None:
     for name, new in (("daisy", "001"), ("rose", "1e5")):
         shutil.copytree(images_of_small / name, tmp_path / "folder" / new)
-    convert(tmp_path / "folder", tmp_path / "out", engine=here())
+    convert(tmp_path / "folder", tmp_path / "out", workers=here())
     split = shardfeed.open(tmp_path / "out")["train"]
     assert evaluate(parse("class == 001"), split).sum() == 8
     assert evaluate(parse("not text in (001, 1.0)"), split).sum() == 8
@@ -177,7 +177,7 @@ def test_names_and_values(text: str, count: int, small: Dataset) -> None:
 
 
 def test_of_several_values_one_is_enough(tmp_path: Any) -> None:
-    convert(scenes("masks"), tmp_path / "coco", engine=here())
+    convert(scenes("masks"), tmp_path / "coco", workers=here())
     split = shardfeed.open(tmp_path / "coco")["train"]
     records: list[Any] = list(split)
     texts = [[bytes(text).decode() for text in record["image/object/class/text"]] for record in records]

@@ -47,7 +47,7 @@ def coco(place: Path, names: Sequence[str], ids: Sequence[int]) -> Path:
     convert(
         open_source(place / "boxes.json", options=AnnotationOptions(images=str(place / "images"))),
         place / "ds",
-        engine=here(),
+        workers=here(),
     )
     return place / "ds"
 
@@ -90,16 +90,16 @@ def test_a_split_keeps_the_ids_of_records_of_others(tmp_path: Path) -> None:
         b"".join(frame(encode(bytes_, row)) for row in rows)
     )
     adopt(survey(tmp_path / "ds"))
-    split_dataset(tmp_path / "ds", tmp_path / "out", {"train": 0.5, "validation": 0.5}, engine=here())
+    split_dataset(tmp_path / "ds", tmp_path / "out", {"train": 0.5, "validation": 0.5}, workers=here())
     assert numbers(tmp_path / "out") == {b"%d.jpg" % i: 1000 + 10 * i for i in range(40)}
 
 
 def test_the_mark_says_of_each_split_what_was_counted(images_of_small: Path, tmp_path: Path) -> None:
-    convert(ImageFolder(images_of_small), tmp_path / "a", split={"train": 0.5, "test": 0.5}, engine=here())
-    split_dataset(tmp_path / "a", tmp_path / "b", {"all": 1.0}, engine=here())
-    filter_dataset(tmp_path / "b", tmp_path / "c", where="class == rose", engine=here())
-    convert(scenes("masks"), tmp_path / "own", engine=here())
-    reshard(tmp_path / "own", tmp_path / "again", engine=here())
+    convert(ImageFolder(images_of_small), tmp_path / "a", split={"train": 0.5, "test": 0.5}, workers=here())
+    split_dataset(tmp_path / "a", tmp_path / "b", {"all": 1.0}, workers=here())
+    filter_dataset(tmp_path / "b", tmp_path / "c", where="class == rose", workers=here())
+    convert(scenes("masks"), tmp_path / "own", workers=here())
+    reshard(tmp_path / "own", tmp_path / "again", workers=here())
     marks = {name: shardfeed.open(tmp_path / name).manifest.options["counted_ids"] for name in ("a", "b", "c")}
     assert marks == {"a": ["test", "train"], "b": ["all"], "c": ["all"]}
     assert sorted(numbers(tmp_path / "b").values()) == list(range(24))
@@ -128,7 +128,7 @@ def test_an_append_of_own_ids_makes_the_split_one_of_own_ids(tmp_path: Path) -> 
     source = open_source(
         tmp_path / "b" / "boxes.json", options=AnnotationOptions(images=str(tmp_path / "b" / "images"))
     )
-    append(old, source, tmp_path / "out", engine=here())
+    append(old, source, tmp_path / "out", workers=here())
     out = shardfeed.open(tmp_path / "out")
     assert out.manifest.options["counted_ids"] == []
     assert numbers(tmp_path / "out")[b"b3.jpg"] == 7
@@ -139,24 +139,24 @@ def test_without_the_mark_ids_are_the_sources_own_unless_it_can_be_proven(
     images_of_small: Path, tmp_path: Path
 ) -> None:
     shares = {"train": 0.5, "validation": 0.5}
-    convert(ImageFolder(images_of_small), tmp_path / "small", split=shares, engine=here())  # 12 images a split
+    convert(ImageFolder(images_of_small), tmp_path / "small", split=shares, workers=here())  # 12 images a split
     for i in range(60):
         (tmp_path / "images" / "rose").mkdir(parents=True, exist_ok=True)
         (tmp_path / "images" / "rose" / f"{i}.jpg").write_bytes(picture(i))
-    convert(ImageFolder(tmp_path / "images"), tmp_path / "large", split=shares, engine=here())
+    convert(ImageFolder(tmp_path / "images"), tmp_path / "large", split=shares, workers=here())
     for name in ("small", "large"):
         without_mark(tmp_path / name)
-    split_dataset(tmp_path / "large", tmp_path / "out", {"all": 1.0}, engine=here())
+    split_dataset(tmp_path / "large", tmp_path / "out", {"all": 1.0}, workers=here())
     assert sorted(numbers(tmp_path / "out").values()) == list(range(60))
     with pytest.raises(UsageError, match=r"both have the number \d+ .*renumber=True"):
-        split_dataset(tmp_path / "small", tmp_path / "no", {"all": 1.0}, engine=here())
-    split_dataset(tmp_path / "small", tmp_path / "yes", {"all": 1.0}, renumber=True, engine=here())
+        split_dataset(tmp_path / "small", tmp_path / "no", {"all": 1.0}, workers=here())
+    split_dataset(tmp_path / "small", tmp_path / "yes", {"all": 1.0}, renumber=True, workers=here())
     manifest = read_manifest(str(tmp_path / "large"))
     (tmp_path / "large" / "manifest.json").write_bytes(
         replace(manifest, options=dict(manifest.options) | {"adopted": True}).to_bytes()
     )
     with pytest.raises(UsageError, match="both have the number"):
-        split_dataset(tmp_path / "large", tmp_path / "no", {"all": 1.0}, engine=here())
+        split_dataset(tmp_path / "large", tmp_path / "no", {"all": 1.0}, workers=here())
 
 
 def test_counted_ids_with_a_gap_are_no_loss_for_an_export(images_of_small: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_counted_ids_with_a_gap_are_no_loss_for_an_export(images_of_small: Path,
         target.parent.mkdir(parents=True, exist_ok=True)
         bad = path.name in ("0003.jpg", "0005.jpg")
         target.write_bytes(b"no image" if bad else path.read_bytes())
-    convert(tmp_path / "images", tmp_path / "ds", max_bad=6, engine=here())
+    convert(tmp_path / "images", tmp_path / "ds", max_bad=6, workers=here())
     found = numbers(tmp_path / "ds")
     assert sorted(found.values()) != list(range(len(found)))
     assert export(tmp_path / "ds", tmp_path / "out", to="folder").left_out == {}

@@ -15,6 +15,7 @@ import shardfeed
 from shardfeed.converters import (
     ImageFolder,
     ImageOptions,
+    Shares,
     append,
     convert,
     filter_dataset,
@@ -71,7 +72,7 @@ def test_other_shards_have_the_same_records_in_the_same_order(
 ) -> None:
     data = of_format(name)
     before = tree(Path(data.directory))
-    report = reshard(data, tmp_path / "out", shards=5, engine=here())
+    report = reshard(data, tmp_path / "out", shards=5, workers=here())
     out = shardfeed.open(tmp_path / "out")
     assert report.manifest.format == name
     assert [len(info.shards) for info in out.manifest.splits.values()] == [5, 5]
@@ -89,10 +90,10 @@ def test_from_a_format_and_back_by_each_operation(
     """What is chosen does not depend on the format, and records are the same bytes."""
     data = of_format(name)
     calls: list[Callable[..., Any]] = [
-        lambda of, out: split_dataset(of, out, {"a": 0.7, "b": 0.3}, to="tfrecord", engine=here()),
-        lambda of, out: filter_dataset(of, out, where="class in (rose, tulip)", to="tfrecord", engine=here()),
-        lambda of, out: relabel(of, out, {"rose": "flower", "tulip": None}, to="tfrecord", engine=here()),
-        lambda of, out: remove(of, out, ["rose/0001.jpg"], to="tfrecord", engine=here()),
+        lambda of, out: split_dataset(of, out, {"a": 0.7, "b": 0.3}, to="tfrecord", workers=here()),
+        lambda of, out: filter_dataset(of, out, where="class in (rose, tulip)", to="tfrecord", workers=here()),
+        lambda of, out: relabel(of, out, {"rose": "flower", "tulip": None}, to="tfrecord", workers=here()),
+        lambda of, out: remove(of, out, ["rose/0001.jpg"], to="tfrecord", workers=here()),
     ]
     for number, call in enumerate(calls):
         call(data, tmp_path / f"a{number}")
@@ -106,9 +107,9 @@ def test_splits_are_those_of_a_conversion(images_of_small: Path, small: Dataset,
     shares = {"train": 0.5, "test": 0.5}
     for by in ("exact", "hash"):
         convert(
-            ImageFolder(images_of_small), tmp_path / f"fresh-{by}", split=shares, split_by=by, shards=2, engine=here()
+            ImageFolder(images_of_small), tmp_path / f"fresh-{by}", split=Shares(shares, by), shards=2, workers=here()
         )
-        split_dataset(small, tmp_path / f"cut-{by}", shares, split_by=by, shards=2, engine=here())  # type: ignore[arg-type]
+        split_dataset(small, tmp_path / f"cut-{by}", Shares(shares, by), shards=2, workers=here())  # type: ignore[arg-type]
         fresh, cut = (tree(tmp_path / f"{name}-{by}") for name in ("fresh", "cut"))
         shards = {name for name in fresh if name.endswith((".tfrecord", ".tfindex", ".npy"))}
         assert shards
@@ -116,7 +117,7 @@ def test_splits_are_those_of_a_conversion(images_of_small: Path, small: Dataset,
 
 
 def test_one_split_is_cut_and_the_others_stay(small: Dataset, tmp_path: Path) -> None:
-    split_dataset(small, tmp_path / "out", {"train": 0.75, "test": 0.25}, of="train", engine=here())
+    split_dataset(small, tmp_path / "out", {"train": 0.75, "test": 0.25}, of="train", workers=here())
     out = shardfeed.open(tmp_path / "out")
     assert {name: len(split) for name, split in out.items()} == {"train": 14, "test": 5, "validation": 5}
     assert sorted(payloads(out, "train") + payloads(out, "test")) == sorted(payloads(small, "train"))
@@ -129,15 +130,15 @@ def test_one_split_is_cut_and_the_others_stay(small: Dataset, tmp_path: Path) ->
 
 def test_numbers_of_coco_are_kept(tmp_path: Path) -> None:
     """Also where the order is another, and splits come together."""
-    convert(scenes("masks"), tmp_path / "coco", split={"train": 0.5, "validation": 0.5}, engine=here())
-    split_dataset(tmp_path / "coco", tmp_path / "out", {"all": 1.0}, seed=3, engine=here())
+    convert(scenes("masks"), tmp_path / "coco", split={"train": 0.5, "validation": 0.5}, workers=here())
+    split_dataset(tmp_path / "coco", tmp_path / "out", {"all": 1.0}, seed=3, workers=here())
     old, new = shardfeed.open(tmp_path / "coco"), shardfeed.open(tmp_path / "out")
     assert sorted(payloads(old)) == sorted(payloads(new))
-    reshard(tmp_path / "coco", tmp_path / "again", engine=here())
+    reshard(tmp_path / "coco", tmp_path / "again", workers=here())
     with pytest.raises(UsageError, match=r"both have the number 10\d\d .*renumber=True"):
-        merge([tmp_path / "coco", tmp_path / "again"], tmp_path / "both", prefix=True, engine=here())
+        merge([tmp_path / "coco", tmp_path / "again"], tmp_path / "both", prefix=True, workers=here())
     pair = [tmp_path / "coco", tmp_path / "again"]
-    merge(pair, tmp_path / "both", prefix=["a", "b"], renumber=True, engine=here())
+    merge(pair, tmp_path / "both", prefix=["a", "b"], renumber=True, workers=here())
     both = shardfeed.open(tmp_path / "both")
     assert {name: len(split) for name, split in both.items()} == {"train": 16, "validation": 16}
     assert sound(tmp_path / "both")
@@ -145,7 +146,7 @@ def test_numbers_of_coco_are_kept(tmp_path: Path) -> None:
 
 def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> None:
     report = filter_dataset(
-        small, tmp_path / "out", where="class == rose and not width > 44 and split == train", engine=here()
+        small, tmp_path / "out", where="class == rose and not width > 44 and split == train", workers=here()
     )
     out = shardfeed.open(tmp_path / "out")
     wanted = [r for r in small["train"] if r["image/class/text"] == b"rose" and int(r["image/width"]) <= 44]  # type: ignore[arg-type]
@@ -154,7 +155,7 @@ def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> Non
     assert out.class_names == small.class_names
     assert "split validation has no record left, and is gone" in report.notes
     (tmp_path / "keys").write_bytes(b"rose/0001.jpg\r\n\ntulip/0000.jpg\n")
-    filter_dataset(small, tmp_path / "two", keys=tmp_path / "keys", engine=here())
+    filter_dataset(small, tmp_path / "two", keys=tmp_path / "keys", workers=here())
     assert sum(map(len, shardfeed.open(tmp_path / "two").values())) == 2
     with pytest.raises(UsageError, match="none of 24 records is left"):
         filter_dataset(small, tmp_path / "none", where="height > 10000")
@@ -174,7 +175,7 @@ def test_a_split_that_is_gone_is_named(small: Dataset, images_of_small: Path, tm
     shutil.copytree(images_of_small / "rose", tmp_path / "images" / "train" / "rose")
     (tmp_path / "images" / "test" / "rose").mkdir(parents=True)
     (tmp_path / "images" / "test" / "rose" / "bad.jpg").write_bytes(b"no image")
-    convert(tmp_path / "images", tmp_path / "old", max_bad=1, engine=here())
+    convert(tmp_path / "images", tmp_path / "old", max_bad=1, workers=here())
     old = shardfeed.open(tmp_path / "old")
     assert {name: len(split) for name, split in old.items()} == {"test": 0, "train": 8}
     of_validation = list(small["validation"].column(FILENAME))
@@ -193,8 +194,8 @@ def test_a_split_that_is_gone_is_named(small: Dataset, images_of_small: Path, tm
 
 
 def test_images_with_enough_objects(tmp_path: Path) -> None:
-    convert(scenes("masks"), tmp_path / "coco", engine=here())
-    filter_dataset(tmp_path / "coco", tmp_path / "out", min_objects=3, engine=here())
+    convert(scenes("masks"), tmp_path / "coco", workers=here())
+    filter_dataset(tmp_path / "coco", tmp_path / "out", min_objects=3, workers=here())
     old, new = shardfeed.open(tmp_path / "coco")["train"], shardfeed.open(tmp_path / "out")["train"]
     wanted = [record[FILENAME] for record in old if len(record["image/object/bbox/xmin"]) >= 3]  # type: ignore[arg-type]
     assert list(new.column(FILENAME)) == wanted
@@ -202,8 +203,8 @@ def test_images_with_enough_objects(tmp_path: Path) -> None:
 
 
 def test_what_is_removed_is_gone_and_what_remains_is_said(small: Dataset, tmp_path: Path) -> None:
-    reshard(small, tmp_path / "old", shards=2, engine=here())
-    report = remove(tmp_path / "old", tmp_path / "out", [b"rose/0001.jpg", "tulip/0002.jpg"], engine=here())
+    reshard(small, tmp_path / "old", shards=2, workers=here())
+    report = remove(tmp_path / "old", tmp_path / "out", [b"rose/0001.jpg", "tulip/0002.jpg"], workers=here())
     out = shardfeed.open(tmp_path / "out")
     gone = {record[FILENAME]: record["image/encoded"] for split in small.values() for record in split}
     stored = b"".join(tree(tmp_path / "out").values())
@@ -216,18 +217,18 @@ def test_what_is_removed_is_gone_and_what_remains_is_said(small: Dataset, tmp_pa
     assert f"the records are still in {tmp_path / 'old'}" in notes
     with pytest.raises(UsageError, match="missing_ok=True passes over those"):
         remove(tmp_path / "old", tmp_path / "no", ["rose/0001.jpg", "nope"])
-    remove(tmp_path / "old", tmp_path / "ok", ["rose/0001.jpg", "nope"], missing_ok=True, engine=here())
+    remove(tmp_path / "old", tmp_path / "ok", ["rose/0001.jpg", "nope"], missing_ok=True, workers=here())
     with pytest.raises(UsageError, match="none would be left"):
         remove(tmp_path / "ok", tmp_path / "no", [key for key in gone if key != b"rose/0001.jpg"])
 
 
 def test_shards_that_another_dataset_shares_are_named(folder: Callable[..., Path], tmp_path: Path) -> None:
     images = folder(4)
-    convert(ImageFolder(images), tmp_path / "old", engine=here())
+    convert(ImageFolder(images), tmp_path / "old", workers=here())
     (tmp_path / "more" / "rose").mkdir(parents=True)
     (tmp_path / "more" / "rose" / "new.jpg").write_bytes((images / "tulip" / "0000.jpg").read_bytes())
-    append(tmp_path / "old", tmp_path / "more", tmp_path / "grown", engine=here())
-    report = remove(tmp_path / "old", tmp_path / "out", ["rose/0001.jpg"], engine=here())
+    append(tmp_path / "old", tmp_path / "more", tmp_path / "grown", workers=here())
+    report = remove(tmp_path / "old", tmp_path / "out", ["rose/0001.jpg"], workers=here())
     assert any("has a second name in another dataset, made by append" in note for note in report.notes)
 
 
@@ -239,12 +240,12 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
             (tmp_path / name / of_class).mkdir(parents=True)
             for i in range(count):
                 (tmp_path / name / of_class / f"{i}.jpg").write_bytes(picture(10 * len(of_class) + i))
-        convert(ImageFolder(tmp_path / name), tmp_path / name.upper(), engine=here())
+        convert(ImageFolder(tmp_path / name), tmp_path / name.upper(), workers=here())
     return tmp_path / "A", tmp_path / "B"
 
 
 def test_datasets_come_together_by_class_names(two: tuple[Path, Path], tmp_path: Path) -> None:
-    report = merge(list(two), tmp_path / "out", engine=here())
+    report = merge(list(two), tmp_path / "out", workers=here())
     out = shardfeed.open(tmp_path / "out")["train"]
     assert out.class_names == ("daisy", "rose", "lily")
     assert len(out) == 4 + 5 + 2
@@ -257,22 +258,22 @@ def test_datasets_come_together_by_class_names(two: tuple[Path, Path], tmp_path:
     images = {record[FILENAME]: record["image/encoded"] for at in two for record in shardfeed.open(at)["train"]}
     assert {record[FILENAME]: record["image/encoded"] for record in out} == images
     assert sound(tmp_path / "out")
-    merge(list(two), tmp_path / "both", prefix=True, engine=here())
+    merge(list(two), tmp_path / "both", prefix=True, workers=here())
     assert set(shardfeed.open(tmp_path / "both")["train"].column(FILENAME)) >= {b"A/rose/0.jpg", b"B/rose/0.jpg"}
 
 
 def test_what_cannot_come_together_is_refused(two: tuple[Path, Path], small: Dataset, tmp_path: Path) -> None:
     a, b = two
-    relabel(b, tmp_path / "other", {"rose": "roses"}, engine=here())
+    relabel(b, tmp_path / "other", {"rose": "roses"}, workers=here())
     with pytest.raises(UsageError, match=r"rose/\d.jpg is in .*A too, with another image/class/label; prefix=True"):
         merge([a, tmp_path / "other"], tmp_path / "out")
-    convert(ImageFolder(tmp_path / "b"), tmp_path / "unhashed", sha256=False, engine=here())
+    convert(ImageFolder(tmp_path / "b"), tmp_path / "unhashed", image=ImageOptions(sha256=False), workers=here())
     with pytest.raises(UsageError, match=r"the feature image/key/sha256: .*unhashed has none"):
         merge([a, tmp_path / "unhashed"], tmp_path / "out")
     with pytest.raises(UsageError, match="two or more, each once"):
         merge([a, a], tmp_path / "out")
     with pytest.raises(UsageError, match="the feature image/class/label"):
-        convert(scenes("masks"), tmp_path / "coco", engine=here())
+        convert(scenes("masks"), tmp_path / "coco", workers=here())
         merge([a, tmp_path / "coco"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -316,7 +317,7 @@ def test_options_that_there_are_not_are_refused(small: Dataset, tmp_path: Path) 
 def test_a_damaged_record_is_named_and_nothing_is_committed(
     name: str, of_format: Callable[[str], Dataset], tmp_path: Path
 ) -> None:
-    reshard(of_format(name), tmp_path / "old", engine=here())
+    reshard(of_format(name), tmp_path / "old", workers=here())
     old = shardfeed.open(tmp_path / "old")
     path = tmp_path / "old" / old.manifest.splits["train"].shard_file(0)
     data = bytearray(path.read_bytes())
@@ -324,10 +325,10 @@ def test_a_damaged_record_is_named_and_nothing_is_committed(
     data[data.index(image) + len(image) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(TooManyRejectedError, match=r"1 input rejected \(1 E_DAMAGED: ") as caught:
-        reshard(tmp_path / "old", tmp_path / "out", engine=here())
+        reshard(tmp_path / "old", tmp_path / "out", workers=here())
     assert re.search(rf"{path.name}, record \d+", caught.value.rejected[0].why)
     assert not (tmp_path / "out").exists()
-    report = reshard(tmp_path / "old", tmp_path / "out", max_bad=1, engine=here())
+    report = reshard(tmp_path / "old", tmp_path / "out", max_bad=1, workers=here())
     assert [noted.key for noted in report.rejected] == [noted.key for noted in caught.value.rejected]
     assert sum(split.records for split in report.manifest.splits.values()) == 23
     assert sound(tmp_path / "out")
@@ -355,7 +356,7 @@ def test_on_the_command_line(
 ) -> None:
     inputs = [small.directory]
     if command == "merge":
-        reshard(small, tmp_path / "other", engine=here())
+        reshard(small, tmp_path / "other", workers=here())
         inputs.append(str(tmp_path / "other"))
     if command == "append":
         (tmp_path / "more" / "rose").mkdir(parents=True)
@@ -370,6 +371,6 @@ def test_on_the_command_line(
 
 
 def test_tfds_reads_raw_pixels_of_a_new_dataset_as_those_of_the_old(images_of_small: Path, tmp_path: Path) -> None:
-    convert(images_of_small, tmp_path / "old", image=ImageOptions(encode="raw", size=8), engine=here())
-    reshard(tmp_path / "old", tmp_path / "new", engine=here())
+    convert(images_of_small, tmp_path / "old", image=ImageOptions(encode="raw", size=8), workers=here())
+    reshard(tmp_path / "old", tmp_path / "new", workers=here())
     assert (tmp_path / "new" / "features.json").read_bytes() == (tmp_path / "old" / "features.json").read_bytes()

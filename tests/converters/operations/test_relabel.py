@@ -44,7 +44,7 @@ def rows(path: Path, split: str = "train") -> dict[bytes, Any]:
 
 
 def test_classes_are_put_together_renamed_and_dropped(small: Dataset, tmp_path: Path) -> None:
-    relabel(small, tmp_path / "out", {"tulip": "flower", "rose": None, "daisy": "flower"}, engine=here())
+    relabel(small, tmp_path / "out", {"tulip": "flower", "rose": None, "daisy": "flower"}, workers=here())
     out = shardfeed.open(tmp_path / "out")
     assert out.class_names == ("flower",)
     old, new = rows(Path(small.directory)), rows(tmp_path / "out")
@@ -56,17 +56,17 @@ def test_classes_are_put_together_renamed_and_dropped(small: Dataset, tmp_path: 
 
 
 def test_records_in_which_nothing_changes_keep_their_bytes(small: Dataset, tmp_path: Path) -> None:
-    relabel(small, tmp_path / "out", {"tulip": "lily"}, engine=here())
+    relabel(small, tmp_path / "out", {"tulip": "lily"}, workers=here())
     places = Path(small.directory), tmp_path / "out"
     old, new = (dict(zip(rows(at), payloads(shardfeed.open(at), "train"), strict=True)) for at in places)
     changed = {key for key in old if old[key] != new[key]}
     assert changed == {key for key in old if key.startswith(b"tulip")}
-    relabel(tmp_path / "out", tmp_path / "back", {"lily": "tulip"}, engine=here())
+    relabel(tmp_path / "out", tmp_path / "back", {"lily": "tulip"}, workers=here())
     assert payloads(shardfeed.open(tmp_path / "back")) == payloads(small)
 
 
 def test_order_is_as_asked(small: Dataset, tmp_path: Path) -> None:
-    relabel(small, tmp_path / "out", {"rose": "a"}, order=["tulip", "a", "daisy"], engine=here())
+    relabel(small, tmp_path / "out", {"rose": "a"}, order=["tulip", "a", "daisy"], workers=here())
     assert shardfeed.open(tmp_path / "out").class_names == ("tulip", "a", "daisy")
     assert {bytes(r[TEXT]): r[LABEL] for r in rows(tmp_path / "out").values()} == {b"tulip": 0, b"a": 1, b"daisy": 2}
     with pytest.raises(UsageError, match="differs from the classes there will be in rose"):
@@ -118,15 +118,15 @@ def test_maps_in_files(name: str, text: str, found: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("task", ["masks", "keypoints"])
 def test_objects_of_a_dropped_class_go_with_all_that_is_known_of_them(task: str, tmp_path: Path) -> None:
-    convert(scenes("masks"), tmp_path / "old", engine=here())
+    convert(scenes("masks"), tmp_path / "old", workers=here())
     names = shardfeed.open(tmp_path / "old").manifest.schema.class_names[OBJECT_LABEL]
     if task == "keypoints":
         tmp_path = tmp_path / "k"
         tmp_path.mkdir()
-        convert(_WithSecondClass(scenes("keypoints")), tmp_path / "old", engine=here())
+        convert(_WithSecondClass(scenes("keypoints")), tmp_path / "old", workers=here())
         names = ("triangle", "other")
     schema = shardfeed.open(tmp_path / "old").manifest.schema
-    report = relabel(tmp_path / "old", tmp_path / "out", {names[0]: None}, engine=here())
+    report = relabel(tmp_path / "old", tmp_path / "out", {names[0]: None}, workers=here())
     assert any("left out, of dropped classes" in note for note in report.notes)
     new_schema = report.manifest.schema
     assert new_schema.class_names[OBJECT_LABEL] == names[1:]
@@ -168,11 +168,11 @@ class _WithSecondClass:
 
 
 def test_rasters_are_renamed_and_not_put_together(tmp_path: Path) -> None:
-    convert(scenes("rasters"), tmp_path / "old", engine=here())
+    convert(scenes("rasters"), tmp_path / "old", workers=here())
     old = shardfeed.open(tmp_path / "old")
     assert old.manifest.schema.raster
     first, second, *_ = old.manifest.schema.raster.class_names
-    relabel(tmp_path / "old", tmp_path / "out", {second: "renamed"}, engine=here())
+    relabel(tmp_path / "old", tmp_path / "out", {second: "renamed"}, workers=here())
     out = shardfeed.open(tmp_path / "out")
     assert out.manifest.schema.raster
     assert out.manifest.schema.raster.class_names[:2] == (first, "renamed")
@@ -213,15 +213,15 @@ class _Tags:
 
 
 def test_sets_of_classes(tmp_path: Path) -> None:
-    convert(_Tags(), tmp_path / "old", engine=here())
-    relabel(tmp_path / "old", tmp_path / "out", {"b": "a"}, engine=here())
+    convert(_Tags(), tmp_path / "old", workers=here())
+    relabel(tmp_path / "old", tmp_path / "out", {"b": "a"}, workers=here())
     found = {key: list(record["tags"]) for key, record in rows(tmp_path / "out").items()}
     assert found == {b"0.jpg": [0], b"1.jpg": [1], b"2.jpg": [], b"3.jpg": [1, 0], b"4.jpg": [0]}
-    relabel(tmp_path / "old", tmp_path / "dropped", {"a": None}, engine=here())
+    relabel(tmp_path / "old", tmp_path / "dropped", {"a": None}, workers=here())
     found = {key: list(record["tags"]) for key, record in rows(tmp_path / "dropped").items()}
     assert found == {b"0.jpg": [0], b"1.jpg": [1], b"2.jpg": [], b"3.jpg": [1, 0], b"4.jpg": [0]}
     assert sound(tmp_path / "dropped")
-    filter_dataset(tmp_path / "old", tmp_path / "with", where="class in (a, c)", engine=here())
+    filter_dataset(tmp_path / "old", tmp_path / "with", where="class in (a, c)", workers=here())
     assert rows(tmp_path / "with").keys() == {b"0.jpg", b"1.jpg", b"3.jpg"}
 
 
@@ -238,11 +238,11 @@ def adopted(tmp_path: Path) -> Path:
 
 def test_records_of_others(adopted: Path, tmp_path: Path) -> None:
     old = shardfeed.open(adopted)
-    reshard(adopted, tmp_path / "shards", shards=3, engine=here())
+    reshard(adopted, tmp_path / "shards", shards=3, workers=here())
     assert payloads(shardfeed.open(tmp_path / "shards")) == payloads(old)
-    split_dataset(adopted, tmp_path / "split", {"x": 0.5, "y": 0.5}, engine=here())
+    split_dataset(adopted, tmp_path / "split", {"x": 0.5, "y": 0.5}, workers=here())
     assert sorted(payloads(shardfeed.open(tmp_path / "split"))) == sorted(payloads(old))
-    relabel(adopted, tmp_path / "other", {"b": "a"}, engine=here())
+    relabel(adopted, tmp_path / "other", {"b": "a"}, workers=here())
     new = shardfeed.open(tmp_path / "other")
     assert [(r["label"], r["img"], r["name"]) for r in new["train"]] == [
         ((0, 0, 1)[int(r["label"])], r["img"], r["name"])  # type: ignore[arg-type]
@@ -250,9 +250,9 @@ def test_records_of_others(adopted: Path, tmp_path: Path) -> None:
     ]
     parsed = tf.train.Example.FromString(new["train"].payload(1))
     assert parsed.features.feature["label"].int64_list.value == [0]
-    filter_dataset(adopted, tmp_path / "some", where="class == b", engine=here())
+    filter_dataset(adopted, tmp_path / "some", where="class == b", workers=here())
     assert payloads(shardfeed.open(tmp_path / "some")) == payloads(old)[1::3]
-    remove(adopted, tmp_path / "less", ["train/000000004"], engine=here())
+    remove(adopted, tmp_path / "less", ["train/000000004"], workers=here())
     assert payloads(shardfeed.open(tmp_path / "less")) == payloads(old)[:4] + payloads(old)[5:]
     for name in ("shards", "split", "other", "some", "less"):
         assert sound(tmp_path / name)
@@ -306,7 +306,7 @@ def test_an_order_of_no_feature_is_refused(small: Dataset, tmp_path: Path) -> No
             options=AnnotationOptions(images=str(SCENES / "images"), class_names=str(SCENES / "masks.txt")),
         ),
         tmp_path / "masks",
-        engine=here(),
+        workers=here(),
     )
     raster = shardfeed.open(tmp_path / "masks").manifest.schema.raster
     assert raster is not None
@@ -315,7 +315,7 @@ def test_an_order_of_no_feature_is_refused(small: Dataset, tmp_path: Path) -> No
         with pytest.raises(UsageError, match="order: is another order of the classes of rasters"):
             relabel(tmp_path / "masks", tmp_path / "out", {first: "x"}, feature=feature, order=[*others, "x"])
         out = tmp_path / f"out{feature is None}"
-        relabel(tmp_path / "masks", out, {first: "x"}, feature=feature, order=["x", *others], engine=here())
+        relabel(tmp_path / "masks", out, {first: "x"}, feature=feature, order=["x", *others], workers=here())
         found = shardfeed.open(out).manifest.schema.raster
         assert found is not None
         assert found.class_names == ("x", *others)
@@ -327,8 +327,8 @@ def test_an_order_of_one_feature_lets_others_be_renamed(tmp_path: Path) -> None:
         {LABEL: Feature("int64"), "image/other/label": Feature("int64")},
         {LABEL: ("cat", "dog"), "image/other/label": ("bus", "car")},
     )
-    convert(_Fixed(schema, {LABEL: 0, "image/other/label": 1}), tmp_path / "old", engine=here())
-    relabel(tmp_path / "old", tmp_path / "out", {"car": "truck"}, order=["dog", "cat"], engine=here())
+    convert(_Fixed(schema, {LABEL: 0, "image/other/label": 1}), tmp_path / "old", workers=here())
+    relabel(tmp_path / "old", tmp_path / "out", {"car": "truck"}, order=["dog", "cat"], workers=here())
     out = shardfeed.open(tmp_path / "out")["train"]
     assert dict(out.schema.class_names) == {LABEL: ("dog", "cat"), "image/other/label": ("bus", "truck")}
     assert [(record[LABEL], record["image/other/label"]) for record in out] == [(1, 1)] * 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.errors import UsageError
 from shardfeed.formats.example import decode
 from shardfeed.pipelines import Global, mix, order_samples
@@ -80,7 +80,7 @@ def test_fingerprints_tell_mixtures_apart(flowers: Dataset) -> None:
 def test_two_datasets_share_what_both_have(folder: Callable[..., Path], tmp_path: Path) -> None:
     images = folder()
     hashed = converted(images, tmp_path / "hashed")
-    plain = converted(images, tmp_path / "plain", sha256=False, seed=1)
+    plain = converted(images, tmp_path / "plain", image=ImageOptions(sha256=False), seed=1)
     mixture = mix([(hashed, 1), (plain, 1)])
     assert SHA256 in hashed.schema.features
     assert SHA256 not in mixture.schema.features

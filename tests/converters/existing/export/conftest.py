@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shardfeed.converters import conversion
-from shardfeed.converters.engines.choose_engine import choose_engine
+from shardfeed.converters.engines.choose_engine import LocalWorkers, choose_engine
 from shardfeed.converters.engines.engine import Engine
 
 from in_process import OwnEngine
@@ -15,9 +15,9 @@ from in_process import OwnEngine
 def one_worker_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards are written by the same function, without a process around it."""
 
-    def choose(engine: Any, address: Any, workers: int | None, *more: Any) -> Engine:
-        if engine == "local" and workers == 1:
-            return OwnEngine(1)
-        return choose_engine(engine, address, workers, *more)
+    def choose(workers: Any, tries: str) -> Engine:
+        return (
+            OwnEngine(1) if workers in (1, LocalWorkers(1), LocalWorkers(1, "auto")) else choose_engine(workers, tries)
+        )
 
     monkeypatch.setattr(conversion, "choose_engine", choose)

@@ -93,9 +93,11 @@ def test_the_broken_line_of_results_csv_is_listed(images: Path, tmp_path: Path) 
     (left,) = account.left_out
     expected = "results.csv:5: got 2 cells, expected image_name| comment_number| comment"
     assert (left.key, left.code, left.reason) == (b"b.jpg", "E_LINE", expected)
-    with pytest.raises(TooManyRejectedError, match=r"1 annotation left out \(1 E_LINE: b.jpg, results.csv:5.*=1$"):
+    with pytest.raises(
+        TooManyRejectedError, match=r"1 annotation left out \(1 E_LINE: b.jpg, results.csv:5.*max_bad={'objects': 1}$"
+    ):
         convert(source, tmp_path / "out", workers=1)
-    report = convert(source, tmp_path / "out", workers=1, max_bad_objects=1)
+    report = convert(source, tmp_path / "out", workers=1, max_bad={"objects": 1})
     assert report.manifest.splits["train"].records == 3
     records: Any = {record[FILENAME]: record[CAPTION] for record in shardfeed.open(tmp_path / "out")["train"]}
     assert records[b"a.jpg"] == OF_A
@@ -120,7 +122,7 @@ def test_karpathys_splits_and_numbers(images: Path, tmp_path: Path) -> None:
     assert "images of the split 'restval', which are train: 1" in source.findings.notes
     (left,) = source.findings.account.left_out
     assert (left.code, left.reason) == ("E_LINE", "dataset_coco.json: images[1], sentence 1: expected a text in UTF-8")
-    convert(source, tmp_path / "out", workers=1, max_bad_objects=1)
+    convert(source, tmp_path / "out", workers=1, max_bad={"objects": 1})
     (record,) = shardfeed.open(tmp_path / "out")["test"]
     assert (record[CAPTION], record[SOURCE_ID]) == ([], b"7")
 

@@ -227,7 +227,7 @@ def test_a_region_that_is_none_is_listed_where_masks_are_wanted(tmp_path: Path, 
 @pytest.mark.parametrize("region", [[[1, 2]], {"size": [9, 9], "counts": [81]}])
 def test_a_region_that_does_not_fit_is_listed_by_who_draws_it(tmp_path: Path, region: Any) -> None:
     file = plant(tmp_path, bad(segmentation=region))
-    report = convert(opened(file, "masks"), tmp_path / "out", workers=1, max_bad_objects=1)
+    report = convert(opened(file, "masks"), tmp_path / "out", workers=1, max_bad={"objects": 1})
     assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_OUTLINE"]
     assert (report.account.read, report.account.written) == (4, 3)

@@ -273,7 +273,7 @@ def test_pixels_of_which_nobody_knows_the_class_refuse_their_image(tmp_path: Pat
     content = scene(len(PIXELS) + 1)
     for (change, _, _), entry in zip(PIXELS, content["annotations"], strict=False):
         change(entry["segments_info"])
-    report = convert(opened(plant(tmp_path, content)), tmp_path / "out", workers=1, max_bad=7, max_bad_objects=9)
+    report = convert(opened(plant(tmp_path, content)), tmp_path / "out", workers=1, max_bad={"images": 7, "objects": 9})
     assert report.account is not None
     report.account.check("test")
     assert list(records(tmp_path / "out")) == [b"7.jpg"]
@@ -293,7 +293,7 @@ def test_a_bad_box_is_listed_and_its_pixels_stay(tmp_path: Path) -> None:
     for (change, _), entry in zip(BOXES, content["annotations"], strict=True):
         entry["segments_info"][0].update(change)  # stuff, which has no box
         entry["segments_info"][1].update(change)
-    report = convert(opened(plant(tmp_path, content)), tmp_path / "out", workers=1, max_bad_objects=5)
+    report = convert(opened(plant(tmp_path, content)), tmp_path / "out", workers=1, max_bad={"objects": 5})
     assert [code for code, _ in left_out(report)] == [code for _, code in BOXES]
     found = records(tmp_path / "out")
     for i in range(len(BOXES)):

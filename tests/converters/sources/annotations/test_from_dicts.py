@@ -291,7 +291,7 @@ def test_dicts_are_a_list() -> None:
 
 def test_a_box_that_leaves_its_image_is_listed_by_its_number(images: Path, tmp_path: Path) -> None:
     source = say(images, {"image": "a.png", "boxes": [[0, 0, 5, 5], [30, 0, 50, 5]]})
-    report = convert(source, tmp_path / "out", workers=1, max_bad_objects=1)
+    report = convert(source, tmp_path / "out", workers=1, max_bad={"objects": 1})
     assert report.account is not None
     (left,) = report.account.left_out
     assert left.reason.startswith("box 1, 30, 0 to 50, 5: 10.0 pixels outside")

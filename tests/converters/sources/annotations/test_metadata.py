@@ -201,7 +201,7 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
         {"file_name": f"{name}.png", "objects": [good, bad]} for name, (bad, _, _) in zip(names, FAULTS, strict=True)
     ]
     put(root / "metadata.jsonl", lines(*rows))
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad_objects=len(FAULTS))
+    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
@@ -226,7 +226,7 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
     root = draw(tmp_path / "hf", {name: [] for name in [*names, "a"]})
     rows = [{"file_name": f"{name}.png", "objects": said} for name, (said, _, _) in zip(names, ROWS, strict=True)]
     put(root / "metadata.jsonl", lines(*rows, row("a"), row("d"), {**row("b"), "file_name": "../x.png"}))
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=7, max_bad_objects=7)
+    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"images": 7, "objects": 7})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (7 + 2 + 3 + 1, 2)
@@ -306,7 +306,7 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
             continue
         good += 1
         if good % 25 == 0:
-            report, _ = converted(source, tmp_path / f"out{i}", max_bad=9, max_bad_objects=99)
+            report, _ = converted(source, tmp_path / f"out{i}", max_bad={"images": 9, "objects": 99})
             assert report.account is not None
             report.account.check("damaged")
     assert good > 10

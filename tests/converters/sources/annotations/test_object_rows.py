@@ -231,7 +231,7 @@ FAULTS = [
 def test_a_row_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     text = "\n".join([TENSORFLOW, *(line for line, *_ in FAULTS), "a.png,60,40,cat,1,2,30,4", "b.png,,,dog,0,0,9,9"])
     source = table(tmp_path / "rows", text)
-    report, found = converted(source, tmp_path / "out", max_bad=3, max_bad_objects=7)
+    report, found = converted(source, tmp_path / "out", max_bad={"images": 3, "objects": 7})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (len(FAULTS) + 2, 2)
@@ -303,7 +303,7 @@ def test_automl_as_it_comes(tmp_path: Path) -> None:
             "TEST,gs://x/c.png,dog,0,0,0.5,0,0.5,0.5,0,0.5",
         ]
     )
-    report, found = converted(table(tmp_path / "rows", text), tmp_path / "out", max_bad_objects=2)
+    report, found = converted(table(tmp_path / "rows", text), tmp_path / "out", max_bad={"objects": 2})
     assert {key: (values["split"], len(values[XMIN])) for key, values in found.items()} == {
         "a.png": ("train", 1), "b.png": ("validation", 0), "c.png": ("test", 1),
     }  # fmt: skip
@@ -327,7 +327,7 @@ def test_runs_that_are_none_are_listed(tmp_path: Path) -> None:
     bad = ["1 0", "0 5", "1 2 2 3", "2400 2", "1", "1 x", "9999999999999999999 1", "9223372036854775807 9", "1_0 1"]
     lines = ["ImageId,EncodedPixels", "a.png,1 2400", "b.png,", "c.png,nan", *(f"a.png,{cell}" for cell in bad)]
     source = table(tmp_path / "rows", "\n".join(lines))
-    report, found = converted(source, tmp_path / "out", max_bad_objects=len(bad))
+    report, found = converted(source, tmp_path / "out", max_bad={"objects": len(bad)})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (len(bad) + 1, 1)
@@ -395,7 +395,7 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
         account.check("listed")
         if good == 1:
             try:
-                report, _ = converted(source, tmp_path / f"out{i}", max_bad=9, max_bad_objects=99)
+                report, _ = converted(source, tmp_path / f"out{i}", max_bad={"images": 9, "objects": 99})
             except ShardfeedError:
                 continue
             assert report.account is not None
@@ -427,6 +427,6 @@ def test_an_unreadable_image_takes_its_runs_along(tmp_path: Path) -> None:
     root = draw(tmp_path / "rows", scenes)
     put(root / "b.png", b"no image")
     path = str(put(root / "t.csv", "ImageId,EncodedPixels\na.png,1 60\nb.png,1 60\n"))
-    report, _ = converted(read(path, NONE), tmp_path / "out", max_bad=1, max_bad_objects=1)
+    report, _ = converted(read(path, NONE), tmp_path / "out", max_bad={"images": 1, "objects": 1})
     assert report.account is not None
     assert (report.account.read, report.account.written) == (2, 1)

@@ -189,7 +189,7 @@ def test_the_origin(tmp_path: Path) -> None:
 def test_a_class_list_gives_the_order_and_what_is_not_in_it_is_listed(tmp_path: Path) -> None:
     root = str(beside(tmp_path / "voc"))
     source = read(root, AnnotationOptions(class_names=["owl", "dog"]))
-    report, found = converted(source, tmp_path / "out", max_bad_objects=2)
+    report, found = converted(source, tmp_path / "out", max_bad={"objects": 2})
     assert found["d.png"][OBJECT_LABEL] == [1, 1, 0]
     account = report.account
     assert account is not None
@@ -232,7 +232,7 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     for name, (entry, _, _) in zip(scenes, FAULTS, strict=True):
         text = xml(scenes[name]).replace("</annotation>", f"{entry}</annotation>")
         put(root / f"{name}.xml", text)
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad_objects=len(FAULTS))
+    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
@@ -269,7 +269,7 @@ def test_a_file_that_cannot_be_read_is_one_annotation_and_costs_its_image(tmp_pa
     source = read(str(root), NONE)
     with pytest.raises(TooManyRejectedError, match="nothing was written"):
         converted(source, tmp_path / "out")
-    report, found = converted(source, tmp_path / "out", max_bad=len(FILES), max_bad_objects=len(FILES))
+    report, found = converted(source, tmp_path / "out", max_bad={"images": len(FILES), "objects": len(FILES)})
     assert stems(found) == expected()
     account = report.account
     assert account is not None
@@ -396,7 +396,7 @@ def test_damaged_files_are_accounted_for(tmp_path: Path) -> None:
     root = draw(tmp_path / "voc", {name: [] for name in files})
     for name, data in files.items():
         put(root / f"{name}.xml", data)
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad=150, max_bad_objects=300)
+    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"images": 150, "objects": 300})
     account = report.account
     assert account is not None
     account.check("damaged")

@@ -129,7 +129,7 @@ def test_what_leaves_the_image_is_decided_by_its_size(tmp_path: Path) -> None:
     found = source(dataset(tmp_path, ["0 1.2 0.5 0.2 0.2\n1 0.99 0.5 0.04 0.2\n2 0.5 0.5 0 0.1\n2 0.5 0.5 -0.1 0.1\n"]))
     with pytest.raises(TooManyRejectedError, match="line 1"):
         convert(found, tmp_path / "no", workers=1)
-    _, report = converted(found, tmp_path / "out", max_bad_objects=3)
+    _, report = converted(found, tmp_path / "out", max_bad={"objects": 3})
     assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_BOX_OUTSIDE", "E_BOX_EMPTY", "E_BOX_EMPTY"]
     assert (report.account.written, report.account.clipped) == (1, 1)
@@ -249,7 +249,7 @@ def test_key_points(tmp_path: Path) -> None:
     lines = "0 .5 .5 .4 .4 .5 .4 2 .4 .5 1 0 0 0\n1 .5 .5 .2 .2 .5 .5 2.0 .4 .5 7 0 0 0\n2 .5 .5 .2 .2\n"
     found = source(dataset(tmp_path, [lines], POSE.format(3)))
     assert found.schema.keypoints == Keypoints(("0", "1", "2"), (0, 2, 1))
-    records, report = converted(found, tmp_path / "out", max_bad_objects=2)
+    records, report = converted(found, tmp_path / "out", max_bad={"objects": 2})
     assert report.account is not None
     assert (report.account.read, report.account.written) == (3, 1)
     assert [one.code for one in report.account.left_out] == ["E_KEYPOINTS", "E_LINE"]
@@ -354,7 +354,7 @@ def _written_all(folder: Path, labels: list[bytes], yaml: str, tasks: tuple[Any,
     if read_all is None:
         return
     found, lines = read_all
-    report = convert(found, folder / "out", workers=1, max_bad_objects="100%")
+    report = convert(found, folder / "out", workers=1, max_bad={"objects": "100%"})
     assert report.account is not None
     assert (report.account.read, len(report.account.left_out)) == (lines, lines - report.account.written)
     records: list[Any] = list(shardfeed.open(folder / "out")["train"])

@@ -254,7 +254,7 @@ def test_objects(tmp_path: Path, form: str) -> None:
     source = read(str(path), PLAIN)
     assert source.schema.class_names[OBJECT_LABEL] == ("cat", "dog")
     assert "boxes from objects" in source.described
-    report = convert(source, tmp_path / "out", workers=1, max_bad_objects=9)
+    report = convert(source, tmp_path / "out", workers=1, max_bad={"objects": 9})
     assert not report.rejected
     records = {record["image/filename"]: record for record in shardfeed.open(tmp_path / "out")["train"]}
     first = records[b"0.png"]

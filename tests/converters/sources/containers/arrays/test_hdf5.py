@@ -130,7 +130,7 @@ def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
     path = save(tmp_path / "a.h5", {"images": np.tile(pixels, (1, 8, 8, 1)), "labels": labels})
     source = read_file(path)
     source[0].image()  # type: ignore[operator]
-    report = convert(source, tmp_path / "out", engine=OwnEngine(1))
+    report = convert(source, tmp_path / "out", workers=OwnEngine(1))
     assert not report.rejected
     assert report.manifest.splits["train"].records == 12
 

@@ -103,7 +103,7 @@ def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
     np.savez_compressed(
         tmp_path / "a.npz", x_train=pixels[:8], y_train=labels[:8], x_test=pixels[8:], y_test=labels[8:]
     )
-    convert(read_file(tmp_path / "a.npz"), tmp_path / "out", engine=OwnEngine(1))
+    convert(read_file(tmp_path / "a.npz"), tmp_path / "out", workers=OwnEngine(1))
     dataset = shardfeed.open(tmp_path / "out")
     of_key = {f"{'train' if i < 8 else 'test'}/{i % 8:06}.png".encode(): i for i in range(12)}
     seen = 0

@@ -161,7 +161,7 @@ def test_caffe(tmp_path: Path) -> None:
         assert (pixels_of(source, i) == PIXELS[i]).all()
         assert source[i].features[LABEL] == LABELS[i]
     assert (source[1].key, source[1].split) == (b"00000001.png", "train")
-    report = convert(source, tmp_path / "out", engine=OwnEngine(1))
+    report = convert(source, tmp_path / "out", workers=OwnEngine(1))
     assert report.manifest.splits["train"].records == COUNT
     assert not report.rejected
 

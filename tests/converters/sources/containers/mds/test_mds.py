@@ -85,7 +85,7 @@ def test_photos(tmp_path: Path) -> None:
     for n, sample in enumerate(source):
         pixels = tf.io.decode_jpeg(read_image(sample)).numpy().astype(int)
         assert np.abs(pixels - np.asarray(picture(n))).mean() < 12  # a JPEG of the same picture
-    convert(source, tmp_path / "out", engine=OwnEngine(1))
+    convert(source, tmp_path / "out", workers=OwnEngine(1))
     found = {record[FILENAME]: record for split in shardfeed.open(tmp_path / "out").values() for record in split}
     assert found[b"photo 7.jpg"]["image/encoded"] == read_image(source[7])
     one = read(GOLDEN / "photos" / "val" / "index.json")

@@ -82,7 +82,7 @@ def test_converted(home: Path, tmp_path: Path) -> None:
     assert evidence is not None
     assert evidence.found == "3 TFRecord files; image from image/encoded, label from image/class/label"
     assert not evidence.missing
-    report = convert(read(home), tmp_path / "out", engine=OwnEngine(1))
+    report = convert(read(home), tmp_path / "out", workers=OwnEngine(1))
     schema = report.manifest.schema  # type: ignore[union-attr]  # it is committed
     assert (schema.class_names[LABEL], schema.class_ids[LABEL]) == (("ant", "bee", "cat"), (1, 2, 3))
     assert "image/class/label: numbers 1 to 3 are the labels 0 to 2, by the texts beside them" in report.notes
@@ -225,7 +225,7 @@ def test_objects(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
     assert source.described.endswith("; not taken: image/object/mask")
-    convert(source, tmp_path / "out", engine=OwnEngine(1))
+    convert(source, tmp_path / "out", workers=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
     assert list(record["image/object/class/text"]) == [b"ant", b"bee", b"ant"]
@@ -355,7 +355,7 @@ def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -
     assert [read_image(sample) for sample in source] == [picture(n) for n in range(4)]
     assert "1 compressed file was unpacked" in source.findings.notes[0]
     assert source[0].image.mtime_ns == (tmp_path / "in.tfrecord").stat().st_mtime_ns  # type: ignore[union-attr]
-    convert(source, tmp_path / "out", engine=OwnEngine(1))
+    convert(source, tmp_path / "out", workers=OwnEngine(1))
     assert len(shardfeed.open(tmp_path / "out")["train"]) == 4
     assert list((tmp_path / "tmp").iterdir())
     del source
