@@ -21,7 +21,6 @@ STREET = Gives(
     "Cityscapes as it is downloaded: `leftImg8bit/`, `gtFine/` with `labelIds`, `color`, `instanceIds`",
     "convert cityscapes out",
     STREET,
-    today="recognised no longer: refused as images and their masks, for which no reader is named",
 )
 def cityscapes(to: Files) -> None:
     for split, city in (("train", "aachen"), ("val", "lindau")):
@@ -38,7 +37,6 @@ def cityscapes(to: Files) -> None:
     "Cityscapes, with `labelTrainIds` made",
     "convert cityscapes out",
     STREET,
-    today="recognised no longer: refused as images and their masks, for which no reader is named",
 )
 def cityscapes_train_ids(to: Files) -> None:
     cityscapes(to)
@@ -51,7 +49,6 @@ def cityscapes_train_ids(to: Files) -> None:
     "Cityscapes, `labelTrainIds` alone",
     "convert cityscapes out",
     STREET,
-    today="class folders `gtFine` and `leftImg8bit` are said to fit as well",
 )
 def cityscapes_train_ids_alone(to: Files) -> None:
     cityscapes_train_ids(to)

@@ -182,7 +182,7 @@ def test_ids_of_classes_that_contradict_the_datasets(
     names: str | None, ids: int | None, problem: str, tmp_path: Path
 ) -> None:
     source = scenes("masks")
-    convert(_Some(source, range(8)), tmp_path / "old", engine=here())
+    convert(_Some(source, range(8)), tmp_path / "old", workers=here())
     other = _Some(source, range(8, 16))
     key = "image/object/class/label"
     known = source.schema.class_names[key]
@@ -190,7 +190,7 @@ def test_ids_of_classes_that_contradict_the_datasets(
     changed["class_ids"] = {key: (ids, *source.schema.class_ids[key][1:])} if ids else {}
     other.schema = replace(source.schema, **changed)
     with pytest.raises(UsageError, match=problem):
-        append(tmp_path / "old", other, tmp_path / "out", new_classes=True, engine=here())
+        append(tmp_path / "old", other, tmp_path / "out", new_classes=True, workers=here())
     assert not (tmp_path / "out").exists()
 
 
