@@ -82,9 +82,14 @@ class ObjectTable:
     ) -> None:
         self.class_names, self.class_ids = None if class_names is None else tuple(class_names), tuple(class_ids)
         self.what, self.unit, self.upright, self.keypoints = what, unit, upright, keypoints
-        self._images, self._numbers, self._labels = array("q"), array("q"), array("i")
-        self._boxes, self._areas, self._points = array("d"), array("d"), array("d")
-        self._columns = {key: array("q") for key in columns}
+        # Arrays of numbers that grow, or those of NumPy that `of_arrays` was given.
+        self._images: Any = array("q")
+        self._numbers: Any = array("q")
+        self._labels: Any = array("i")
+        self._boxes: Any = array("d")
+        self._areas: Any = array("d")
+        self._points: Any = array("d")
+        self._columns: dict[str, Any] = {key: array("q") for key in columns}
         self._outlines = Outlines() if masks else None
         self._outline_of: np.ndarray | None = None  # the number of each object's outline, where it is not its own
         self._has_areas = areas
@@ -120,11 +125,10 @@ class ObjectTable:
             areas=areas is not None,
             keypoints=None if keypoints is None else keypoints[0],
         )
-        table._images, table._numbers = array("q", images.tobytes()), array("q", numbers.tobytes())
-        table._boxes, table._labels = array("d", boxes.tobytes()), array("i", labels.astype(np.int32).tobytes())
-        table._columns = {key: array("q", values.astype(np.int64).tobytes()) for key, values in flags.items()}
-        table._areas = array("d", b"" if areas is None else areas.tobytes())
-        table._points = array("d", b"" if keypoints is None else keypoints[1].tobytes())
+        table._images, table._numbers, table._boxes, table._labels = images, numbers, boxes, labels
+        table._columns = dict(flags)
+        table._areas = np.zeros(0) if areas is None else areas
+        table._points = np.zeros(0) if keypoints is None else keypoints[1]
         if outlines is not None:
             table._outlines, table._outline_of = outlines
         for image, size in sizes.items():
@@ -176,7 +180,7 @@ class ObjectTable:
     @property
     def labels(self) -> np.ndarray:
         """As they were added, int32 [n]."""
-        return _taken(self._labels, np.int32, np.arange(len(self)))
+        return np.array(self._labels)
 
     def name_classes(self, class_names: Sequence[str], class_ids: Sequence[int], labels: np.ndarray) -> None:
         """For numbers that are known to be those of classes when all are there: the classes, and the label of each."""
@@ -214,32 +218,29 @@ class ObjectTable:
     def of_image(self, image: int) -> Objects:
         """The objects of one image, in the order in which they were added."""
         if self._order is None or self._ends is None:
-            images = np.frombuffer(self._images, np.int64)
+            images = np.asarray(self._images)
             self._order = np.argsort(images, kind="stable")
             self._ends = np.cumsum(np.bincount(images)) if len(images) else np.zeros(0, np.int64)
         start = self._ends.item(image - 1) if 0 < image <= len(self._ends) else 0
         end = self._ends.item(image) if image < len(self._ends) else start
         chosen = self._order[start:end]
-        columns: dict[str, Any] = {
-            key: np.frombuffer(values, np.int64)[chosen].tolist() if len(values) else []
-            for key, values in self._columns.items()
-        }
+        columns: dict[str, Any] = {key: _taken(values, chosen).tolist() for key, values in self._columns.items()}
         if self.class_names is not None:
-            columns[OBJECT_LABEL] = _taken(self._labels, np.int32, chosen).tolist()
+            columns[OBJECT_LABEL] = _taken(self._labels, chosen).tolist()
         points = None
         if self.keypoints is not None:
-            points = _taken(self._points, np.float64, chosen, len(self.keypoints.names) * 3)
+            points = _taken(self._points, chosen, len(self.keypoints.names) * 3)
             points = points.reshape(len(chosen), len(self.keypoints.names), 3)
         return Objects(
-            boxes=_taken(self._boxes, np.float64, chosen, 4),
+            boxes=_taken(self._boxes, chosen, 4),
             columns=columns,
-            names=[f"{self.what} {number}" for number in _taken(self._numbers, np.int64, chosen).tolist()],
+            names=[f"{self.what} {number}" for number in _taken(self._numbers, chosen).tolist()],
             size=self._sizes.get(image),
             fractions=self.unit == "fractions",
             upright=self.upright,
             keypoints=points,
             outlines=None if self._outlines is None else [self._outlines[i] for i in self._outline_numbers(chosen)],
-            areas=_taken(self._areas, np.float64, chosen) if self._has_areas else None,
+            areas=_taken(self._areas, chosen) if len(self._areas) else None,
         )
 
     def _outline_numbers(self, chosen: np.ndarray) -> list[int]:
@@ -247,7 +248,7 @@ class ObjectTable:
 
     def images_without(self, images: int) -> int:
         """How many of so many images have no object."""
-        counts = np.bincount(np.frombuffer(self._images, np.int64)) if len(self) else ()
+        counts = np.bincount(np.asarray(self._images)) if len(self) else ()
         return images - int(np.count_nonzero(counts))
 
     def class_counts(self) -> tuple[int, ...]:
@@ -255,10 +256,10 @@ class ObjectTable:
         classes = len(self.class_names or ())
         if not classes or not len(self):
             return (0,) * classes
-        return tuple(np.bincount(np.frombuffer(self._labels, np.int32), minlength=classes).tolist())
+        return tuple(np.bincount(np.asarray(self._labels), minlength=classes).tolist())
 
 
-def _taken(values: "array[Any]", dtype: type, chosen: np.ndarray, each: int = 1) -> np.ndarray:
+def _taken(values: Any, chosen: np.ndarray, each: int = 1) -> np.ndarray:
     """Rows `chosen` of `values`, `each` numbers a row, as an array of its own."""
-    rows = np.frombuffer(values, dtype) if len(values) else np.zeros(0, dtype)
+    rows = np.asarray(values)
     return (rows if each == 1 else rows.reshape(-1, each))[chosen].copy()

@@ -12,7 +12,7 @@ from shardfeed.annotations import IS_CROWD, Keypoints
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.objects import Outline
 from shardfeed.converters.sources.options import Unit
-from shardfeed.converters.sources.rows.columns import Codes
+from shardfeed.converters.sources.rows.columns import Codes, as_array
 from shardfeed.converters.sources.rows.object_classes import ObjectClasses
 from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
 from shardfeed.errors import UsageError, argument, escape
@@ -33,6 +33,8 @@ def said(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number, not a bool; NaN and infinity are for `ObjectGather` to judge."""
+    if type(value) is float or type(value) is int:
+        return True
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
@@ -100,6 +102,14 @@ def objects_of(value: Any) -> list[Mapping[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
+def corners_of(box: Any) -> Any:
+    """Left, top, right, bottom of [left, top, width, height]; anything else as it is, for `ObjectGather` to refuse."""
+    if isinstance(box, list | tuple) and len(box) == 4 and all(map(is_number, box)):
+        left, top, width, height = map(_float, box)
+        return left, top, left + width, top + height
+    return box
+
+
 def class_text(value: Any) -> str:
     """A class as text: a name, or a number in digits; "" for null. Raises BadAnnotationError (E_CATEGORY)."""
     if value is None:
@@ -120,8 +130,9 @@ class ObjectGather:
         what: how the report calls an object, before its number: "annotation", "line".
         unit: of boxes, key points and outlines.
         upright: whether they are of the upright image; None where the size of the image tells.
-        keypoints: of each object; None without.
+        keypoints: of each object; None without. The attribute may be set until `finish`, where names come last.
         masks: whether outlines are taken, to make masks of.
+        flags: feature keys that there are even where no object says them.
     """
 
     def __init__(
@@ -132,16 +143,19 @@ class ObjectGather:
         upright: bool | None = None,
         keypoints: Keypoints | None = None,
         masks: bool = False,
+        flags: Sequence[str] = (),
     ) -> None:
         self.what, self.upright, self.keypoints = what, upright, keypoints
         self.unit: Unit = unit
         self._images, self._numbers, self._hashes = array("q"), array("q"), array("q")
-        self._boxes, self._points = array("d"), array("d")
+        self._boxes = array("d")
         self._classes = Codes()
         self._areas: array[float] | None = None  # from the first object on that says its area
-        self._flags: dict[str, array[int]] = {}
+        self._points, self._point_ends = array("d"), array("q")  # ends from the first object on that has any
+        self._flags: dict[str, array[int]] = {key: array("b") for key in flags}
         self._outlines = Outlines() if masks else None
         self._sizes: dict[int, tuple[int, int]] = {}
+        self._same_sizes: dict[tuple[int, int], tuple[int, int]] = {}  # most images are as large as another
         self._largest, self._far, self._classed = 0.0, 0, 0
 
     def __len__(self) -> int:
@@ -161,7 +175,8 @@ class ObjectGather:
         """Note the pixels of an image as it was annotated, where both are whole numbers from 1 on."""
         sides = [int(side) if is_number(side) and side == side and abs(side) < 2**31 else 0 for side in (width, height)]
         if all(side > 0 for side in sides) and sides == [width, height]:
-            self._sizes[image] = sides[0], sides[1]
+            size = sides[0], sides[1]
+            self._sizes[image] = self._same_sizes.setdefault(size, size)
 
     def size(self, image: int) -> tuple[int, int] | None:
         """The (width, height) that was noted; None without."""
@@ -190,7 +205,7 @@ class ObjectGather:
         if area is not None:
             area = _area(area)
         flagged = {key: _flag(key, value) for key, value in flags.items()} if flags else {}
-        points = self._key_points(keypoints)
+        points = _point_numbers(keypoints) if keypoints is not None else ()
         region = check_outline(outline) if self._outlines is not None else None
         # Everything is sound: from here on nothing raises.
         known = len(self._images)
@@ -208,11 +223,14 @@ class ObjectGather:
                 self._flags[key] = array("b", bytes(known))
         for key, values in self._flags.items():
             values.append(flagged.get(key, 0))
-        if self.keypoints is not None:
+        if points and not self._point_ends:
+            self._point_ends = array("q", bytes(8 * known))
+        if points or self._point_ends:
             self._points.extend(points)
+            self._point_ends.append(len(self._points))
         if self._outlines is not None:
             self._outlines.add(region)
-        same = (image, sides, label, area, tuple(flagged.items()), tuple(points), own_id, repr(region) if region else 0)
+        same = (image, sides, label, area, tuple(flagged.items()), points, own_id, repr(region) if region else 0)
         self._hashes.append(hash(same))
         largest = max(map(abs, sides))
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
@@ -237,6 +255,8 @@ class ObjectGather:
             self._areas = array("d", [math.nan]) * known
         if self._areas is not None:
             self._areas.extend([math.nan] * count if areas is None else areas)
+        if self._point_ends:
+            self._point_ends.extend([len(self._points)] * count)
         for key in flags:
             if key not in self._flags:
                 self._flags[key] = array("b", bytes(known))
@@ -248,20 +268,23 @@ class ObjectGather:
         self._far += int((sizes > _FAR).sum())
         return True
 
-    def _key_points(self, values: Sequence[Any] | None) -> Sequence[float]:
-        """x, y and visibility of each; of an object without any zeros. Raises BadAnnotationError."""
-        if self.keypoints is None:
-            return ()
-        count = 3 * len(self.keypoints.names)
-        if values is None:
-            return [0.0] * count
-        if len(values) != count or not all(map(is_number, values)):
-            reason = f"its keypoints are {said(values)}, expected {count} numbers: x, y and 0, 1 or 2 of each"
-            raise BadAnnotationError(AnnotationCode.KEYPOINTS, reason)
-        points = [float(value) for value in values]
-        if not all(abs(value) < MOST for value in points) or any(seen not in (0, 1, 2) for seen in points[2::3]):
-            raise BadAnnotationError(AnnotationCode.KEYPOINTS, "its keypoints are not x, y and 0, 1 or 2 of each")
-        return points
+    def contradiction(self, start: int = 0) -> str:
+        """How two objects of one number contradict each other, of those from place `start` on; "" where none do."""
+        numbers, hashes = as_array(self._numbers)[start:], as_array(self._hashes)[start:]
+        order = np.lexsort((hashes, numbers))
+        again = numbers[order[1:]] == numbers[order[:-1]]
+        found = np.flatnonzero(again & (hashes[order[1:]] != hashes[order[:-1]]))
+        if not len(found):
+            return ""
+        i, j = (start + order[found[0] : found[0] + 2]).tolist()
+        codes, boxes = self._classes.codes, self._boxes
+        differing = {
+            "image": self._images[i] != self._images[j],
+            "class": codes[i] != codes[j],
+            "box": boxes[4 * i : 4 * i + 4] != boxes[4 * j : 4 * j + 4],
+        }
+        parts = [name for name, differs in differing.items() if differs] or ["what is said of them"]
+        return f"two {self.what}s have the number {self._numbers[i]}, and differ in {', '.join(parts)}"
 
     def check_unit(self, place: object, unit: Unit | None, *, said: Callable[[Unit], str] | None = None) -> None:
         """Raises UsageError where the boxes cannot be in the unit that the format has.
@@ -290,42 +313,50 @@ class ObjectGather:
 
         `leave_out`: called with image, code and reason for each object that does not stay.
         """
-        images = _numbers(self._images, np.int64)
-        codes = self._classes.codes
+        images, codes, hashes = as_array(self._images), self._classes.codes, as_array(self._hashes)
+        self._hashes = array("q")  # gone before others are copied
         labels = np.zeros(len(images), np.int32)
         faults: dict[int, tuple[AnnotationCode, str]] = {}
         if classes is not None:
+            of_code = np.zeros(len(self._classes.values), np.int32)
             for text, code in self._classes.values.items():
                 try:
-                    labels[codes == code] = classes.label(text)
+                    of_code[code] = classes.label(text)
                 except BadAnnotationError as error:
                     faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), (error.code, error.reason))
-        for i in self._twins(images):
+            labels = of_code[codes]
+        for i in self._twins(images, hashes):
             faults.setdefault(i, (AnnotationCode.TWICE, "it is there already, the same in everything"))
-        place = images if places is None else places[images] if len(images) else images
+        del hashes
+        points = None
+        if self.keypoints is not None:
+            points = self._key_points(3 * len(self.keypoints.names))
+            reason = f"its keypoints are not {points.shape[1]} numbers: x, y and 0, 1 or 2 of each"
+            for i in np.flatnonzero(np.isnan(points[:, 0])).tolist():
+                faults.setdefault(i, (AnnotationCode.KEYPOINTS, reason))
+        place = images if places is None or not len(images) else places[images]
         for i in np.flatnonzero(place < 0).tolist():
             faults[i] = (AnnotationCode.IMAGE, "its image was left out")
         for i, (code, reason) in sorted(faults.items()):
             leave_out(self._images[i], code, f"{self.what} {self._numbers[i]}: {reason}")
-        kept = np.ones(len(images), bool)
-        kept[list(faults)] = False
-        points = None
-        if self.keypoints is not None:
-            points = self.keypoints, _numbers(self._points, np.float64).reshape(len(images), -1)[kept]
+        kept = np.delete(np.arange(len(images)), list(faults)) if faults else slice(None)
+        areas = None if self._areas is None else self._filled_areas()[kept]
+        if self.unit == "fractions" and areas is not None and areas.max(initial=0) <= 1:
+            areas = np.zeros(0)  # no pixels: who knows the image's size takes those of boxes or masks
         sizes = {image if places is None else int(places[image]): size for image, size in self._sizes.items()}
         return ObjectTable.of_arrays(
             self.what,
             self.unit,
             self.upright,
             place[kept],
-            _numbers(self._numbers, np.int64)[kept],
-            _numbers(self._boxes, np.float64).reshape(-1, 4)[kept],
+            as_array(self._numbers)[kept],
+            as_array(self._boxes).reshape(-1, 4)[kept],
             labels[kept],
             None if classes is None else (classes.names, classes.ids),
-            {key: _numbers(values, np.int8)[kept] for key, values in self._flags.items()},
-            None if self._areas is None else self._filled_areas()[kept],
-            points,
-            None if self._outlines is None else (self._outlines, np.flatnonzero(kept)),
+            {key: as_array(values)[kept] for key, values in self._flags.items()},
+            areas,
+            None if points is None or self.keypoints is None else (self.keypoints, points[kept]),
+            None if self._outlines is None else (self._outlines, np.arange(len(images))[kept]),
             {image: size for image, size in sizes.items() if image >= 0},
         )
 
@@ -337,20 +368,30 @@ class ObjectGather:
     def _filled_areas(self) -> np.ndarray:
         """float64 [n]: of objects that do not say their area, that of their box."""
         assert self._areas is not None
-        areas, boxes = _numbers(self._areas, np.float64), _numbers(self._boxes, np.float64).reshape(-1, 4)
-        return np.where(np.isnan(areas), (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), areas)
+        areas, boxes = as_array(self._areas), as_array(self._boxes).reshape(-1, 4)
+        of_boxes = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) if np.isnan(areas).any() else 0
+        return np.where(np.isnan(areas), of_boxes, areas)
 
-    def _twins(self, images: np.ndarray) -> Iterator[int]:
+    def _key_points(self, each: int) -> np.ndarray:
+        """float64 [n, each]: those of each object; zeros where it has none, NaN where they are unsound."""
+        count = len(self._images)
+        ends = as_array(self._point_ends) if self._point_ends else np.zeros(count, np.int64)
+        lengths = np.diff(ends, prepend=0)
+        points = np.zeros((count, each))
+        whole = lengths == each
+        points[whole] = as_array(self._points)[np.repeat(whole, lengths)].reshape(-1, each)
+        sound = (np.abs(points) < MOST).all(axis=1) & np.isin(points[:, 2::3], (0, 1, 2)).all(axis=1)
+        points[~sound | ~(whole | (lengths == 0))] = np.nan
+        return points
+
+    def _twins(self, images: np.ndarray, hashes: np.ndarray) -> Iterator[int]:
         """The objects that are the same in everything as one before them."""
-        hashes = _numbers(self._hashes, np.int64)
         order = np.argsort(hashes, kind="stable")
-        again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
-        boxes = _numbers(self._boxes, np.float64).reshape(-1, 4)
-        before = dict(zip(order[1:].tolist(), order[:-1].tolist(), strict=True))
-        for i in sorted(again.tolist()):
-            j = before[i]
+        boxes = as_array(self._boxes).reshape(-1, 4)
+        for n in np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]]).tolist():
+            i, j = order[n + 1], order[n]
             if images[i] == images[j] and (boxes[i] == boxes[j]).all():  # two hashes may be equal by chance
-                yield i
+                yield int(i)
 
 
 def flags_of(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -358,8 +399,10 @@ def flags_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {IS_CROWD: entry["iscrowd"]} if entry.get("iscrowd") is not None else {}
 
 
-def _numbers(values: "array[Any]", dtype: type) -> np.ndarray:
-    return np.frombuffer(values, dtype) if len(values) else np.zeros(0, dtype)
+def _point_numbers(values: Any) -> tuple[float, ...]:
+    """Numbers of key points; one NaN where they are no list of numbers."""
+    sound = isinstance(values, Sequence) and not isinstance(values, str) and all(map(is_number, values))
+    return tuple(map(_float, values)) if sound else (math.nan,)
 
 
 def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:
