@@ -4,12 +4,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+
 from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
-from shardfeed.converters.sources.files.patterns import Globs
+from shardfeed.converters.sources.files.patterns import Choice, Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.errors import UsageError
+from shardfeed.text import counted
 
 _MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
@@ -142,6 +146,24 @@ class Look:
         if not len(listing):
             raise nothing_listed(listing)
         return listing
+
+    def list_images(self, root: str | None = None, files: Listing | None = None) -> tuple[Listing, Listing]:
+        """All files below `root`, and the images among them that are wanted: here patterns are of images alone.
+
+        `files`: where they were listed already. Raises UsageError where no file is there, or no image is wanted.
+        """
+        files = self.list_files(root, chosen=False) if files is None else files
+        choice = Choice.of(self.include, self.exclude)
+        images = [i for i, key in enumerate(files) if names_image(key)]
+        wanted = [i for i in images if choice.wants(files.key(i))] if choice else images
+        notes = [*files.notes, *choice.unused()]
+        if len(wanted) < len(images):
+            unwanted = [files.key(i) for i in sorted(set(images).difference(wanted))]
+            notes.append(counted("images left out by include and exclude", unwanted, len(unwanted)))
+            if not wanted:
+                problem = f"no image that is wanted in it ({len(unwanted)} left out)"
+                raise UsageError(files.root, problem, "change include or exclude")
+        return files, replace(files.take(np.array(wanted, np.int64)), choice=choice, notes=tuple(notes))
 
 
 def expand_braces(path: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The one list of readers, and of files that are known and not read."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -111,6 +111,11 @@ def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str)
     return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True, legacy=True)
 
 
+def _rows(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
+    """As `_annotations`, of one that is on `Annotations`."""
+    return replace(_annotations(name, module, takes, *suffixes), legacy=False)
+
+
 READERS: tuple[Reader, ...] = (
     _samples("webdataset", "webdataset.reader", _OF_RECORDS, *_TAR_ENDS),
     _samples("parquet", "parquet.reader", _OF_RECORDS, ".parquet", ".pq"),
@@ -126,6 +131,8 @@ READERS: tuple[Reader, ...] = (
     _annotations("coco", "coco", _OF_BOXES, ".json"),
     _annotations("yolo", "yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
+    _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
+    _rows("createml", "createml", _OF_BOXES, ".json"),
     _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
     _annotations("boxes-csv", "tables.object_rows", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab"),
     _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from shardfeed.converters.limits import MAX_FILE_BYTES
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
+from shardfeed.errors import name_text
 from shardfeed.storage.local import storage_error
 
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
+_MOST_TEXT = 256_000_000  # bytes of a text file
 _LOOK = 16  # images between two looks at whether anything came from the disk
 _HINTS = hasattr(os, "posix_fadvise") and hasattr(resource, "RUSAGE_THREAD")  # Linux
 
@@ -47,6 +50,12 @@ def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     if not isinstance(data, bytes):
         raise RejectedError(RejectCode.SOURCE_ERROR, f"got {type(data).__name__}, expected bytes")
     return data
+
+
+def read_lines(file: SourceFile) -> list[tuple[int, bytes]]:
+    """The lines of a text file that are not blank, with their numbers from 1. Raises RejectedError, HostileError."""
+    data = read_content(file, _MOST_TEXT).removeprefix(b"\xef\xbb\xbf")
+    return [(n, line) for n, line in enumerate(budget().lines(data, name_text(file.path)), 1) if line.strip()]
 
 
 def _read_file(file: SourceFile) -> bytes:

@@ -133,7 +133,6 @@ def createml(names: str = "a b") -> list[dict[str, Any]]:
     "Create ML: `annotations.json` beside the images",
     "convert photos out",
     BOXES,
-    today="not read; the message is about file names",
 )
 def createml_folder(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -144,7 +143,6 @@ def createml_folder(to: Files) -> None:
     "Roboflow's Create ML: `train/_annotations.createml.json`",
     "convert roboflow out",
     Gives("train 1, validation 1", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
-    today="not read; the message is about class folders",
 )
 def createml_roboflow(to: Files) -> None:
     for split, name in (("train", "a"), ("valid", "b")):
@@ -254,7 +252,6 @@ def kitti(name: str) -> str:
     "KITTI: `training/image_2`, `training/label_2`, `testing/image_2`",
     "convert kitti out",
     Gives("train 2, test 1", of={"Cat", "Dog", "DontCare"}, objects=5),
-    today="the class `image_2`, in silence",
 )
 def kitti_object(to: Files) -> None:
     to.images("kitti/training/image_2/{a,b}.png", "kitti/testing/image_2/c.png")
@@ -266,7 +263,6 @@ def kitti_object(to: Files) -> None:
     "KITTI of FiftyOne: `data/`, `labels/`",
     "convert kitti out",
     Gives("train 2", of={"Cat", "Dog", "DontCare"}, objects=5),
-    today="the class `data`, in silence",
 )
 def kitti_fiftyone(to: Files) -> None:
     to.images("kitti/data/{a,b}.png")

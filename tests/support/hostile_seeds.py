@@ -97,6 +97,21 @@ def _voc(root: Path) -> None:
     (root / "ImageSets" / "Main" / "train.txt").write_text("".join(f"{Path(name).stem}\n" for name in names))
 
 
+def _kitti(root: Path) -> None:
+    names = _images(root / "training" / "image_2")
+    (root / "training" / "label_2").mkdir()
+    for i, name in enumerate(names):
+        lines = f"Car 0.00 {i} 1.55 2.00 3.00 9.00 10.00 1.6 1.5 3.2 -1.8 1.5 8.4 0.01\n"
+        lines += "DontCare -1 -1 -10 11.00 1.00 15.00 9.00 -1 -1 -1 -1000 -1000 -1000 -10\n"
+        (root / "training" / "label_2" / name).with_suffix(".txt").write_text(lines)
+
+
+def _createml(root: Path) -> None:
+    place = {"x": 8.5, "y": 6, "width": 5, "height": 8}
+    found = [{"image": name, "annotations": [{"label": "cat", "coordinates": place}]} for name in _images(root)]
+    (root / "_annotations.createml.json").write_text(json.dumps(found))
+
+
 def _masks(root: Path) -> None:
     names = _images(root / "images")
     (root / "masks").mkdir()
@@ -323,6 +338,8 @@ SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "COCO": (_coco, "coco"),
     "YOLO": (_yolo, "yolo"),
     "VOC": (_voc, "voc"),
+    "KITTI": (_kitti, "kitti"),
+    "Create ML": (_createml, "createml"),
     "masks": (_masks, "masks"),
     "boxes in CSV": (_boxes_csv, "boxes-csv"),
     "classes in CSV": (_classes_csv, "classes-csv"),

@@ -172,6 +172,21 @@ class Annotations:
         except BadAnnotationError as error:
             self.leave_out(image, error.code, f"{self.objects.what} {number}: {error.reason}")
 
+    def take_rest(self, what: str) -> None:
+        """Take the images that are there and not named, with nothing in them; list those that cannot be offered.
+
+        `what`: the note that counts them.
+        """
+        rest = Names(what)
+        for index, key in enumerate(self.listing):
+            if index not in self._by_file and names_image(key):
+                self.file(index)
+                rest.add(key)
+        for skipped in self.listing.skipped:
+            if names_image(skipped.key) and self.listing.choice.wants(skipped.key):
+                self.ledger.reject(skipped.key, RejectCode(skipped.code), skipped.reason)
+        self.ledger.notes += rest.note
+
     def caption(self, image: int, text: Any, what: str = "caption") -> None:
         """One caption of an image; one that is empty or no text is listed (E_LINE)."""
         try:

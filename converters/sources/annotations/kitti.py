@@ -1,0 +1,119 @@
+"""KITTI: `image_2` and `label_2` with a text file an image; a line an object: its type, its box, its place in space."""
+
+import os
+from itertools import islice
+
+import numpy as np
+
+from shardfeed.annotations import IS_CROWD, OBJECTS
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.gathering import read_number
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.reading import read_lines
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.errors import UsageError, escape, name_text
+
+_LABELS_OF = {"image_2": "label_2", "image_02": "label_02", "data": "labels", "images": "labels"}
+_COLUMNS = (
+    15,
+    16,
+)  # type, truncated, occluded, alpha, box (4), sizes (3), place (3), angle; score
+_SIDES = ("left", "top", "right", "bottom")
+_LOOKED_AT = 200  # text files that tell whether labels are KITTI's
+_IGNORED = b"DontCare"  # a region of which nothing is said: a crowd, which training and evaluation pass over
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """Text files of KITTI's 15 columns in a folder beside one of images."""
+    found = _folders(look)
+    return None if found is None else Evidence("kitti", f"{found[0]} and {found[1]} with 15 columns a line", sure=True)
+
+
+def _folders(look: Look) -> tuple[str, str] | None:
+    """The names of the folders of images and of labels."""
+    for name in islice(look.files((".txt",)), _LOOKED_AT):
+        above, _, folder = os.path.dirname(name).rpartition("/")
+        for images, labels in _LABELS_OF.items():
+            if folder == labels and images in look.names(above)[0] and _is_label(look.head(look.full(name))):
+                return images, labels
+    return None
+
+
+def _is_label(head: bytes) -> bool:
+    words = head.split(b"\n", 1)[0].split()
+    try:
+        return len(words) in _COLUMNS and words[0][:1].isalpha() and bool([float(word) for word in words[1:]])
+    except ValueError:
+        return False
+
+
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+    """Boxes with classes, and whether each is truncated or occluded; `DontCare` is a crowd.
+
+    Raises UsageError where no label file is there, or no image is wanted.
+    """
+    folders = _folders(look) if look.is_folder else None
+    if folders is None:
+        remedy = "give the folder that holds image_2 and label_2, or training"
+        raise UsageError(look.path, "no text files of 15 columns in label_2 beside image_2", remedy)
+    files, images = look.list_images()
+    ours = [i for i, key in enumerate(images) if _label_of(key, folders) is not None]
+    found = Annotations(look.path, look, options, files=images.take(np.array(ours, np.int64)), what="line")
+    named: set[int] = set()
+    for index, key in enumerate(found.listing):
+        number = files.find(_label_of(key, folders) or b"")
+        if number >= 0:
+            named.add(number)
+            _add_lines(found, found.file(index), files, number)
+    found.take_rest("images without a label file, taken for images without objects")
+    for number, key in enumerate(files):
+        if number not in named and key.endswith(b".txt") and f"/{folders[1]}/".encode() in b"/" + key:
+            _list_orphan(found, files, number)
+    found.note("columns of KITTI that are not taken: alpha, dimensions, location, rotation_y, score")
+    return found.source()
+
+
+def _label_of(image: bytes, folders: tuple[str, str]) -> bytes | None:
+    """The label file of an image; None in other folders, as `image_3`, the right camera's."""
+    head, folder, name = (b"/" + image).rpartition(f"/{folders[0]}/".encode())
+    return (head + f"/{folders[1]}/".encode() + os.path.splitext(name)[0] + b".txt")[1:] if folder else None
+
+
+def _add_lines(found: Annotations, image: int, files: Listing, number: int) -> None:
+    try:
+        lines = read_lines(files.file(number))
+    except RejectedError as error:
+        reason = f"its labels, {escape(files.key(number))}: {error.reason}"
+        found.reject(image, RejectCode.NO_LABEL, reason)
+        found.leave_out(name_text(files.key(number)), AnnotationCode.LINE, error.reason)
+        return
+    for n, line in lines:
+        words = line.split()
+        try:
+            if len(words) not in _COLUMNS:
+                raise BadAnnotationError(AnnotationCode.LINE, f"got {len(words)} columns, expected 15")
+            texts = [word.decode("utf-8", "replace") for word in words]
+            box = [read_number(text, side) for text, side in zip(texts[4:8], _SIDES, strict=True)]
+            flags = {
+                f"{OBJECTS}truncated": int(read_number(texts[1], "truncated") > 0),
+                f"{OBJECTS}occluded": int(read_number(texts[2], "occluded") > 0),
+                IS_CROWD: int(words[0] == _IGNORED),
+            }
+        except BadAnnotationError as error:
+            found.leave_out(image, error.code, f"line {n}: {error.reason}")
+            continue
+        found.object(image, n, box, texts[0], flags=flags)
+
+
+def _list_orphan(found: Annotations, files: Listing, number: int) -> None:
+    try:
+        lines = read_lines(files.file(number))
+    except RejectedError:
+        return
+    for n, _ in lines:
+        found.leave_out(name_text(files.key(number)), AnnotationCode.ORPHAN, f"line {n}: this label file has no image")
