@@ -134,7 +134,7 @@ READERS: tuple[Reader, ...] = (
     _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
     _rows("createml", "createml", _OF_BOXES, ".json"),
     _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
-    _annotations("boxes-csv", "tables.object_rows", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab"),
+    _rows("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
     _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
     _annotations("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),
     _annotations("imagefolder", "tables.metadata", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),

@@ -81,7 +81,6 @@ def corners_by_labels(to: Files) -> None:
     "sizes: `image,x,y,w,h,label`",
     "convert ann.csv out --images photos",
     BOXES,
-    today="sizes are not known as boxes",
 )
 def sizes_named(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -92,7 +91,6 @@ def sizes_named(to: Files) -> None:
     "sizes after corners: `image_name,x1,y1,w,h`, no class",
     "convert ann.csv out --images photos",
     ONE_CLASS,
-    today="sizes are not known as boxes",
 )
 def sizes_after_corners(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -103,7 +101,6 @@ def sizes_after_corners(to: Files) -> None:
     "makesense.ai: `label_name,bbox_x,bbox_y,bbox_width,bbox_height,image_name,image_width,image_height`",
     "convert labels.csv out --images photos",
     BOXES,
-    today="these columns are not known as boxes",
 )
 def makesense(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -126,7 +123,6 @@ def global_wheat(to: Files) -> None:
     "Kaggle's Great Barrier Reef: a list of dicts in the cell `annotations`",
     "convert train.csv out --images train_images",
     Gives("train 2", objects=1, boxes={"0-1.jpg": "4 5 40 30", "0-2.jpg": ""}),
-    today="the cell of dicts is not known",
 )
 def barrier_reef(to: Files) -> None:
     to.images("train_images/0-{1,2}.jpg")
@@ -138,7 +134,6 @@ def barrier_reef(to: Files) -> None:
     "Kaggle's RSNA Pneumonia: `patientId,x,y,width,height,Target`, empty numbers where nothing is",
     "convert stage_2_train_labels.csv out --images train",
     Gives("train 2", objects=1, boxes={"p1.png": "4 5 40 30", "p2.png": ""}),
-    today="the message is about a header",
 )
 def rsna(to: Files) -> None:
     to.images("train/{p1,p2}.png")
@@ -226,7 +221,6 @@ def keras_retinanet(to: Files) -> None:
     "keras-yolo3: `path left,top,right,bottom,class ...`, several boxes a line",
     "convert train.txt out --classes classes.txt",
     BOXES,
-    today="refused: the message is about a header",
 )
 def keras_yolo3(to: Files) -> None:
     to.images("img/{a,b}.jpg")
@@ -240,7 +234,6 @@ def keras_yolo3(to: Files) -> None:
     Gives("train 2", objects=2, of="cat dog", boxes={"a.jpg": "dog 4 5 40 30"}),
     says="--classes",
     then="convert train.txt out --classes classes.txt",
-    today="`4,5,40,30,1` becomes the class, in silence",
 )
 def keras_yolo3_one(to: Files) -> None:
     to.images("img/{a,b}.jpg")
@@ -252,7 +245,6 @@ def keras_yolo3_one(to: Files) -> None:
     "WIDER FACE: `WIDER_train/images/0--Parade/`, `wider_face_split/wider_face_train_bbx_gt.txt`",
     "convert WIDER out",
     Gives("train 1, validation 1", objects=3, boxes={"0_Parade_a.jpg": "4 5 40 30; 0 0 20 40"}),
-    today="WIDER_train and WIDER_val become classes, in silence",
 )
 def wider_face(to: Files) -> None:
     for split, name, boxes in (
@@ -278,7 +270,6 @@ def wider_face_events(to: Files) -> None:
     "GTSRB for testing: `GT-final_test.csv` with semicolons and a box an image",
     "convert GT-final_test.csv out --images Images",
     Gives("train 2", objects=2, boxes={"00000.png": "5 6 40 30"}),
-    today="Roi.X1 to Roi.Y2 are not known as boxes",
 )
 def gtsrb_test(to: Files) -> None:
     to.images("Images/0000{0..1}.png")
@@ -290,7 +281,6 @@ def gtsrb_test(to: Files) -> None:
     "CelebA's `list_bbox_celeba.csv`: `image_id,x_1,y_1,width,height`",
     "convert list_bbox_celeba.csv out --images img_celeba",
     Gives("train 2", objects=2, boxes={"000001.jpg": "4 5 40 30"}),
-    today="the columns are not known as boxes",
 )
 def celeba_boxes(to: Files) -> None:
     to.images("img_celeba/00000{1..2}.jpg")
@@ -301,7 +291,6 @@ def celeba_boxes(to: Files) -> None:
     "SKU-110K: `annotations_train.csv` without header: `name,x1,y1,x2,y2,class,width,height`",
     "convert annotations_train.csv out --images images",
     Gives("train 2", of="object", objects=3, boxes={"a.jpg": "object 4 5 40 30; object 0 0 20 40"}),
-    today="a table without header of eight columns is not known",
 )
 def sku110k(to: Files) -> None:
     to.images("images/{a,b}.jpg")

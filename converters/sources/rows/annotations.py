@@ -160,7 +160,8 @@ class Annotations:
             before = self.objects.size(image)
             self.objects.set_size(image, *size)
             if before is not None and self.objects.size(image) != before:
-                problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {before} as before"
+                said = f"{before[0]} x {before[1]} as before"
+                problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {said}"
                 raise LabelFileError(f"{self.place}, {where}", problem, "correct one of the two")
 
     def object(

@@ -16,6 +16,12 @@ Kind = Literal["image", "integer", "integers", "float", "floats", "text", "texts
 
 # Names of columns, in lower case, those that are preferred first. A column called otherwise is named by the user.
 WORDS: Mapping[str, tuple[str, ...]] = {
+    # the name of an image file, or what it is called in a table beside the files
+    "path": (
+        *("path", "filepath", "file_path", "image_path", "filename", "file_name", "file", "image", "image_name", "img"),
+        *("img_path", "img_name", "imagename", "image_file", "fname", "image index", "image_index", "image_id"),
+        *("imageid", "img_id", "id_code", "file_id", "isic_id", "patientid", "id"),
+    ),
     "image": (
         *("image", "img", "jpg", "jpeg", "png", "picture", "photo", "pixels", "image_bytes", "image_raw", "bytes"),
         *("content", "images"),

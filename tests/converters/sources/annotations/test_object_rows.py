@@ -17,9 +17,12 @@ from pycocotools import mask as coco
 
 from shardfeed.annotations import BOX, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT, OBJECTS, XMIN
 from shardfeed.converters.sources.account import BadAnnotationError
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.tables.object_rows import read, recognise
-from shardfeed.converters.sources.annotations.tables.row_dialects import region_of
+from shardfeed.converters.sources.annotations.tables.box_columns import region_of
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.open_source import recognise as recognise_all
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract
@@ -28,6 +31,14 @@ NONE = AnnotationOptions()
 TENSORFLOW = "filename,width,height,class,xmin,ymin,xmax,ymax"
 OPEN_IMAGES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,"
 OPEN_IMAGES += "IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
+
+
+def read(path: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
+    return open_source(path, reader="boxes-csv", options=options, **files)
+
+
+def recognise(path: str) -> Evidence | None:
+    return next((one for one in recognise_all(Look(path), {}) if one.name == "boxes-csv"), None)
 
 
 def rows(line: Callable[[str, str, tuple[int, int, int, int]], str], none: str | None = None) -> list[str]:
@@ -141,17 +152,17 @@ class TestContract(SourceContract):
         path = BUILDERS[request.param](tmp_path / "rows")
         for image in (tmp_path / "rows").rglob("b.png"):
             image.unlink()
-        return lambda: read(str(path), NONE)
+        return lambda: read(str(path))
 
 
 @pytest.mark.parametrize("dialect", BUILDERS)
 def test_every_dialect_gives_the_same_records(dialect: str, tmp_path: Path) -> None:
     path = str(BUILDERS[dialect](tmp_path / "rows"))
-    evidence = recognise(path, NONE)
+    evidence = recognise(path)
     assert evidence is not None
     assert (evidence.name, evidence.missing) == ("boxes-csv", "")
-    source = read(path, NONE)
-    assert source.described == "4 images, 6 objects of 3 classes"
+    source = read(path)
+    assert getattr(source, "described", "").endswith(": 4 images, 6 objects of 3 classes")
     report, found = converted(source, tmp_path / "out")
     boxes = {*BOX, OBJECT_LABEL, OBJECT_TEXT}
     assert {
@@ -191,26 +202,26 @@ def test_open_images_without_names_keeps_its_codes(tmp_path: Path) -> None:
         OBJECT_LABEL
     ] == ("/m/0owl", "/m/0cat", "/m/0dog")
     put(names, "/m/0cat,pet\n/m/0dog,pet\n/m/0owl,owl\n")
-    assert read(str(table), NONE).schema.class_names[OBJECT_LABEL] == ("owl", "pet (/m/0cat)", "pet (/m/0dog)")
+    assert read(str(table)).schema.class_names[OBJECT_LABEL] == ("owl", "pet (/m/0cat)", "pet (/m/0dog)")
     for file in table.parent.glob("*class-descriptions*"):
         file.unlink()
-    assert read(str(table), NONE).schema.class_names[OBJECT_LABEL] == ("/m/0cat", "/m/0dog", "/m/0owl")
+    assert read(str(table)).schema.class_names[OBJECT_LABEL] == ("/m/0cat", "/m/0dog", "/m/0owl")
 
 
 def test_without_a_column_of_classes_one_class_may_be_named(tmp_path: Path) -> None:
     draw(tmp_path / "rows", {"a": []})
     table = str(put(tmp_path / "rows" / "t.csv", 'image_id,bbox,source\na,"[1, 2, 3, 4]",usask_1\n'))
-    assert OBJECT_LABEL not in read(table, NONE).schema.features
+    assert OBJECT_LABEL not in read(table).schema.features
     _, found = converted(read(table, AnnotationOptions(class_names=["wheat"])), tmp_path / "out")
     assert found["a.png"][OBJECT_TEXT] == [b"wheat"]
     with pytest.raises(UsageError, match="got 2 classes, and no column of the table"):
         read(table, AnnotationOptions(class_names=["a", "b"]))
 
 
-def table(root: Path, text: str, options: AnnotationOptions = NONE) -> Source:
+def table(root: Path, text: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
     """A table beside the drawn images a, b, c and d."""
     draw(root)
-    return read(str(put(root / "t.csv", text)), options)
+    return read(str(put(root / "t.csv", text)), options, **files)
 
 
 FAULTS = [
@@ -219,12 +230,12 @@ FAULTS = [
     ("a.png,60,40,dog,x,2,3,4", "a.png", "E_VALUE", "got side of the box 'x', expected a number"),
     ("a.png,60,40,dog,,2,3,4", "a.png", "E_BOX_EMPTY", "no side of the box"),
     ("a.png,60,40,,1,2,3,4", "a.png", "E_CATEGORY", "it names no class"),
-    ("a.png,60,40,dog,3,2,1,4", "a.png", "E_BOX_EMPTY", "expected left < right"),
+    ("a.png,60,40,dog,3,2,1,4", "a.png", "E_BOX_EMPTY", "without an area"),
     ("a.png,60,40,dog,1,2,99,4", "a.png", "E_BOX_OUTSIDE", "39.0 pixels outside"),
-    ("a.png,60,40,cat,1,2,30,4", "a.png", "E_TWICE", "the same row is there already"),
-    ("gone.png,60,40,cat,1,2,30,4", "gone.png", "E_IMAGE", "line 10 of t.csv: its image is not there"),
-    ("../x.png,60,40,cat,1,2,30,4", "../x.png", "E_IMAGE", "its image is not there"),
-    ("http://x/x.png,60,40,cat,1,2,30,4", "http://x/x.png", "E_IMAGE", "its image is not there"),
+    ("a.png,60,40,cat,1,2,30,4", "a.png", "E_TWICE", "the same in everything"),
+    ("gone.png,60,40,cat,1,2,30,4", "gone.png", "E_IMAGE", "line 10: its image was left out"),
+    ("../x.png,60,40,cat,1,2,30,4", "../x.png", "E_IMAGE", "its image was left out"),
+    ("http://x/x.png,60,40,cat,1,2,30,4", "http://x/x.png", "E_IMAGE", "its image was left out"),
 ]
 
 
@@ -249,18 +260,20 @@ def test_a_row_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"{TENSORFLOW}\na.png,60,40,dog,0.1,0.2,0.3,1\n", "no coordinate is larger than 1, and this table"),
+        (f"{TENSORFLOW}\na.png,60,40,dog,0.1,0.2,0.3,1\n", "no coordinate of its 1 boxes is larger than 1"),
         (f"{OPEN_IMAGES}\na,x,/m/1,1,10,30,5,25,0,0,0,0,0\n", "1 of 1 boxes have coordinates beyond 2"),
-        (f"{TENSORFLOW}\na.png,60,40,dog,1,2,3,4\na.png,61,40,dog,1,2,3,4\n", "got 61 x 40 pixels, expected 60 x 40"),
-        (f"{TENSORFLOW}\nx.png,60,40,dog,1,2,3,4\n", "t.csv:2: no row names a file under"),
-        (f"{TENSORFLOW}\nimages\\a.png,60,40,dog,1,2,3,4\n", "write '/' instead of"),
+        (
+            f"{TENSORFLOW}\na.png,60,40,dog,1,2,3,4\na.png,61,40,dog,1,2,3,4\n",
+            "line 3: got 61 x 40 pixels for a.png, expected 60 x 40",
+        ),
+        (f"{TENSORFLOW}\nx.png,60,40,dog,1,2,3,4\n", "none of its 1 image is below"),
         (f"{TENSORFLOW}\n", "no row but the header"),
         (f'{TENSORFLOW}\n"a.png,60\n', "cannot be read as CSV"),
         (f"{TENSORFLOW},split\na.png,60,40,dog,1,2,3,4,train\na.png,60,40,cat,1,2,3,4,val\n", "expected 'train' as"),
         (f"{TENSORFLOW},split\na.png,60,40,dog,1,2,3,4,a/b\n", "the split: "),
         ("filename,class,xmin,ymin,xmax\na.png,dog,1,2,3\n", "no column ymax"),
         ("class,xmin,ymin,xmax,ymax\ndog,1,2,3,4\n", "no column with the image"),
-        ("ImageID,Source,LabelName,Confidence\na,x,/m/1,1\n", "classes of whole images"),
+        ("ImageID,Source,LabelName,Confidence\na,x,/m/1,1\n", "got no table with a row for each object"),
         ("path,label\na.png,dog\n", "got no table with a row for each object"),
         ("a.png,dog\n", "got no table with a row for each object"),
         ("", "got no table with a row for each object"),
@@ -269,7 +282,7 @@ def test_a_row_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
     ],
 )
 def test_a_table_that_cannot_be_meant_is_refused(text: str, why: str, tmp_path: Path) -> None:
-    with pytest.raises(LabelFileError, match=re.escape(why)) as caught:
+    with pytest.raises(UsageError, match=re.escape(why)) as caught:
         table(tmp_path / "rows", text)
     assert "t.csv" in caught.value.place
 
@@ -285,10 +298,10 @@ def test_what_is_no_such_table_is_not_recognised(tmp_path: Path) -> None:
         ("f.jsonl", "{}"),
         ("g.csv", "TRAIN,gs://x/a.png,daisy\nTEST,gs://x/b.png,rose\n"),
     ):
-        assert recognise(str(put(tmp_path / name, text)), NONE) is None, name
-    assert recognise(str(tmp_path), NONE) is None
-    assert recognise(str(tmp_path / "gone.csv"), NONE) is None
-    almost = recognise(str(put(tmp_path / "h.csv", "class,xmin,ymin,xmax,ymax\n")), NONE)
+        assert recognise(str(put(tmp_path / name, text))) is None, name
+    assert recognise(str(tmp_path)) is None
+    assert recognise(str(tmp_path / "gone.csv")) is None
+    almost = recognise(str(put(tmp_path / "h.csv", "class,xmin,ymin,xmax,ymax\n")))
     assert almost is not None
     assert almost.missing.startswith("no column with the image")
 
@@ -321,6 +334,73 @@ def test_rows_without_coordinates_keep_an_image(tmp_path: Path) -> None:
     assert len(source) == 2
     notes = findings_of(source).notes
     assert "rows with a class and no coordinates, taken for images without objects: 1 (line 2)" in notes
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("image,x,y,w,h", "4,5,36,25"),
+        ("image,left,top,width,height", "4,5,36,25"),
+        ("image,width,height,bbox_x,bbox_y,bbox_width,bbox_height", "60,40,4,5,36,25"),
+        ("image,xmin,ymin,width,height", "4,5,36,25"),
+        ("image,x_center,y_center,width,height", "22,17.5,36,25"),
+        ("image,left,top,right,bottom", "4,5,40,30"),
+        ("image,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2", "4,5,40,30"),
+        ("image,x0,y0,x1,y1", "4,5,40,30"),
+    ],
+)
+def test_headers_tell_corners_from_sizes_and_middles(header: str, cells: str, tmp_path: Path) -> None:
+    _, found = converted(table(tmp_path / "rows", f"{header},label\na.png,{cells},dog\n"), tmp_path / "out")
+    assert [found["a.png"][key][0] for key in BOX] == pytest.approx([4 / 60, 5 / 40, 40 / 60, 30 / 40])
+
+
+def test_fractions_are_what_the_user_says_and_a_middle_is_never_guessed(tmp_path: Path) -> None:
+    corners = "image,xmin,ymin,xmax,ymax\na.png,0.1,0.2,0.3,1\n"
+    with pytest.raises(UsageError, match="'fractions'"):
+        table(tmp_path / "rows", corners)
+    _, found = converted(table(tmp_path / "rows", corners, AnnotationOptions(unit="fractions")), tmp_path / "out")
+    assert [found["a.png"][key][0] for key in BOX] == pytest.approx([0.1, 0.2, 0.3, 1])
+    sizes = "image,x,y,width,height\na.png,0.1,0.2,0.2,0.4\n"
+    for options in (NONE, AnnotationOptions(unit="fractions")):
+        with pytest.raises(LabelFileError, match="x_center,y_center or left,top"):
+            table(tmp_path / "rows", sizes, options)
+    text = sizes.replace("x,y", "left,top")
+    _, found = converted(table(tmp_path / "rows", text, AnnotationOptions(unit="fractions")), tmp_path / "again")
+    assert [found["a.png"][key][0] for key in BOX] == pytest.approx([0.1, 0.2, 0.3, 0.6])
+    with pytest.raises(LabelFileError, match="call it box_width or image_width"):
+        table(tmp_path / "rows", "image,width,height,xmin,ymin\na.png,60,40,1,2\n")
+
+
+def test_lines_of_faces(tmp_path: Path) -> None:
+    text = (
+        "a.png\n2\n4 5 36 25 0 0 0 0 0 0\n1 2 3\nb.png\n0\n0 0 0 0 0 0 0 0 0 0\nc.png\nd.png\n1\n1 2 9 9 2 0 0 1 0 0\n"
+    )
+    draw(tmp_path)
+    report, found = converted(
+        read(str(put(tmp_path / "x_bbx_gt.txt", text))), tmp_path / "out", max_bad={"images": 0, "objects": 2}
+    )
+    assert {key: (len(values[XMIN]), values[f"{OBJECTS}invalid"]) for key, values in found.items()} == {
+        "a.png": (1, [0]), "b.png": (0, []), "d.png": (1, [1]),
+    }  # fmt: skip
+    assert report.account is not None
+    assert [(one.code, one.reason) for one in report.account.left_out] == [
+        ("E_LINE", "x_bbx_gt.txt:4: got 3 numbers, expected 10"),
+        ("E_LINE", "x_bbx_gt.txt:9: expected the path of an image, the number of its faces, and a line for each"),
+    ]
+
+
+def test_several_boxes_in_a_line_or_a_cell(tmp_path: Path) -> None:
+    draw(tmp_path)
+    lines = "a.png 4,5,40,30,1 0,0,20,40,0\nb.png\n"
+    names = AnnotationOptions(class_names=["cat", "dog"])
+    _, found = converted(read(str(put(tmp_path / "t.txt", lines)), names), tmp_path / "out")
+    assert found["a.png"][OBJECT_TEXT] == [b"dog", b"cat"]
+    assert found["b.png"][XMIN] == []
+    with pytest.raises(UsageError, match="classes are numbers"):
+        read(str(tmp_path / "t.txt"))
+    cells = "ImageId,PredictionString\na,n1 4 5 40 30 n2 0 0 20 40 \nb,\n"
+    _, found = converted(read(str(put(tmp_path / "t.csv", cells))), tmp_path / "cells")
+    assert (found["a.png"][OBJECT_TEXT], found["b.png"][OBJECT_TEXT]) == ([b"n1", b"n2"], [])
 
 
 def test_runs_that_are_none_are_listed(tmp_path: Path) -> None:
@@ -386,7 +466,7 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
     for i, text in enumerate(damaged(path.read_bytes(), pieces, 30)):
         put(path, text)
         try:
-            source = read(str(path), NONE)
+            source = read(str(path))
         except ShardfeedError:
             continue
         good += 1
@@ -405,11 +485,11 @@ def test_damaged_tables_give_our_errors_or_are_accounted_for(dialect: str, tmp_p
 
 def test_patterns_leave_rows_out(tmp_path: Path) -> None:
     lines = [f"{name}.png,60,40,dog,1,2,30,4" for name in "abc"]
-    source = table(tmp_path / "rows", "\n".join([TENSORFLOW, *lines]), AnnotationOptions(exclude="b.png"))
+    source = table(tmp_path / "rows", "\n".join([TENSORFLOW, *lines]), exclude="b.png")
     assert [sample.key for sample in source] == [b"a.png", b"c.png"]
     found = findings_of(source)
     assert not found.rejected
-    assert "rows' images that include and exclude leave out: 1 (b.png)" in found.notes
+    assert "images that include and exclude leave out: 1 (b.png)" in found.notes
 
 
 def test_two_files_that_an_id_may_mean_are_refused(tmp_path: Path) -> None:
@@ -418,7 +498,7 @@ def test_two_files_that_an_id_may_mean_are_refused(tmp_path: Path) -> None:
     put(root / "y" / "a.png", image_file())
     path = str(put(root / "t.csv", 'image_id,bbox\na,"[1, 2, 3, 4]"\n'))
     with pytest.raises(LabelFileError, match=r"'a' may be x/a\.png or y/a\.png"):
-        read(path, NONE)
+        read(path)
     assert len(read(path, AnnotationOptions(images=str(root / "x")))) == 1
 
 
@@ -427,6 +507,6 @@ def test_an_unreadable_image_takes_its_runs_along(tmp_path: Path) -> None:
     root = draw(tmp_path / "rows", scenes)
     put(root / "b.png", b"no image")
     path = str(put(root / "t.csv", "ImageId,EncodedPixels\na.png,1 60\nb.png,1 60\n"))
-    report, _ = converted(read(path, NONE), tmp_path / "out", max_bad={"images": 1, "objects": 1})
+    report, _ = converted(read(path), tmp_path / "out", max_bad={"images": 1, "objects": 1})
     assert report.account is not None
     assert (report.account.read, report.account.written) == (2, 1)
