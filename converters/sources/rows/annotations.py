@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, Im
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
-from shardfeed.converters.sources.rows.columns import ClassColumn, ListedColumn, Splits, TextColumn, ragged
+from shardfeed.converters.sources.rows.columns import (
+    ByteStrings,
+    ClassColumn,
+    ListedColumn,
+    Splits,
+    TextColumn,
+    as_array,
+    ragged,
+)
 from shardfeed.converters.sources.rows.ledger import Ledger, Names
 from shardfeed.converters.sources.rows.object_classes import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather
@@ -50,6 +58,7 @@ class Annotations:
         masks: whether outlines are taken.
         tasks: what the format has; anything else that is asked for is refused.
         files: the images, where they were listed already.
+        flags: of objects, feature keys that there are even where no object says them.
     """
 
     def __init__(
@@ -65,6 +74,7 @@ class Annotations:
         masks: bool = False,
         tasks: Sequence[Task] = ("boxes",),
         files: Listing | None = None,
+        flags: Sequence[str] = (),
     ) -> None:
         self.place, self.options, self.ledger = place, options, Ledger()
         others = sorted(frozenset(options.tasks).difference(tasks))
@@ -74,14 +84,16 @@ class Annotations:
         self.listing = files if files is not None else look.list_files(_text(options.images) or root)
         self.ledger.notes += self.listing.notes
         self.lookup = ImageLookup(self.listing)
-        self.objects = ObjectGather(what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks)
+        self.objects = ObjectGather(
+            what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks, flags=flags
+        )
         self._files: list[int | Skipped] = []  # of each image: the number of its file, or why there is none
         self._where: list[str] = []
         self._by_name: dict[str, int] = {}
         self._by_file: dict[int, int] = {}
         self._splits: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
-        self._captions: dict[int, list[bytes]] = {}
+        self._captions, self._captioned = ByteStrings(), array("q")  # and the image of each
         self._tags: dict[int, list[str]] = {}
         self._label_of: dict[int, str] = {}
         self._rejected: set[int] = set()
@@ -102,29 +114,30 @@ class Annotations:
         number: int | None = None,
         size: tuple[Any, Any] | None = None,
         once: bool = False,
+        awaited: int | None = None,
     ) -> int:
         """The number of the image that a name means, for the calls below; a name that comes again is the same image.
 
         `where`: the line or entry, for the report. `folder`: that the name is relative to, in the root, with "/" at its
         end. `split`, `number` (its own, for evaluation), `size` (width, height, as annotated): where they are known.
-        `once`: whether the format names each image once; raises LabelFileError for a second time.
+        `once`: whether the format names each image once; raises LabelFileError for a second time. `awaited`: the number
+        that `await_image` gave for it.
         """
         key = folder + name
-        image = self._by_name.get(key, -1)
+        image = -1 if once else self._by_name.get(key, -1)
         if image < 0:
             file = self.lookup.find(name, os.fsencode(folder))
             image = self._by_file.get(file, -1) if isinstance(file, int) else -1
             if image < 0:
-                image = len(self._files)
-                self._files.append(file)
-                self._where.append(where)
+                image = len(self._files) if awaited is None else awaited
+                self._files[image : image + 1] = [file]
+                self._where[image : image + 1] = [where]
                 if isinstance(file, int):
                     self._by_file[file] = image
             elif once:
                 self._refuse_twice(image, name, where)
-            self._by_name[key] = image
-        elif once:
-            self._refuse_twice(image, name, where)
+            if not once:  # which would be remembered for nothing
+                self._by_name[key] = image
         self._know(image, where, split, number, size)
         return image
 
@@ -136,6 +149,12 @@ class Annotations:
             self._where.append(known.get("where", ""))
         self._know(image, known.get("where", ""), known.get("split"), known.get("number"), known.get("size"))
         return image
+
+    def await_image(self, reason: str) -> int:
+        """The number of an image of which things are said before it is named; `reason`: why there is none, if never."""
+        self._files.append(Skipped(os.path.basename(os.fsencode(self.place)), AnnotationCode.ORPHAN.value, reason))
+        self._where.append("")
+        return len(self._files) - 1
 
     def _refuse_twice(self, image: int, name: str, where: str) -> None:
         place = f"{self.place}, {where}" if where else self.place
@@ -197,7 +216,8 @@ class Annotations:
         if not encoded:
             self.leave_out(image, AnnotationCode.LINE, f"{what}: it is empty, or no text in UTF-8")
             return
-        self._captions.setdefault(image, []).append(encoded)
+        self._captions.add(encoded)
+        self._captioned.append(image)
 
     def label(self, image: int, text: str) -> None:
         """The class of an image."""
@@ -243,9 +263,12 @@ class Annotations:
 
     # --- the source
 
-    def source(self, *, described: str = "", rasters: Rasters | None = None) -> ColumnarSource:
+    def source(
+        self, *, described: str = "", rasters: Callable[[np.ndarray], Rasters] | Rasters | None = None
+    ) -> ColumnarSource:
         """The images that are there, sorted by path, with what was said of each.
 
+        `rasters`: the masks, or what makes them of the place of each image in the source, int64 [images], -1 without.
         Raises LabelFileError where no image is there.
         """
         self.settle()
@@ -257,9 +280,14 @@ class Annotations:
             if isinstance(image, str):
                 self.ledger.leave_out(image.encode("utf-8", "surrogateescape"), code, reason)
             elif self._is_wanted(image):
+                file = self._files[image]
+                if code is AnnotationCode.IMAGE and isinstance(file, Skipped) and file.code == AnnotationCode.ORPHAN:
+                    code, reason = AnnotationCode.ORPHAN, f"{reason.partition(': ')[0]}: {file.reason}"
                 self.ledger.leave_out(self.key(image), code, reason)
         listing = self.listing.take(taken)
         said = [number(len(taken), "image")]
+        if len(self._captions) and self._wants("captions"):
+            said.append(number(len(self._captions), "caption"))
         if table is not None:
             said.append(number(len(table), "object"))
             if table.class_names is not None:
@@ -270,7 +298,7 @@ class Annotations:
             columns,
             self._split_column(places, listing),
             table,
-            rasters,
+            rasters(places) if callable(rasters) else rasters,
             self._number_column(places, len(taken)),
             self.ledger.findings(),
             described or ", ".join(said),
@@ -281,7 +309,7 @@ class Annotations:
 
     def _is_wanted(self, image: int) -> bool:
         file = self._files[image]
-        return isinstance(file, int) or self.listing.choice.wants(file.key)
+        return isinstance(file, int) or file.code == AnnotationCode.ORPHAN or self.listing.choice.wants(file.key)
 
     def settle(self) -> None:
         """All images are named: where no name is a file, take names for ids, without extension or folder.
@@ -290,7 +318,7 @@ class Annotations:
         """
         if any(isinstance(file, int) for file in self._files):
             return
-        missing = {file.key: image for image, file in enumerate(self._files) if isinstance(file, Skipped)}
+        missing = {file.key: image for image, file in self._missing()}
         try:
             found = self.lookup.find_ids(key for key in missing if not key.startswith((b"/", b"../")))
         except AmbiguousIdError as error:
@@ -300,7 +328,7 @@ class Annotations:
         for key, file in found.items():
             self._files[missing[key]] = file
         if not found:
-            first = next(((i, file) for i, file in enumerate(self._files) if isinstance(file, Skipped)), None)
+            first = next(self._missing(), None)
             where = f" ({self._where[first[0]]})" if first and self._where[first[0]] else ""
             why = f": the first{where} is '{escape(first[1].key)}': {first[1].reason}" if first else ""
             problem = f"none of its {number(len(self._files), 'image')} is below {escape(self.listing.root)}{why}"
@@ -310,18 +338,26 @@ class Annotations:
         example = f"'{escape(key)}' is '{escape(self.listing.key(file))}'"
         self.note(f"names of images taken for names without extension or folder: {len(found)} ({example})")
 
+    def _missing(self) -> Iterator[tuple[int, Skipped]]:
+        """The images that are named and not there, and why."""
+        for image, file in enumerate(self._files):
+            if isinstance(file, Skipped) and file.code != AnnotationCode.ORPHAN:
+                yield image, file
+
     def _taken(self) -> tuple[np.ndarray, np.ndarray]:
         """int64 [images]: the place of each image in the source, -1 without; int64 [n]: the files, sorted."""
         unwanted = Names("images that include and exclude leave out")
         files = array("q")
         for image, file in enumerate(self._files):
             files.append(-1 if isinstance(file, Skipped) or image in self._rejected else file)
-            if isinstance(file, Skipped) and image not in self._rejected:
-                if self._is_wanted(image):
-                    where = f"{self._where[image]}: " if self._where[image] else ""
-                    self.ledger.reject(file.key, RejectCode(file.code), f"{where}{file.reason}")
-                else:
-                    unwanted.add(file.key)
+        for image, file in self._missing():
+            if image in self._rejected:
+                continue
+            if self._is_wanted(image):
+                where = f"{self._where[image]}: " if self._where[image] else ""
+                self.ledger.reject(file.key, RejectCode(file.code), f"{where}{file.reason}")
+            else:
+                unwanted.add(file.key)
         self.ledger.notes += unwanted.note
         of_image = np.frombuffer(files, np.int64) if len(files) else np.zeros(0, np.int64)
         taken = np.unique(of_image[of_image >= 0])
@@ -359,15 +395,16 @@ class Annotations:
             if single and len(numbers) != count:
                 raise LabelFileError(self.place, f"{count - len(numbers)} images have no class", "say it of all")
             columns.append(ClassColumn("image/class", numbering.names, numbers, None if single else ends, not single))
-        if self._captions and self._wants("captions"):
-            texts_of: list[list[bytes]] = [[] for _ in range(count)]
-            for image, texts in self._captions.items():
-                if places[image] >= 0:
-                    texts_of[places[image]] += texts
-                else:
-                    for _ in texts:
-                        self.leave_out(image, AnnotationCode.IMAGE, "its image was left out")
-            columns.append(TextColumn.of_lists(CAPTION, texts_of))
+        if len(self._captions) and self._wants("captions"):
+            of_image = places[as_array(self._captioned)]
+            for n in np.flatnonzero(of_image < 0).tolist():
+                self.leave_out(self._captioned[n], AnnotationCode.IMAGE, "caption: its image was left out")
+            kept = np.flatnonzero(of_image >= 0)
+            numbers = kept[np.argsort(of_image[kept], kind="stable")]
+            ends = np.cumsum(np.bincount(of_image[kept] + 1, minlength=count + 1), dtype=np.int64)
+            columns.append(TextColumn(CAPTION, self._captions, numbers, ends))
+            if without := count - int(np.count_nonzero(np.diff(ends))):
+                self.note(f"images without a caption: {without:,}")
         return columns
 
     def _table(self, places: np.ndarray) -> Any:
@@ -388,9 +425,10 @@ class Annotations:
         return None if all(split is None for split in said) else Splits.of(said)
 
     def _number_column(self, places: np.ndarray, count: int) -> np.ndarray | None:
-        """int64 [n]: each image's own number; None unless all have one, each another."""
+        """int64 [n]: each image's own number; None unless all have one, each another in its split."""
         found = self._of_places(self._numbers, places, count, -1)
-        if -1 in found or len(set(found)) < count:
+        splits = self._of_places(self._splits, places, count, None)
+        if -1 in found or len(set(zip(splits, found, strict=True))) < count:
             return None
         if max(found) > _EXACT:
             self.note(f"ids of images are above {_EXACT:,}: evaluation that carries them as float32 confuses them")

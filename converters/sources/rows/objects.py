@@ -407,8 +407,9 @@ def _point_numbers(values: Any) -> tuple[float, ...]:
 
 def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:
     """Left, top, right, bottom. Raises BadAnnotationError."""
-    if box is None or len(box) != 4 or not all(map(is_number, box)):
-        code = AnnotationCode.BOX_EMPTY if box is None or not len(box) else AnnotationCode.LINE
+    sides = len(box) if isinstance(box, Sequence | np.ndarray) else -1
+    if box is None or sides != 4 or not all(map(is_number, box)):
+        code = AnnotationCode.BOX_EMPTY if box is None or not sides else AnnotationCode.LINE
         raise BadAnnotationError(code, f"its box is {said(box)}, expected 4 numbers")
     left, top, right, bottom = map(_float, box)
     if left != left or top != top or right != right or bottom != bottom:
