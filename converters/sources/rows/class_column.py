@@ -199,7 +199,7 @@ def _by_themselves(
             first = 1  # each has its name beside it, which moves with it
             notes.append(f"{_key(place)}: numbers 1 to {high} are the labels 0 to {high - 1}, by the texts beside them")
         if low == first:
-            names = tuple((texts or {})[number] if named else str(number - first) for number in found)
+            names = tuple((texts or {})[number] if named else str(number) for number in found)
             return NumberedClasses(names, np.array(found, np.int64), tuple(notes))
     listed = f"name all: {argument('class_names', typed='FILE')}, or {argument('label_map', typed='FILE.pbtxt')}"
     got = f"has {len(found)} different numbers from {low} to {high}"

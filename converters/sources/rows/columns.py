@@ -282,6 +282,13 @@ class Codes:
             self.add(text)
         self._ends.append(len(self._codes))
 
+    def add_many(self, texts: Sequence[str], places: np.ndarray, counts: np.ndarray | None = None) -> None:
+        """Append the texts of many samples: `texts[place]` for each place; of a column of lists `counts` a sample."""
+        codes = np.array([self.values.setdefault(text, len(self.values)) for text in texts], np.int32)
+        self._codes.frombytes(codes[places].tobytes())
+        if self._ends is not None and counts is not None:
+            self._ends.frombytes((self._ends[-1] + np.cumsum(counts, dtype=np.int64)).tobytes())
+
     @property
     def ends(self) -> np.ndarray | None:
         """int64 [n + 1]: sample i has `codes[ends[i]:ends[i + 1]]`; None where each has one."""

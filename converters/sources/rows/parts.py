@@ -1,7 +1,8 @@
 """Encoded files that are parts of larger files: offset and size in it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,30 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import escape
+
+
+@contextmanager
+def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
+    """A descriptor of a file, of which size and time of modification are as they were when it was listed.
+
+    Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`), for an OSError while it is used, too.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            now = os.fstat(file.fileno())
+            if (now.st_size, now.st_mtime_ns) != (size, mtime_ns):
+                raise changed(path)
+            yield file.fileno()
+    except FileNotFoundError:
+        raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was there and is gone") from None
+    except OSError as error:
+        problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
+        raise RejectedError(RejectCode.UNREADABLE, problem) from None
+
+
+def changed(path: bytes | str) -> RejectedError:
+    """The error for a file that is another than the one that was listed."""
+    return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} is not as it was when it was listed")
 
 
 @dataclass(frozen=True)
@@ -27,17 +52,10 @@ class FilePart:
 
     def __call__(self) -> bytes:
         """The bytes."""
-        try:
-            with open(self.path, "rb", buffering=0) as file:
-                state = os.fstat(file.fileno())
-                data = os.pread(file.fileno(), self.size, self.offset)
-        except FileNotFoundError:
-            raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} was there and is gone") from None
-        except OSError as error:
-            problem = f"{escape(self.path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
-            raise RejectedError(RejectCode.UNREADABLE, problem) from None
-        if (state.st_size, state.st_mtime_ns) != (self.file_size, self.mtime_ns) or len(data) != self.size:
-            raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} is not as it was when it was listed")
+        with as_listed(self.path, self.file_size, self.mtime_ns) as file:
+            data = os.pread(file, self.size, self.offset)
+        if len(data) != self.size:
+            raise changed(self.path)
         return data
 
 

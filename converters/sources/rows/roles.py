@@ -24,10 +24,10 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     ),
     "image": (
         *("image", "img", "jpg", "jpeg", "png", "picture", "photo", "pixels", "image_bytes", "image_raw", "bytes"),
-        *("content", "images"),
+        *("content", "images", "imgs"),
     ),
     "mask": ("mask", "segmentation_mask"),
-    "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets"),
+    "label": ("label", "labels", "class", "class_name", "class_id", "category", "cls", "target", "targets", "ans"),
     "text": ("caption", "captions", "text", "txt"),
     "split": (),  # only where it is asked for: in many files it means something else
     "objects": ("objects", "annotations"),
