@@ -111,9 +111,16 @@ def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str)
     return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True, legacy=True)
 
 
+<<<<<<< HEAD
 def _rows(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
     """As `_annotations`, of one that is on `Annotations`."""
     return replace(_annotations(name, module, takes, *suffixes), legacy=False)
+=======
+def _tool(name: str, *suffixes: str) -> Reader:
+    """A reader of the files of an annotation tool."""
+    module = f"annotations.tools.{name.replace('-', '_')}"
+    return Reader(name, module, AnnotationOptions, _OF_BOXES, suffixes, chooses_files=True)
+>>>>>>> 4a1f56a (LabelMe, VIA, Label Studio, CVAT, Supervisely and FiftyOne are read, a file a tool, on the row engine)
 
 
 READERS: tuple[Reader, ...] = (
@@ -138,6 +145,12 @@ READERS: tuple[Reader, ...] = (
     _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
     _annotations("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),
     _annotations("imagefolder", "tables.metadata", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),
+    _tool("labelme", ".json"),
+    _tool("via", ".json", ".csv"),
+    _tool("label-studio", ".json", ".csv"),
+    _tool("cvat", ".xml"),
+    _tool("supervisely", ".json"),
+    _tool("fiftyone", "samples.json", "labels.json"),
     # Images with their labels in names or in a table: what is read where no other reader is meant.
     Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
     Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True),

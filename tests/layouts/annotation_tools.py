@@ -39,7 +39,6 @@ def labelme(name: str, **more: Any) -> dict[str, Any]:
     "LabelMe: `a.json` beside `a.jpg`, rectangles",
     "convert photos out",
     BOXES,
-    today="not read; the message is about file names",
 )
 def labelme_rectangles(to: Files) -> None:
     for name in "ab":
@@ -51,7 +50,6 @@ def labelme_rectangles(to: Files) -> None:
     "LabelMe: outlines",
     "convert photos out --task boxes,masks",
     Gives("train 1", of="cat", objects=1, boxes={"a.jpg": "cat 6 4 36 24"}, masks={"a.jpg": [600]}),
-    today="not read; the message is about file names",
 )
 def labelme_polygons(to: Files) -> None:
     to.images("photos/a.jpg")
@@ -64,7 +62,6 @@ def labelme_polygons(to: Files) -> None:
     "LabelMe: the images inside the JSON (`imageData`)",
     "convert photos out",
     Gives("train 1", of="cat dog", objects=2),
-    today="not read; the message says there is no image",
 )
 def labelme_inside(to: Files) -> None:
     to.put("photos/a.json", labelme("a", imageData=base64.b64encode(picture("a")).decode()))
@@ -74,7 +71,6 @@ def labelme_inside(to: Files) -> None:
     "LabelMe: JSON and images in two folders",
     "convert json out --images photos",
     BOXES,
-    today="not read; the message says that a folder of JSON is one of images",
 )
 def labelme_two_folders(to: Files) -> None:
     for name in "ab":
@@ -103,7 +99,6 @@ def cvat(images: str, prefix: str = "") -> str:
     "CVAT for images 1.1: `annotations.xml`, `images/`",
     "convert cvat out",
     Gives("train 2", of={"cat", "dog"}, objects=3, boxes={"a.jpg": A, "b.jpg": B}),
-    today="the class `images`, in silence",
 )
 def cvat_images(to: Files) -> None:
     to.images("cvat/images/{a,b}.jpg")
@@ -114,7 +109,6 @@ def cvat_images(to: Files) -> None:
     "CVAT for images 1.1, the file alone",
     "convert annotations.xml out --images photos",
     Gives("train 2", of={"cat", "dog"}, objects=3, boxes={"a.jpg": A, "b.jpg": B}),
-    today="not read; the message is about extensions of label files",
 )
 def cvat_file(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -131,7 +125,6 @@ def cvat_file(to: Files) -> None:
         boxes={"a.jpg": A, "b.jpg": B},
         where={"b.jpg": "validation"},
     ),
-    today="not read; the message is about class folders",
 )
 def cvat_project(to: Files) -> None:
     to.images("cvat/images/train/a.jpg", "cvat/images/val/b.jpg")
@@ -182,7 +175,6 @@ def label_studio(names: str = "a b") -> list[dict[str, Any]]:
     "Label Studio's JSON, and its uploads",
     "convert export out",
     Gives("train 2", of="cat dog", objects=3, boxes={"5f3a9c21-a.jpg": A, "5f3a9c21-b.jpg": B}),
-    today="the class `images`, in silence",
 )
 def label_studio_json(to: Files) -> None:
     to.images("export/images/5f3a9c21-{a,b}.jpg")
@@ -193,7 +185,6 @@ def label_studio_json(to: Files) -> None:
     "Label Studio's JSON alone, images by their own names",
     "convert project-1.json out --images photos",
     BOXES,
-    today="not read; the message is about extensions of label files",
 )
 def label_studio_file(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -204,7 +195,6 @@ def label_studio_file(to: Files) -> None:
     "Label Studio's JSON-MIN of a choice for each image",
     "convert project.json out --images photos",
     Gives("train 2", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
-    today="not read; the message is about extensions of label files",
 )
 def label_studio_min(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -222,7 +212,6 @@ def label_studio_min(to: Files) -> None:
     "Label Studio's CSV of boxes: JSON in a cell",
     "convert project.csv out --images photos",
     BOXES,
-    today="not read; paths of uploads are refused",
 )
 def label_studio_csv(to: Files) -> None:
     import csv

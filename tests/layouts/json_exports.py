@@ -42,7 +42,6 @@ def via(names: str = "a b") -> dict[str, Any]:
     "VIA: `via_region_data.json` beside the images",
     "convert photos out",
     BOXES,
-    today="not read; the message is about file names",
 )
 def via_json(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -53,7 +52,6 @@ def via_json(to: Files) -> None:
     "VIA: a saved project",
     "convert via_project.json out --images photos",
     BOXES,
-    today="not read; the message is about extensions of label files",
 )
 def via_project(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -64,7 +62,6 @@ def via_project(to: Files) -> None:
     "VIA: polygons in `train/` and `val/` (the balloons of Mask R-CNN)",
     "convert balloon out --task boxes,masks",
     Gives("train 1, validation 1", objects=2, boxes={"a.jpg": "6 4 36 24"}, masks={"a.jpg": [600]}),
-    today="not read; the message is about class folders",
 )
 def via_balloon(to: Files) -> None:
     for split, name in (("train", "a"), ("val", "b")):
@@ -79,7 +76,6 @@ def via_balloon(to: Files) -> None:
     "VIA's CSV: `region_shape_attributes`",
     "convert via_export_csv.csv out --images photos",
     BOXES,
-    today="not read; the message asks for a label column",
 )
 def via_csv(to: Files) -> None:
     import csv
@@ -154,7 +150,6 @@ def createml_roboflow(to: Files) -> None:
     "Supervisely: `meta.json`, `ds0/ann/a.jpg.json`, `ds0/img/a.jpg`",
     "convert project out",
     BOXES,
-    today="not read; the message is about class folders",
 )
 def supervisely(to: Files) -> None:
     classes = [{"title": name, "shape": "rectangle", "color": "#0F138A"} for name in ("cat", "dog")]
@@ -180,7 +175,6 @@ def supervisely(to: Files) -> None:
     "FiftyOneDataset: `metadata.json`, `samples.json`, `data/`",
     "convert export out",
     Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
-    today="the class `data`, in silence",
 )
 def fiftyone_dataset(to: Files) -> None:
     samples = []
@@ -212,7 +206,6 @@ def fiftyone_dataset(to: Files) -> None:
     "FiftyOneImageDetectionDataset: `labels.json` with `classes`, `labels`, `data/`",
     "convert export out",
     BOXES,
-    today="the class `data`, in silence",
 )
 def fiftyone_detections(to: Files) -> None:
     labels = {}
@@ -232,7 +225,6 @@ def fiftyone_detections(to: Files) -> None:
     "FiftyOneImageClassificationDataset: `labels.json`, `data/`",
     "convert export out",
     Gives("train 2", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
-    today="the class `data`, in silence",
 )
 def fiftyone_classes(to: Files) -> None:
     to.images("export/data/{a,b}.jpg")

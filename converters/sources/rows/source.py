@@ -52,7 +52,7 @@ class ColumnarSource:
     """A Source (see source.py) of samples by number.
 
     `numbers`: int64 [n], the source's own number of each image, for evaluation; None without. `described`: in words,
-    what was taken for what.
+    what was taken for what. `kept`: what must live as long as the source, such as a temporary folder.
     """
 
     keys: Keys
@@ -64,6 +64,7 @@ class ColumnarSource:
     numbers: np.ndarray | None = None
     findings: Findings = field(default_factory=Findings)
     described: str = ""
+    kept: object = None
 
     @property
     def schema(self) -> Schema:

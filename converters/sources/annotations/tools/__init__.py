@@ -1,0 +1,1 @@
+"""Files of annotation tools: LabelMe, VIA, Label Studio, CVAT, Supervisely, FiftyOne; one module a tool."""

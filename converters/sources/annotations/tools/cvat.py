@@ -1,0 +1,99 @@
+"""CVAT for images 1.1: one XML file, `annotations.xml`, of all images."""
+
+import os
+from xml.etree import ElementTree
+
+from shardfeed.converters.sources.account import AnnotationCode
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, wants_masks
+from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import LabelFileError, escape
+
+_OCCLUDED = "image/object/occluded"
+
+
+def _fits(head: bytes) -> bool:
+    return b"<annotations>" in head[:400] and (b"<image " in head or b"<meta>" in head)
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """By the root <annotations> of an XML file."""
+    path = find(look, _fits, (".xml",))
+    return Evidence("cvat", f"{escape(os.path.basename(path))} begins with <annotations>, as of CVAT") if path else None
+
+
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+    """The images that the file names, with their boxes, polygons and tags; subsets are splits.
+
+    Masks, polylines, points and cuboids are listed as left out. Classes are those of the project.
+    """
+    path = find(look, _fits, (".xml",)) or look.path
+    root = _parsed(path)
+    images = os.path.join(os.path.dirname(path), "images")
+    place = images if os.path.isdir(images) else os.path.dirname(path)
+    found = Annotations(path, look, options, root=place or ".", tasks=(*TASKS, "classes"), masks=wants_masks(options))
+    found.boxed = root.find("image/box") is not None or root.find("image/polygon") is not None
+    for element in root.iter("image"):
+        subset = element.get("subset") or ""
+        image = found.image(
+            element.get("name", ""),
+            where=f"image {element.get('id')}",
+            split=usual_split(subset) or (subset if subset not in ("", "default") else None),
+            size=(_number(element.get("width")), _number(element.get("height"))),
+            once=True,
+        )
+        _objects(found, image, element)
+    return found.source()
+
+
+def _objects(found: Annotations, image: int, element: ElementTree.Element) -> None:
+    """What is in one image."""
+    tags = [tag.get("label", "") for tag in element.findall("tag")]
+    if tags:
+        found.tags(image, tags)
+    for number, one in enumerate(one for one in element if one.tag != "tag"):
+        label, flags = one.get("label", ""), {_OCCLUDED: int(one.get("occluded") == "1")}
+        if one.tag == "box":
+            corners = [_number(one.get(side)) for side in ("xtl", "ytl", "xbr", "ybr")]
+            if one.get("rotation") not in (None, "0", "0.0", "0.00"):
+                found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a turned box, which is not read")
+                continue
+            add_shape(found, image, number, label, [corners[:2], corners[2:]], "rectangle", flags=flags)
+        elif one.tag == "polygon":
+            points = [[_number(side) for side in point.split(",")] for point in one.get("points", "").split(";")]
+            add_shape(found, image, number, label, points, flags=flags)
+        else:
+            problem = f"object {number}: a {escape(one.tag)}, expected a box or a polygon"
+            found.leave_out(image, AnnotationCode.OUTLINE, problem)
+
+
+def _number(text: str | None) -> float | None:
+    """A number; None for what is none."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _parsed(path: str) -> ElementTree.Element:
+    """The root of the file. Raises LabelFileError, for a DOCTYPE too: entities may grow without bounds."""
+    try:
+        budget(path).value(os.path.getsize(path), path)
+        with open(path, "rb") as file:
+            data = file.read()
+        plain = data.replace(b"\0", b"").upper()
+        if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+            raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are refused", "remove them")
+        return ElementTree.fromstring(data)
+    except OSError as error:
+        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        if isinstance(error, LabelFileError):
+            raise
+        raise LabelFileError(path, f"no XML: {escape(error)}", "export it again") from None

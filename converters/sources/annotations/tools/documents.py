@@ -1,0 +1,103 @@
+"""JSON documents of annotation tools, and the shapes in them: boxes and outlines of what was drawn."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions, Task
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.objects import is_number, said
+from shardfeed.errors import LabelFileError, UsageError, escape, name_text
+
+TASKS: tuple[Task, ...] = ("boxes", "masks")
+_CIRCLE = 32  # corners of the polygon that a circle becomes
+
+
+def load(path: str) -> Any:
+    """The value in a JSON file. Raises LabelFileError where it is none."""
+    try:
+        budget(path).value(os.path.getsize(path), path)
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except OSError as error:
+        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
+    except (ValueError, RecursionError) as error:
+        raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
+
+
+def find(look: Look, fits: Callable[[bytes], bool], ends: tuple[str, ...] = (".json",)) -> str:
+    """The path of the first file whose beginning fits, among the first names of the folder; "" without."""
+    for name in look.files(ends):
+        if fits(look.head(look.full(name))):
+            return look.full(name)
+    return ""
+
+
+def all_of(look: Look, fits: Callable[[bytes], bool], ends: tuple[str, ...] = (".json",)) -> Iterator[tuple[str, str]]:
+    """(path, folder relative to the root with "/" at its end) of every file whose beginning fits, sorted.
+
+    Raises UsageError where there is none.
+    """
+    if not look.is_folder:
+        yield look.path, ""
+        return
+    found = 0
+    for key in look.list_files(chosen=False):
+        name = name_text(key)
+        if name.lower().endswith(ends) and fits(look.head(path := os.path.join(look.path, name))):
+            found += 1
+            yield path, name.rpartition("/")[0] + "/" if "/" in name else ""
+    if not found:
+        raise UsageError(look.path, f"no file of this tool among its {' and '.join(ends)} files", "check the path")
+
+
+def wants_masks(options: AnnotationOptions) -> bool:
+    """Whether outlines are taken."""
+    return "masks" in options.tasks
+
+
+def add_shape(
+    found: Annotations,
+    image: int,
+    number: int,
+    label: str | None,
+    points: Any,
+    kind: str = "polygon",
+    **known: Any,
+) -> None:
+    """One object that was drawn: `points` [[x, y], ...] of a "polygon", two corners of a "rectangle", or centre and
+    one point of the border of a "circle". What is none of these is listed with its code.
+    """
+    try:
+        outline = _outline(points, kind)
+    except BadAnnotationError as error:
+        found.leave_out(image, error.code, f"{found.objects.what} {number}: {error.reason}")
+        return
+    x, y = outline[0::2], outline[1::2]
+    found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[outline], **known)
+
+
+def _outline(points: Any, kind: str) -> list[float]:
+    """x, y, x, y, ... of the polygon that a shape is. Raises BadAnnotationError."""
+    if not isinstance(points, list) or not all(isinstance(p, list | tuple) and len(p) >= 2 for p in points):
+        raise BadAnnotationError(AnnotationCode.LINE, f"its points are {said(points)}, expected [[x, y], ...]")
+    pairs: Sequence[Sequence[Any]] = [point[:2] for point in points]
+    if not all(is_number(value) and math.isfinite(value) for pair in pairs for value in pair):
+        raise BadAnnotationError(AnnotationCode.VALUE, f"its points are {said(points)}, expected numbers")
+    if kind == "rectangle" and len(pairs) in (2, 4):
+        (left, top), (right, bottom) = (map(f, zip(*pairs, strict=True)) for f in (min, max))
+        return [left, top, right, top, right, bottom, left, bottom]
+    if kind == "circle" and len(pairs) == 2:
+        (x, y), border = pairs
+        radius = math.dist((x, y), border)
+        turns = [2 * math.pi * i / _CIRCLE for i in range(_CIRCLE)]
+        return [value for turn in turns for value in (x + radius * math.cos(turn), y + radius * math.sin(turn))]
+    if kind == "polygon" and len(pairs) >= 3:
+        return [value for pair in pairs for value in pair]
+    problem = f"a {escape(str(kind)[:40])} of {len(pairs)} points, expected a rectangle, a polygon or a circle"
+    raise BadAnnotationError(AnnotationCode.OUTLINE, problem)
