@@ -4,8 +4,7 @@ import os
 from xml.etree import ElementTree
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, wants_masks
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, read_whole, wants_masks
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reader import Evidence
@@ -83,17 +82,11 @@ def _number(text: str | None) -> float | None:
 
 def _parsed(path: str) -> ElementTree.Element:
     """The root of the file. Raises LabelFileError, for a DOCTYPE too: entities may grow without bounds."""
+    data = read_whole(path)
+    plain = data.replace(b"\0", b"").upper()
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are refused", "remove them")
     try:
-        budget(path).value(os.path.getsize(path), path)
-        with open(path, "rb") as file:
-            data = file.read()
-        plain = data.replace(b"\0", b"").upper()
-        if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-            raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are refused", "remove them")
         return ElementTree.fromstring(data)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        if isinstance(error, LabelFileError):
-            raise
         raise LabelFileError(path, f"no XML: {escape(error)}", "export it again") from None

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -15,17 +14,28 @@ from shardfeed.converters.sources.rows.objects import is_number, said
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 
 TASKS: tuple[Task, ...] = ("boxes", "masks")
+_MOST = 1 << 28  # bytes of a document: in memory it takes some ten times as much
 _CIRCLE = 32  # corners of the polygon that a circle becomes
+
+
+def read_whole(path: str) -> bytes:
+    """The bytes of a document. Raises LabelFileError for one that is too large to be read whole, or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MOST + 1)
+    except OSError as error:
+        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
+    if len(data) > _MOST:
+        raise LabelFileError(path, f"more than {_MOST:,} bytes, which are read whole", "export it as COCO, or in parts")
+    return data
 
 
 def load(path: str) -> Any:
     """The value in a JSON file. Raises LabelFileError where it is none."""
     try:
-        budget(path).value(os.path.getsize(path), path)
-        with open(path, "rb") as file:
-            return json.loads(file.read())
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
+        return json.loads(read_whole(path))
+    except LabelFileError:
+        raise
     except (ValueError, RecursionError) as error:
         raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
 
