@@ -111,16 +111,15 @@ def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str)
     return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True, legacy=True)
 
 
-<<<<<<< HEAD
 def _rows(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
     """As `_annotations`, of one that is on `Annotations`."""
     return replace(_annotations(name, module, takes, *suffixes), legacy=False)
-=======
+
+
 def _tool(name: str, *suffixes: str) -> Reader:
     """A reader of the files of an annotation tool."""
     module = f"annotations.tools.{name.replace('-', '_')}"
     return Reader(name, module, AnnotationOptions, _OF_BOXES, suffixes, chooses_files=True)
->>>>>>> 4a1f56a (LabelMe, VIA, Label Studio, CVAT, Supervisely and FiftyOne are read, a file a tool, on the row engine)
 
 
 READERS: tuple[Reader, ...] = (
