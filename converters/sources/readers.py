@@ -101,9 +101,9 @@ _IMAGE_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"
 _TAR_ENDS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 
 
-def _samples(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
+def _samples(name: str, module: str, takes: Collection[str], *suffixes: str, legacy: bool = True) -> Reader:
     """A reader of files of many samples."""
-    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes, legacy=True)
+    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes, legacy=legacy)
 
 
 def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
@@ -124,7 +124,7 @@ def _tool(name: str, *suffixes: str) -> Reader:
 
 READERS: tuple[Reader, ...] = (
     _samples("webdataset", "webdataset.reader", _OF_RECORDS, *_TAR_ENDS),
-    _samples("parquet", "parquet.reader", _OF_RECORDS, ".parquet", ".pq"),
+    _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", legacy=False),
     _samples("tfrecord", "records.tfrecord", _OF_RECORDS),
     _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS),
     _samples("mds", "mds.reader", _OF_RECORDS, "index.json"),

@@ -214,7 +214,6 @@ def hub_cifar100(to: Files) -> None:
     then="convert hub out --max-bad 1",
     code=3,
     needs="pyarrow",
-    today="refused: the classes are others than in the test file, which has none",
 )
 def hub_test_without_label(to: Files) -> None:
     parquet(to, "hub/data/train-00000-of-00001.parquet", {"image": images_of(), "label": LABELS}, ["cat", "dog"])
@@ -254,7 +253,6 @@ def hub_detection(to: Files) -> None:
     "convert fashion out",
     Gives("train 2", objects=2, of={"0", "1"}, boxes={"10.png": "1 4 5 14 15"}),
     needs="pyarrow",
-    today="the classes of the objects are lost, in silence",
 )
 def hub_detection_label(to: Files) -> None:
     objects = [{"bbox": [[4.0, 5.0, 10.0, 10.0]], "label": [1]}, {"bbox": [[1.0, 1.0, 9.0, 9.0]], "label": [0]}]

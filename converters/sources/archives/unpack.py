@@ -91,13 +91,13 @@ class NewFile:
     def __init__(self, unpacked: Unpacked, path: str, source: str) -> None:
         self._unpacked, self.path, self._source = unpacked, path, source
         self._state = os.stat(source)
-        self._budget, self._size = budget(source), 0
+        self._budget, self.size = budget(source), 0
         self._file: IO[bytes] = open(path, "xb")  # noqa: SIM115  # closed in __exit__
 
     def write(self, data: bytes) -> None:
         """Append."""
-        self._size += len(data)
-        self._budget.unpacked(self._size, self._state.st_size, self._source)
+        self.size += len(data)
+        self._budget.unpacked(self.size, self._state.st_size, self._source)
         self._unpacked.draw(len(data))
         try:
             self._file.write(data)

@@ -80,6 +80,7 @@ class Gather:
         digits: of the number behind it.
         upright: whether boxes are of the upright image; None where nothing tells.
         fractions: whether boxes are in fractions of the image; else in pixels.
+        offered: columns of numbers by the key of a feature, which are taken where every row has one.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Gather:
         digits: int = 8,
         upright: bool | None = None,
         fractions: bool = False,
+        offered: Mapping[str, str] | None = None,
     ) -> None:
         self.files, self.roles, self.options, self.ledger = files, roles, options, Ledger()
         self._prefixes = [f"{os.path.splitext(name)[0]}/" for name in files.names] if prefixes is None else prefixes
@@ -100,12 +102,15 @@ class Gather:
         self._key, self._number, self._label_text = roles.name("key"), roles.name("number"), roles.name("label text")
         self._objects, self._extra = roles.name("objects"), {key: info.name for key, info in roles.extra.items()}
         lists = self._label is not None and roles.by_role["label"].kind in ("integers", "texts")
+        self._whole = self._label is not None and roles.by_role["label"].kind in ("integer", "integers")
         self._labels, self._splits = Codes(lists=lists), Codes()
+        self._splits_of_files = files.splits() if self._split is None else ()
         self._captions = Values(CAPTION, lists=True)
         self._extras = {key: Values(key) for key in self._extra}
+        self._offered = {key: (column, Values(key)) for key, column in (offered or {}).items()}
         self.objects = ObjectGather(unit="fractions" if fractions else "pixels", upright=upright)
         self._boxed, self._mask = self._objects is not None, False
-        self._file_of, self._record_of, self._numbers = array("i"), array("q"), array("q")
+        self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
         self._where: list[array[int]] = []
         self._names, self._named, self._hashes = ByteStrings(), True, array("Q")
         self._endings: dict[bytes, int] = {b"": 0}
@@ -123,8 +128,12 @@ class Gather:
         return f"{self._prefixes[file]}{record:0{self._digits}}"
 
     def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
-        """List a row that cannot be taken."""
-        self.ledger.reject(name or name_bytes(f"{self.files.names[file]}:{record}"), code, reason)
+        """List a row that cannot be taken, by its name where no other of those is called so."""
+        place = f"{self.files.names[file]}:{record}"
+        if name and name not in self.ledger.rejected:
+            self.ledger.reject(name, code, f"{escape(place)}: {reason}")
+        else:
+            self.ledger.reject(name_bytes(place), code, reason)
 
     def add(self, row: Row) -> bool:
         """Whether the row is taken; else it is listed. Raises UsageError for a value that no row may have."""
@@ -144,6 +153,8 @@ class Gather:
             return False
         for what, values in self._extras.items():
             self._take(row, what, values)
+        for what, (column, values) in [*self._offered.items()] if self._offered else ():
+            self._offer(what, column, values, row.values.get(column))
         if self._labels.ends is not None:
             self._labels.add_all(labels)
         elif labels:
@@ -198,7 +209,12 @@ class Gather:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: got {len(items)}, expected one")
         if any(item == -1 for item in items):
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which stands for no label")
-        return [_text("label", column, item) for item in items]
+        texts = [_text("label", column, item) for item in items]
+        if self._whole and not all(map(is_integer, texts)):
+            odd = next(text for text in texts if not is_integer(text))
+            reason = f"label from {escape(column)}: got '{escape(odd[:40])}', expected a whole number as elsewhere"
+            raise RejectedError(RejectCode.NO_LABEL, reason)
+        return texts
 
     def _captions_of(self, row: Row) -> list[str]:
         """The captions of a row; where it has none it stays, and that is counted or listed."""
@@ -207,7 +223,7 @@ class Gather:
             self._lacking["text", row.file] += 1
             return []
         found = [text.strip() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
-        found = [text for text in found if text]
+        found = [text for text in found if text and _is_unicode(text)]
         if not found:
             key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
             self.ledger.leave_out(key, AnnotationCode.LINE, f"the row has no caption in {self._text}")
@@ -277,6 +293,15 @@ class Gather:
             place = f"{name_text(self.files.files[row.file].path)}, row {row.record}, column {column}"
             raise UsageError(place, str(error), "leave the column out, or write it alike in all rows") from None
 
+    def _offer(self, what: str, column: str, values: Values, value: Any) -> None:
+        """Take a number that nobody asked for, or none of its column from here on."""
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UnlikeError("not every sample has a number there")
+            values.add(value)
+        except UnlikeError:
+            del self._offered[what]
+
     def _add_name(self, name: bytes, ending: bytes) -> None:
         """Keep the name of a row, as long as all have one that may be a key."""
         if not self._named:
@@ -296,7 +321,7 @@ class Gather:
 
     @property
     def record_of(self) -> np.ndarray:
-        """int64 [n]: the number of each sample in its file."""
+        """int32 [n]: the number of each sample in its file."""
         return as_array(self._record_of)
 
     def where(self, place: int) -> np.ndarray:
@@ -328,8 +353,11 @@ class Gather:
             said += of_masks
         objects = self._table(keys, beside or {}, said) if self._boxed else None
         said += self._lacking_notes()
+        offered = {column: key for key, (column, _) in self._offered.items()}
         if self.roles.unused:
-            said.append(counted("columns not used", self.roles.unused, len(self.roles.unused)))
+            unused = [column for column in self.roles.unused if column not in offered]
+            said += [counted("columns not used", unused, len(unused))] if unused else []
+        said += [counted("columns taken as numbers", offered, len(offered))] if offered else []
         self.ledger.notes += said
         for skipped in self.files.skipped:
             self.ledger.rejected.setdefault(skipped.key, skipped)
@@ -370,12 +398,14 @@ class Gather:
             notes += of_labels
         if self._text is not None:
             columns.append(self._captions.column())
-        return columns + [values.column() for values in self._extras.values()]
+        offered = [values for _, values in self._offered.values()]
+        return columns + [values.column() for values in (*self._extras.values(), *offered)]
 
     def _keys(self, notes: list[str]) -> Keys:
         """The name of each sample, and a note where it is not what the samples say."""
         hashes, self._hashes = as_array(self._hashes), array("Q")
-        if self._named and len(np.unique(hashes)) == len(hashes):
+        hashes.sort()
+        if self._named and not (hashes[1:] == hashes[:-1]).any():
             return self._names
         if self._key is not None and "key" in self.options.columns:
             place = f"{self.files.place}, column {self._key}"
@@ -416,7 +446,7 @@ class Gather:
             if files:
                 names = [name for name, _ in files]
                 samples = number(sum(count for _, count in files), "sample")
-                notes.append(counted(f"{samples} without {what}, of files that have no such column", names, len(names)))
+                notes.append(counted(f"{samples} without {what}, in files", names, len(names)))
         return notes
 
     def _split_column(self) -> Splits | None:
@@ -427,7 +457,7 @@ class Gather:
                 place = f"{self.files.place}, column {self._split}"
                 raise UsageError(place, error.problem, error.remedy) from None
             return Splits(tuple(every), self._splits.codes.astype(np.int64))
-        found = self.files.splits()
+        found = self._splits_of_files
         if set(found) == {None}:
             return None
         names = tuple(sorted({str(split) for split in found}))
@@ -488,4 +518,15 @@ def _text(what: str, column: str, value: Any, none: str = "null") -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer) or value == "":
         got = none if value is None else "nothing" if value == "" else type(value).__name__
         raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}, expected a name or a number")
+    if isinstance(value, str) and not _is_unicode(value):
+        raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: it is not Unicode")
     return str(value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import escape
 
@@ -61,12 +62,16 @@ class FilePart:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Parts of `files`: `numbers` int32 [n] says of which one, `offsets` and `sizes` int64 [n] where, in bytes."""
+    """Parts of `files`: `numbers` int32 [n] says of which one, `offsets` and `sizes` int64 [n] where, in bytes.
+
+    `unpacked`: a temporary folder that some of the files are in, and that is there while this is.
+    """
 
     files: Sequence[SourceFile]
     numbers: np.ndarray
     offsets: np.ndarray
     sizes: np.ndarray
+    unpacked: Unpacked | None = None
 
     def __getitem__(self, index: int, /) -> FilePart:
         file = self.files[self.numbers.item(index)]

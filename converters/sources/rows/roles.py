@@ -127,11 +127,17 @@ def choose_roles(
         else:
             extra[what] = info
     taken = {info.name for info in (*found.values(), *extra.values())}
+    stated: dict[Role, list[ColumnInfo]] = {}
     for info in by_name.values():
-        if info.role is not None and info.role not in found and info.name not in taken:
-            found[info.role] = info
-            taken.add(info.name)
-    for role in ("image", "objects", "label", "text"):
+        if info.role is not None and info.name not in taken:
+            stated.setdefault(info.role, []).append(info)
+    unwanted = ("label", "label text") if unlabelled else ()
+    for role, those in stated.items():
+        if role not in found and role not in unwanted:
+            found[role] = _stated(place, role, those)
+            taken.add(found[role].name)
+    by_words: tuple[Role, ...] = ("image", "objects", "text") if unlabelled else ("image", "objects", "label", "text")
+    for role in by_words:
         if role in found or (role == "label" and "label text" in found):
             continue
         fits = [info for info in by_name.values() if info.name not in taken and info.kind in _KINDS[role]]
@@ -140,32 +146,41 @@ def choose_roles(
             taken.add(chosen.name)
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
-    if unlabelled:
-        found.pop("label", None)
-        found.pop("label text", None)
     used = {info.name for info in (*found.values(), *extra.values())}
     return Roles(found, extra, tuple(name for name in by_name if name not in used))
 
 
 def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:
     """The column that is called like a role; of images also the only one. Raises UsageError where two are."""
-    words = WORDS[role]
+    words = WORDS.get(role, ())
     named = sorted((info for info in fits if info.said in words), key=lambda info: words.index(info.said))
     if role == "image" and not named and len(fits) == 1:
         return fits[0]
     if role == "label" and len(named) > 1:
-        problem = f"several columns may be the label: {some(info.name for info in named)}"
-        raise UsageError(place, problem, f"say which is it: {naming('label', named[0].name)}")
+        raise _several(place, role, named)
     return named[0] if named else None
 
 
+def _stated(place: str, role: Role, infos: Sequence[ColumnInfo]) -> ColumnInfo:
+    """The column of which the format says its role; of several the one that is called so. Raises UsageError."""
+    if len(infos) == 1:
+        return infos[0]
+    if (chosen := _by_word(place, role, infos)) is None:
+        raise _several(place, role, infos)
+    return chosen
+
+
+def _several(place: str, role: Role, infos: Sequence[ColumnInfo]) -> UsageError:
+    kind = NoImageError if role == "image" else UsageError
+    problem = f"several columns may be the {role}: {some(info.name for info in infos)}"
+    return kind(place, problem, f"say which is it: {naming(role, infos[0].name)}")
+
+
 def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:
-    images = [info.name for info in infos if info.kind == "image"]
-    if images:
-        problem = f"several columns may be the image: {some(images)}"
-    else:
-        problem = f"no column of images in it: it has {some(info.name for info in infos)}"
-    return NoImageError(place, problem, f"say which is it: {naming('image', images[0] if images else 'COLUMN')}")
+    if images := [info for info in infos if info.kind == "image"]:
+        return _several(place, "image", images)
+    problem = f"no column of images in it: it has {some(info.name for info in infos)}"
+    return NoImageError(place, problem, f"say which is it: {naming('image', 'COLUMN')}")
 
 
 class NoImageError(UsageError):

@@ -13,10 +13,10 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.gathering import Ledger
 from shardfeed.converters.sources.archives.tar import read_member
+from shardfeed.converters.sources.containers.masks import PartMasks, read_masks
 from shardfeed.converters.sources.containers.options import ContainerOptions, naming
 from shardfeed.converters.sources.containers.packed.class_column import class_column
 from shardfeed.converters.sources.containers.packed.compact import Codes, Packer, UnlikeError, Values, as_array
-from shardfeed.converters.sources.containers.packed.masks import PartMasks, read_masks
 from shardfeed.converters.sources.containers.webdataset.columns import (
     Chosen,
     ValueProblem,

@@ -1,0 +1,310 @@
+"""Parquet files with a column of images, as Hugging Face's `datasets` writes them and others do.
+
+Images are fetched one by one, in any order: from the file where they lie in it as they are, else from a temporary file
+that the images of a row group are unpacked into once. pyarrow reads all other columns.
+"""
+
+import json
+import os
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain, repeat
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
+from shardfeed.converters.sources.containers.masks import read_masks
+from shardfeed.converters.sources.containers.parquet_pages import WHOLE, Places, column_chunks, places_in_file
+from shardfeed.converters.sources.files.source_files import SourceFiles, find_files, names_files
+from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions, naming
+from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.rows.gather import Gather, Row
+from shardfeed.converters.sources.rows.objects import BOX_KEYS, CLASS_KEYS
+from shardfeed.converters.sources.rows.parts import Parts
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes, needing_extra
+
+NAME = "parquet"
+_ENDS = (".parquet", ".pq")
+_MAGIC = b"PAR1"
+_BATCH = 1024  # rows whose small columns are in memory at once
+_UNPACKED_AT_ONCE = 16 << 20  # bytes of images in memory at once
+_FAULTS = (RejectCode.MISSING, RejectCode.PAIR)  # of an image, and of a mask, that is null
+_SIDES = ("width", "height")  # columns beside boxes
+
+
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
+    """Recognise Parquet by its first bytes and its columns. A file without images may be a list of files."""
+    first = names_files(look.path, _ENDS)
+    if not first or not look.head(first).startswith(_MAGIC):
+        return None
+    found = "Parquet files" if look.is_folder or first != look.path else "a Parquet file"
+    try:
+        infos = _columns_of(first)
+        if not any(info.kind == "image" for info in infos):
+            return None
+        roles = choose_roles(first, infos, options.columns, unlabelled=options.unlabelled)
+    except MissingExtraError as error:
+        return Evidence(NAME, found, missing_of(error))
+    except UsageError as error:
+        return Evidence(NAME, f"{found}, the first {escape(os.path.basename(first))}", missing_of(error))
+    return Evidence(NAME, f"{found}: {roles.described}")
+
+
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+    """Make one sample of each row; `options.columns` names columns, else the file does, or usual names do.
+
+    The image is a column of binary, or of `datasets`' struct of bytes and path. Class names are those that `datasets`
+    notes in the schema, or `options.class_names`. `objects`: boxes as COCO has them, in pixels, and their categories.
+    `mask`: a second column of images, whose classes `options.class_names` then names. Any other feature is taken where
+    it is named: `image/area` from `area`. A row is called by its image's path, where all have one and each another;
+    else by the file and its number in it. Raises UsageError for files that are cut or damaged, and where the columns
+    that are taken differ; MissingExtraError without pyarrow.
+    """
+    files = find_files(look.path, _ENDS)
+    roles = _roles(files, options)
+    gather = Gather(files, roles, options)
+    columns = [_Images(files, roles.by_role["image"].name)]
+    if mask := roles.name("mask"):
+        columns.append(_Images(files, mask))
+    paths = sum(_add_file(gather, columns, number) for number in range(len(files.files)))
+    if not len(gather) and paths:
+        remedy = f"a list of files is a label table: {argument('reader', 'labels')}"
+        raise UsageError(files.place, f"its images are null, it has {paths:,} paths alone", remedy)
+    parts = [column.parts(gather, 2 * place) for place, column in enumerate(columns)]
+    return gather.source(
+        parts[0],
+        "Parquet file",
+        rasters=None
+        if mask is None
+        else lambda keys: read_masks(files.place, parts[1], len(keys), options.class_names, lambda i: escape(keys[i])),
+        notes=[note for column in columns for note in column.unpacked.note],
+    )
+
+
+def _roles(files: SourceFiles, options: ColumnOptions) -> Roles:
+    """Choose columns by those of all files. Raises UsageError where one that is taken differs between files."""
+    found: dict[str, tuple[ColumnInfo, str]] = {}
+    unlike: dict[str, tuple[ColumnInfo, str]] = {}
+    for file in files.files:
+        path = os.fsdecode(file.path)
+        for info in _columns_of(path):
+            first, _ = found.setdefault(info.name, (info, path))
+            names_differ = info.class_names != first.class_names and options.class_names is None
+            if info.kind != first.kind or names_differ:
+                unlike.setdefault(info.name, (info, path))
+    first_path = os.fsdecode(files.files[0].path)
+    infos = [info for info, _ in found.values()]
+    roles = choose_roles(first_path, infos, options.columns, unlabelled=options.unlabelled)
+    for name in sorted(roles.columns & unlike.keys()):
+        (info, path), (first, other) = unlike[name], found[name]
+        if info.kind != first.kind:
+            problem = f"the column '{escape(name)}' holds {info.kind} values, and in {escape(other)} {first.kind} ones"
+        else:
+            counts = " and ".join(str(len(one.class_names or ())) for one in (info, first))
+            problem = f"the classes of {name} are others than in {escape(other)} ({counts}, or in another order)"
+        raise UsageError(path, problem, "read files of other columns by themselves, and merge the datasets")
+    if roles.name("objects") and all(side in found and found[side][0].kind == "integer" for side in _SIDES):
+        return replace(roles, unused=tuple(name for name in roles.unused if name not in _SIDES))
+    return roles
+
+
+def _columns_of(path: str) -> list[ColumnInfo]:
+    """The columns of a file, with what `datasets` says of them in the schema; those of nulls alone are left out."""
+    with _open(path) as file:
+        schema = file.schema_arrow
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        features = {}
+    features = features if isinstance(features, dict) else {}
+    infos = []
+    for name in schema.names:
+        kind: Kind = _kind(schema.field(name).type) if schema.names.count(name) == 1 else "other"
+        about = _item(features.get(name))
+        of_object = next((about[key] for key in CLASS_KEYS if key in about), None)
+        names = _class_names(_item(of_object) if kind == "objects" else about)
+        stated = about.get("_type")
+        role = "image" if kind == "image" and stated == "Image" else "label" if stated == "ClassLabel" else None
+        if kind != "null":
+            infos.append(ColumnInfo(name, kind, name, role, names))
+    return infos
+
+
+def _item(about: Any) -> dict[str, Any]:
+    """The feature that a list is of, as old and as new `datasets` write it; any other as it is."""
+    if isinstance(about, list) and about:
+        about = about[0]
+    elif isinstance(about, dict) and isinstance(about.get("feature"), dict):
+        about = about["feature"]
+    return about if isinstance(about, dict) else {}
+
+
+def _class_names(about: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The names of a ClassLabel."""
+    names = about.get("names") if about.get("_type") == "ClassLabel" else None
+    return tuple(names) if isinstance(names, list) and names and all(isinstance(n, str) for n in names) else None
+
+
+def _kind(kind: Any) -> Any:
+    """The kind of a pyarrow type; "null" where it has no value at all."""
+    import pyarrow.types as kinds
+
+    if kind is None:
+        return "null"
+    if kinds.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if kinds.is_struct(kind):
+        fields = {kind.field(i).name: kind.field(i).type for i in range(kind.num_fields)}
+        if "bytes" in fields and _kind(fields["bytes"]) == "image":
+            return "image"
+        return "objects" if any(key in fields for key in BOX_KEYS) else "other"
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        of = _kind(kind.value_type)
+        return {"integer": "integers", "float": "floats", "text": "texts", "objects": "objects"}.get(of, "other")
+    if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind):
+        return "image"
+    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
+        return "text"
+    if kinds.is_integer(kind):
+        return "integer"
+    return "float" if kinds.is_floating(kind) else "null" if kinds.is_null(kind) else "other"
+
+
+def _open(path: str) -> Any:
+    """The file, by pyarrow. Raises UsageError for one that is cut, encrypted or none, MissingExtraError."""
+    with needing_extra("parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
+        raise UsageError(path, problem, f"it is cut, encrypted or of another format: {WHOLE}") from None
+
+
+class _Images:
+    """A column of images: where each is, in its file or, by a negative offset, in the one it was unpacked into."""
+
+    def __init__(self, files: SourceFiles, name: str) -> None:
+        self.files, self.name, self.unpacked = files, name, Unpacked()
+        self._new: dict[int, NewFile] = {}  # by the number of the file that they are unpacked from
+
+    def begin(self, number: int, file: Any, place: str) -> None:
+        """Find the column in the next file. Raises UsageError for one that is no image a row."""
+        self._number, self._chunks = number, None
+        schema = file.schema
+        paths = {schema.column(i).path: i for i in range(len(schema))}
+        if self.name not in file.schema_arrow.names:
+            return
+        self._path = next(path for path in (f"{self.name}.bytes", self.name) if path in paths)
+        column = schema.column(paths[self._path])
+        if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level:
+            problem = f"the column '{escape(self.name)}' is of {column.physical_type}, expected one image a row"
+            raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
+        self._most, self._chunks = column.max_definition_level, column_chunks(place, paths[self._path])
+
+    def in_group(self, file: Any, raw: BinaryIO, group: int, stack: ExitStack) -> Iterator[tuple[int, int]]:
+        """Offset and size of the image of each row; the size is -1 for null."""
+        if self._chunks is None:
+            return repeat((0, -1), file.metadata.row_group(group).num_rows)
+        places = places_in_file(raw, self._chunks[group], self._most)
+        return zip(*(self._unpack(file, group, stack) if places is None else places), strict=True)
+
+    def _unpack(self, file: Any, group: int, stack: ExitStack) -> Places:
+        """Write the images of a row group into the temporary file."""
+        if self._number not in self._new:
+            new = self.unpacked.new(os.fsdecode(self.files.files[self._number].path))
+            self._new[self._number] = stack.enter_context(new)
+        new, offsets, sizes = self._new[self._number], array("q"), array("q")
+        about = file.metadata.row_group(group)
+        rows = max(1, min(_BATCH, about.num_rows * _UNPACKED_AT_ONCE // max(1, about.total_byte_size)))
+        for batch in file.iter_batches(rows, row_groups=[group], columns=[self._path], use_threads=False):
+            column = batch.column(0)
+            for value in column.flatten()[0] if self._path != self.name else column:
+                data = value.as_py()
+                offsets.append(-new.size - 1)
+                sizes.append(-1 if data is None else len(data))
+                new.write(data or b"")
+        return offsets, sizes
+
+    def parts(self, gather: Gather, place: int) -> Parts:
+        """All that were taken; `place`: of their offsets in `Row.where`."""
+        offsets, sizes, numbers = gather.where(place), gather.where(place + 1), gather.file_of
+        files = [*self.files.files]
+        if not self._new:
+            return Parts(files, numbers, offsets, sizes)
+        of_new = np.full(len(files), -1, np.int32)
+        for number, new in self._new.items():
+            state = os.stat(new.path)
+            of_new[number] = len(files)
+            files.append(SourceFile(os.fsencode(new.path), state.st_size, state.st_mtime_ns))
+        away = offsets < 0
+        numbers, offsets = np.where(away, of_new[numbers], numbers), np.where(away, -offsets - 1, offsets)
+        return Parts(files, numbers, offsets, sizes, self.unpacked)
+
+
+def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
+    """Take all rows of a file, without their images; how many have a path in place of one. Raises UsageError."""
+    import pyarrow as pa
+
+    listed, row, paths = gather.files.files[number], 0, 0
+    place = os.fsdecode(listed.path)
+    has_sizes = gather.roles.name("objects") is not None
+    with _open(place) as file, open(place, "rb") as raw, ExitStack() as stack:
+        budget().rows(file.metadata.num_rows, listed.size, place)
+        if os.fstat(raw.fileno()).st_size != listed.size:
+            raise UsageError(place, "it is not as it was when it was listed", "wait until it is written")
+        try:
+            for column in columns:
+                column.begin(number, file, place)
+            for group in range(file.metadata.num_row_groups):
+                places = [column.in_group(file, raw, group, stack) for column in columns]
+                for (values, path), *found in zip(_values(gather.roles, file, group), *places, strict=True):
+                    fault = None
+                    for what, code, (_, size) in zip(("image", "mask"), _FAULTS, found, strict=False):
+                        if size < 0 and fault is None:
+                            beside = (
+                                f": there is only its path, {escape(path[:80])}" if path and what == "image" else ""
+                            )
+                            fault, paths = (code, f"the {what} is null{beside}"), paths + bool(beside)
+                    where = tuple(chain.from_iterable(found))
+                    taken = gather.add(Row(number, row, where, values, name_bytes(path or ""), fault=fault))
+                    if taken and has_sizes:
+                        gather.set_size(values.get("width"), values.get("height"))
+                    row += 1
+        except UsageError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
+            raise UsageError(place, f"cannot be read: {escape(str(error)[:120])}", WHOLE) from None
+    return paths
+
+
+def _values(roles: Roles, file: Any, group: int) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """The small columns of each row of a row group that the file has, and what its image is called."""
+    schema = file.schema_arrow
+    images = [info.name for role, info in roles.by_role.items() if role in ("image", "mask")]
+    names = sorted(roles.columns.difference(images) & set(schema.names))
+    sizes = [side for side in _SIDES if "objects" in roles.by_role and side in schema.names and side not in names]
+    image = roles.by_role["image"].name
+    fields = {one.name: one.type for one in schema.field(image).flatten()} if image in schema.names else {}
+    has_path = _kind(fields.get(f"{image}.path")) == "text"
+    leaves = [*names, *sizes, *([f"{image}.path"] if has_path else [])]
+    if not leaves:
+        yield from repeat(({}, None), file.metadata.row_group(group).num_rows)
+        return
+    for batch in file.iter_batches(_BATCH, row_groups=[group], columns=leaves, use_threads=False):
+        columns = [batch.column(name).to_pylist() for name in (*names, *sizes)]
+        called = batch.column(image).flatten()[0].to_pylist() if has_path else repeat(None)
+        rows = zip(*columns, strict=True) if columns else repeat((), batch.num_rows)
+        for values, path in zip(rows, called, strict=False):
+            yield dict(zip((*names, *sizes), values, strict=True)), path

@@ -1,0 +1,307 @@
+"""One list of rules that every reader keeps: what is odd in a source is listed or refused, never lost or changed.
+
+To add a reader, write a function that writes rows into an empty folder, and name it in `BUILDERS`, with what its format
+can say:
+
+    def my_format(folder: Path, files: Files) -> None:      # files: name of a file -> its rows
+        for name, rows in files.items():
+            ...                                             # row: image (bytes), key, label, caption, objects, number
+
+    BUILDERS["my-format"] = Builder(my_format, frozenset({"files", "absent", "label"}))
+
+A row lacks the keys of values that it does not have; a value may be None. Objects are dicts of COCO's keys, or one dict
+of lists. A rule is tried with every reader whose `says` has all that the rule `needs`:
+
+    files     several files, and one may lack a column         label, caption, objects, number    values of rows
+    absent    a row may lack a value that others of its file have
+    mixed     values of one column may be of several types      lists     objects as a dict of lists
+    area, id, iscrowd, null                                     of objects: these keys, and a category that is null
+    nan       numbers that are NaN or infinite                  int       whole numbers of any size
+
+A reader that stores boxes in fractions has `fractions=True`: its writer divides them by 60 and 40, the image's sides.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from object_images import image_file
+
+import shardfeed
+from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT
+from shardfeed.converters import ColumnOptions, convert, open_source
+from shardfeed.errors import UsageError
+from shardfeed.schema import FILENAME, TEXT
+from shardfeed.tools import cli
+
+Row = Mapping[str, Any]
+Files = Mapping[str, Sequence[Row]]
+_SIDES = (60, 40, 60, 40)  # of the images, in the order of BOX
+
+
+@dataclass(frozen=True)
+class Builder:
+    """How a reader's files are written. `options`: fields of its `ColumnOptions` beside those of a rule."""
+
+    write: Callable[[Path, Files], None]
+    says: frozenset[str]
+    fractions: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parquet(folder: Path, files: Files) -> None:
+    """A column for each kind of value; one that no row of a file has is not in it."""
+    for name, rows in files.items():
+        columns = {key: None for row in rows for key in row}
+        values = {key: [row.get(key) for row in rows] for key in columns}
+        values["image"] = [{"bytes": row["image"], "path": f"{row['key']}.png"} for row in rows]
+        del values["key"]
+        pq.write_table(pa.table(values), folder / f"{name}.parquet", row_group_size=100)
+
+
+_VALUES = frozenset({"files", "label", "caption", "objects", "number", "area", "id", "iscrowd", "null", "nan", "int"})
+BUILDERS: dict[str, Builder] = {
+    "parquet": Builder(parquet, _VALUES | {"lists"}),
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Rows, and what must become of them.
+
+    `files`: rows by file, each a dict as a builder takes it, without image and key, which the test adds. `rejected`,
+    `left_out`: how many by code. `kept`: for each image that stays its label, captions and (class, left, top, right,
+    bottom) of objects, as far as the rule is about them. `refused`: a part of the error, where nothing is written.
+    """
+
+    needs: set[str]
+    files: Mapping[str, Sequence[Row]]
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    notes: str = ""
+    refused: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def thing(box: Any = (2, 4, 10, 12), category: Any = "cat", **more: Any) -> dict[str, Any]:
+    """An object as COCO has it."""
+    return {"bbox": None if box is None else list(map(float, box)), "category": category, **more}
+
+
+CAT, DOG = thing(), thing((20, 4, 6, 8), "dog")
+CAT_KEPT, DOG_KEPT = ("cat", 2, 4, 12, 16), ("dog", 20, 4, 26, 12)
+_NUMBERS = {"columns": {"image/size": "number"}}
+
+RULES: dict[str, Rule] = {
+    "label in one file alone": Rule(
+        {"files", "label"},
+        {"test-0": [{}, {}], "train-0": [{"label": "cat"}, {"label": "dog"}]},
+        rejected={"E_NO_LABEL": 2},
+        kept={"label": ["cat", "dog"]},
+    ),
+    "captions in one file alone": Rule(
+        {"files", "caption"},
+        {"test-0": [{}, {}], "train-0": [{"caption": "a"}, {"caption": "b"}]},
+        kept={"captions": [[], [], ["a"], ["b"]]},
+        notes="2 samples without captions",
+    ),
+    "objects in one file alone": Rule(
+        {"files", "objects"},
+        {"test-0": [{}], "train-0": [{"objects": [CAT]}, {"objects": [CAT, DOG]}]},
+        kept={"objects": [[], [CAT_KEPT], [CAT_KEPT, DOG_KEPT]]},
+        notes="1 sample without objects",
+    ),
+    "a label that begins late": Rule(
+        {"absent", "label"},
+        {"a": [{}] * 120 + [{"label": "cat"}, {"label": "dog"}]},
+        rejected={"E_NO_LABEL": 120},
+        kept={"label": ["cat", "dog"]},
+    ),
+    "objects and captions that begin late": Rule(
+        {"absent", "objects", "caption"},
+        {"a": [{}] * 120 + [{"objects": [CAT], "caption": "a"}]},
+        kept={"objects": [*[[]] * 120, [CAT_KEPT]], "captions": [*[[]] * 120, ["a"]]},
+        notes="120 samples without captions",
+    ),
+    "a label that is null": Rule(
+        {"label"},
+        {"a": [{"label": "cat"}, {"label": None}, {"label": "dog"}]},
+        rejected={"E_NO_LABEL": 1},
+        kept={"label": ["cat", "dog"]},
+    ),
+    "a label of -1": Rule(
+        {"label", "int"},
+        {"a": [{"label": 0}, {"label": -1}, {"label": 1}]},
+        rejected={"E_NO_LABEL": 1},
+        kept={"label": ["0", "1"]},
+    ),
+    "a text among numbers of classes": Rule(
+        {"label", "mixed"},
+        {"a": [{"label": 0}, {"label": "zero"}, {"label": 1}]},
+        rejected={"E_NO_LABEL": 1},
+        kept={"label": ["0", "1"]},
+    ),
+    "a caption of nothing": Rule(
+        {"caption"},
+        {"a": [{"caption": "a"}, {"caption": " "}]},
+        left_out={"E_LINE": 1},
+        kept={"captions": [["a"], []]},
+    ),
+    "a category that is null": Rule(
+        {"objects", "null"},
+        {"a": [{"objects": [CAT, thing((1, 1, 5, 5), None)]}, {"objects": [DOG]}]},
+        left_out={"E_CATEGORY": 1},
+        kept={"objects": [[CAT_KEPT], [DOG_KEPT]]},
+    ),
+    "lists of other lengths": Rule(
+        {"lists", "label"},
+        {
+            "a": [
+                {"label": "x", "objects": {"bbox": [CAT["bbox"], DOG["bbox"]], "category": ["cat", "dog"]}},
+                {"label": "x", "objects": {"bbox": [CAT["bbox"], DOG["bbox"]], "category": ["cat"]}},
+            ]
+        },
+        rejected={"E_NO_LABEL": 1},
+        left_out={"E_LINE": 2},
+        kept={"objects": [[CAT_KEPT, DOG_KEPT]]},
+    ),
+    "no numbers in a box": Rule(
+        {"objects"},
+        {"a": [{"objects": [CAT, thing(None)]}]},
+        left_out={"E_BOX_EMPTY": 1},
+        kept={"objects": [[CAT_KEPT]]},
+    ),
+    "numbers in a box that are none": Rule(
+        {"objects", "nan"},
+        {"a": [{"objects": [CAT, thing((math.nan, 1, 5, 5)), thing((1, 1, math.inf, 5)), thing((1, 1, 1e10, 5))]}]},
+        left_out={"E_VALUE": 2, "E_BOX_EMPTY": 1},
+        kept={"objects": [[CAT_KEPT]]},
+    ),
+    "areas that are none": Rule(
+        {"objects", "area", "nan"},
+        {"a": [{"objects": [{**CAT, "area": 5.0}, {**DOG, "area": math.nan}, {**DOG, "area": -2.0}]}]},
+        left_out={"E_VALUE": 2},
+        kept={"objects": [[CAT_KEPT]]},
+    ),
+    "flags beside 0 and 1": Rule(
+        {"objects", "iscrowd"},
+        {"a": [{"objects": [{**CAT, "iscrowd": 1}, {**DOG, "iscrowd": 2}]}]},
+        left_out={"E_VALUE": 1},
+        kept={"objects": [[CAT_KEPT]]},
+    ),
+    "twins": Rule(
+        {"objects"},
+        {"a": [{"objects": [CAT, DOG, CAT]}, {"objects": [CAT]}]},
+        left_out={"E_TWICE": 1},
+        kept={"objects": [[CAT_KEPT, DOG_KEPT], [CAT_KEPT]]},
+    ),
+    "twins with ids of their own": Rule(
+        {"objects", "id"},
+        {"a": [{"objects": [{**CAT, "id": 1}, {**CAT, "id": 2}]}]},
+        kept={"objects": [[CAT_KEPT, CAT_KEPT]]},
+    ),
+    "a box outside of its image": Rule(
+        {"objects"},
+        {"a": [{"objects": [CAT, thing((100, 100, 5, 5))]}]},
+        left_out={"E_BOX_OUTSIDE": 1},
+        kept={"objects": [[CAT_KEPT]]},
+    ),
+    "fractions that nothing tells": Rule(
+        {"objects"}, {"a": [{"objects": [thing((0.25, 0.25, 0.5, 0.5))]}]}, refused="unit='fractions'"
+    ),
+    "fractions": Rule(
+        {"objects"},
+        {"a": [{"objects": [thing((0.25, 0.25, 0.5, 0.5))]}]},
+        kept={"objects": [[("cat", 15, 10, 45, 30)]]},
+        options={"unit": "fractions"},
+    ),
+    "a number that is not there": Rule(
+        {"number"},
+        {"a": [{"number": 1.5}, {"number": None}]},
+        rejected={"E_NO_LABEL": 1},
+        kept={"number": [1.5]},
+        options=_NUMBERS,
+    ),
+    "a number beyond float32": Rule(
+        {"number"}, {"a": [{"number": 1.5}, {"number": 1e300}]}, refused="fits float32", options=_NUMBERS
+    ),
+    "a number beyond int64": Rule(
+        {"number", "mixed", "int"}, {"a": [{"number": 1}, {"number": 2**70}]}, refused="fits int64", options=_NUMBERS
+    ),
+    "a whole number that float32 cannot say": Rule(
+        {"number", "mixed", "int"},
+        {"a": [{"number": 2**24 + 1}, {"number": 0.5}]},
+        refused="float32 cannot say it exactly",
+        options=_NUMBERS,
+    ),
+    "labels of a source without": Rule(
+        {"label"},
+        {"a": [{"label": "cat"}, {"label": None}]},
+        kept={"label": [None, None]},
+        options={"unlabelled": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", BUILDERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_rules(tmp_path: Path, rule: str, reader: str) -> None:
+    wanted, builder = RULES[rule], BUILDERS[reader]
+    if missing := wanted.needs - builder.says:
+        pytest.skip(f"{reader} cannot say {', '.join(sorted(missing))}")
+    if builder.fractions and "fractions" in rule:
+        pytest.skip("its boxes are always in fractions")
+    count = 0
+    files: dict[str, list[Row]] = {}
+    for name, rows in wanted.files.items():
+        files[name] = []
+        for row in rows:
+            files[name].append({"image": image_file(seed=count), "key": f"{count:04}", **row})
+            count += 1
+    (folder := tmp_path / "in").mkdir()
+    builder.write(folder, files)
+    options = ColumnOptions(**{**builder.options, **wanted.options})
+    if wanted.refused:
+        with pytest.raises(UsageError) as caught:
+            open_source(folder, reader=reader, options=options)
+        assert wanted.refused in str(caught.value)
+        return
+    source = open_source(folder, reader=reader, options=options)
+    report = convert(source, tmp_path / "out", workers=1, max_bad={"images": count, "objects": 9})
+    assert Counter(one.what for one in report.rejected) == wanted.rejected
+    left_out = () if report.account is None else report.account.left_out
+    assert Counter(one.code for one in left_out) == wanted.left_out
+    assert wanted.notes in "\n".join(report.notes)
+    assert found(tmp_path / "out", wanted.kept.keys()) == {key: list(values) for key, values in wanted.kept.items()}
+    assert cli.main(["verify", "--deep", "--quiet", str(tmp_path / "out")]) == 0
+
+
+def found(out: Path, about: Any) -> dict[str, list[Any]]:
+    """What records say, in the order of their names, by what a rule is about."""
+    data = shardfeed.open(out)
+    records = [record for split in data.manifest.splits for record in data[split]]
+    records.sort(key=lambda record: record[FILENAME])
+    ways: dict[str, Callable[[Any], Any]] = {
+        "label": lambda record: record[TEXT].decode() if TEXT in record else None,
+        "captions": lambda record: [text.decode() for text in record[CAPTION]],
+        "objects": objects_of,
+        "number": lambda record: record["image/size"],
+    }
+    return {one: [ways[one](record) for record in records] for one in about}
+
+
+def objects_of(record: Any) -> list[tuple[Any, ...]]:
+    """Class and corners in pixels of each object, in the order of left edges and tops."""
+    names = [text.decode() for text in record[OBJECT_TEXT]] if OBJECT_TEXT in record else []
+    corners = [
+        np.rint(np.asarray(record[key]) * side).astype(int).tolist() for key, side in zip(BOX, _SIDES, strict=True)
+    ]
+    return sorted(zip(names, *corners, strict=True), key=lambda one: one[1:])
