@@ -136,7 +136,7 @@ READERS: tuple[Reader, ...] = (
     _samples("lmdb", "lmdb", _OF_COLUMNS, ".mdb", ".lmdb"),
     _annotations("coco", "coco", _OF_BOXES, ".json"),
     _annotations("yolo", "yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
-    _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
+    _rows("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
     _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
     _rows("createml", "createml", _OF_BOXES, ".json"),
     _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),

@@ -212,7 +212,7 @@ MAY_BE_CALLED = {"re.compile", "model.compile"}
 MAY_BE_IMPORTED = {
     "shardfeed/formats/containers/webdataset.py": {"tarfile"},  # it writes headers, and reads none
     "converters/sources/annotations/tools/cvat.py": {"xml.etree"},  # likewise
-    "converters/sources/annotations/voc/xml_file.py": {"xml.etree.ElementTree"},  # a DOCTYPE is refused before
+    "converters/sources/annotations/voc.py": {"xml.etree.ElementTree"},  # a DOCTYPE is refused before
     "converters/sources/annotations/yolo/data_yaml.py": {"yaml"},  # its safe loader, which makes no object of a tag
 }
 

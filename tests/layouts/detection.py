@@ -314,7 +314,6 @@ def _voc_2012(to: Files) -> None:
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--from", "voc", "masks"),
     then="convert VOCdevkit out --from voc",
-    today="the reader of masks takes it, in words about masks alone",
 )
 def voc_devkit(to: Files) -> None:
     _voc_2012(to)

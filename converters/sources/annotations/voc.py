@@ -1,0 +1,410 @@
+"""Pascal VOC: one XML file an image, as the devkit, LabelImg, CVAT and Roboflow write it."""
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from shardfeed.annotations import OBJECTS
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.gathering import read_number, read_size
+from shardfeed.converters.sources.files.listing import Listing, names_image
+from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.ledger import Names
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
+from shardfeed.text import some
+
+_IMAGES = ("jpegimages", "images", "image", "imgs", "img")
+_XMLS = ("annotations", "annotation", "xmls", "xml", "labels")
+_BEGINS = re.compile(rb"<annotation[\s>]")  # CVAT's own format begins with <annotations>
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_FLAGS = ("difficult", "truncated", "occluded")  # 0 or 1: columns of the records where any object has them
+_MOST = 16_000_000  # bytes of an XML file; those of one image are far smaller
+_MARK = re.compile(r"(.*\S)\s+-?[01]\Z")  # a line of a list, `2008_000008 -1`: what stands before the mark
+
+
+@dataclass(frozen=True)
+class _Kit:
+    """Absolute folders of XML files, of images, and of lists of splits ("" without)."""
+
+    xmls: str
+    images: str
+    lists: str = ""
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """A folder with XML files whose root is <annotation>, with the images beside them, in a folder, or named."""
+    found = _kits(look, options)
+    return None if found is None else Evidence("voc", found[0], found[1])
+
+
+def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
+    """What a folder was recognised by, what it lacks, and where things are; None without an XML file of Pascal VOC."""
+    if not look.is_folder:
+        return None
+    found = _kit(look, "", options)
+    if found is not None:
+        return found
+    years = [name for name in look.names()[0] if _is_devkit(look, name)]
+    kits = [kit for year in years for _, _, of_year in [_kit(look, year, options) or ("", "", [])] for kit in of_year]
+    if kits:
+        return f"devkits of Pascal VOC in {some(years)}", "", kits
+    xml = _some_xml(look, "", paired=options.images is None)
+    if xml is not None:
+        found = f"{escape(xml)} begins with <annotation>"
+        return found, "", [_Kit(look.path, os.fsdecode(options.images or look.path))]
+    xml = _some_xml(look, "")
+    missing = f"no image of the same name beside it; {argument('images', typed='DIR')} says where they are"
+    return None if xml is None else (f"{escape(xml)} begins with <annotation>", missing, [])
+
+
+def _is_devkit(look: Look, folder: str) -> bool:
+    return {"annotations", "jpegimages"} <= {name.casefold() for name in look.names(folder)[0]}
+
+
+def _kit(look: Look, base: str, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
+    """As `_kits`, where XML files have a folder of their own in `base`."""
+    by_name = {name.casefold(): name for name in reversed(look.names(base)[0])}
+    images = next((by_name[name] for name in _IMAGES if name in by_name), None)
+    for name in (name for name in _XMLS if name in by_name):
+        inside = os.path.join(base, by_name[name])
+        xml = _some_xml(look, inside)
+        if xml is None:
+            continue
+        deeper = [inner for inner in look.names(inside)[0] if inner.casefold() in _XMLS]
+        if os.path.dirname(xml) != inside and deeper:  # annotations/xmls
+            inside = os.path.join(inside, deeper[0])
+        found = f"{escape(inside)} with XML files that begin with <annotation>"
+        if options.images is None and images is None:
+            if _image_beside(look, xml):
+                return None
+            missing = f"no folder JPEGImages or images beside it; {argument('images', typed='DIR')} says where they are"
+            return found, missing, []
+        lists = os.path.join(base, by_name["imagesets"], "Main") if "imagesets" in by_name else ""
+        lists = look.full(lists) if lists and look.names(lists)[1] else ""
+        found += f", images in {escape(options.images or images)}" + (", splits in ImageSets/Main" if lists else "")
+        folder = os.fsdecode(options.images or look.full(os.path.join(base, images or "")))
+        return found, "", [_Kit(look.full(inside), folder, lists)]
+    return None
+
+
+def _some_xml(look: Look, folder: str, depth: int = 2, *, paired: bool = False) -> str | None:
+    """An XML file of Pascal VOC in a folder, or in folders in it, `depth` deep; None without.
+
+    `paired`: only one in a folder where images are called like XML files.
+    """
+    folders, files = look.names(folder)
+    for name in [name for name in files if name.lower().endswith(".xml")][:5]:
+        path = os.path.join(folder, name)
+        if _BEGINS.search(look.head(look.full(path)).replace(b"\0", b"")):
+            if not paired or _image_beside(look, path):
+                return path
+            break
+    for name in folders[:50] if depth else ():
+        path = _some_xml(look, os.path.join(folder, name), depth - 1, paired=paired)
+        if path is not None:
+            return path
+    return None
+
+
+def _image_beside(look: Look, xml: str) -> bool:
+    """Whether an image lies in the folder of an XML file that has the name of one of those."""
+    _, files = look.names(os.path.dirname(xml))
+    stems = {name[:-4] for name in files if name.lower().endswith(".xml")}
+    return any(names_image(os.fsencode(name)) and os.path.splitext(name)[0] in stems for name in files)
+
+
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+    """Boxes with classes, and the flags that any object has; an image without an XML file has no object.
+
+    Raises UsageError where no XML file or no image is there, LabelFileError where a list is not clear.
+    """
+    where = _kits(look, options)
+    if where is None:
+        raise UsageError(look.path, "no XML file of Pascal VOC in it, which begins with <annotation>", "check the path")
+    if where[1]:
+        raise UsageError(look.path, f"{where[0]}; {where[1]}")
+    kits = where[2]
+    files, images = look.list_images(kits[0].images if len(kits) == 1 else look.path)
+    reading = [_Reading(kit, look, options, files, images) for kit in kits]
+    ours = sorted({index for one in reading for index in one.wanted()})
+    skipped = [one for one in images.skipped if any(of.wants(_stem(one.key)) for of in reading)]
+    images = replace(images.take(np.array(ours, np.int64)), skipped=tuple(skipped))
+    found = Annotations(look.path, look, options, files=images, what="object")
+    for one in reading:
+        one.add_to(found, images)
+    found.take_rest("images without an XML file, taken for images without objects")
+    for one in reading:
+        one.finish(found, images)
+    return found.source()
+
+
+class _Reading:
+    """Reads the XML files and lists of one kit. Paths without extension tell which image is meant."""
+
+    def __init__(self, kit: _Kit, look: Look, options: AnnotationOptions, files: Listing, images: Listing) -> None:
+        self.options, self.images = options, images
+        root = os.path.relpath(kit.images, name_text(images.root))
+        self.prefix = b"" if root == "." else os.fsencode(root) + b"/"
+        same = os.path.realpath(kit.images) == os.path.realpath(kit.xmls)
+        self.xmls = files if same else look.list_files(kit.xmls, chosen=False)
+        self.known = {_stem(key) for key in files if names_image(key) and key.startswith(self.prefix)}
+        self.lists = _read_lists(kit.lists, self.prefix, self.known, options) if kit.lists else None
+        self.unlisted = Names("images in no list of a split")
+        self.origin = _Origin(options.voc_origin)
+
+    def wants(self, stem: bytes) -> bool:
+        """Whether an image of the kit is in its lists, where it has lists."""
+        return stem.startswith(self.prefix) and (self.lists is None or stem in self.lists)
+
+    def wanted(self) -> list[int]:
+        """The images of the kit, by their numbers in the listing; counts those in no list."""
+        found = []
+        for index, key in enumerate(self.images):
+            if self.wants(_stem(key)):
+                found.append(index)
+            elif key.startswith(self.prefix):
+                self.unlisted.add(key)
+        return found
+
+    def add_to(self, found: Annotations, images: Listing) -> None:
+        """Add what the XML files say of their images."""
+        by_stem: dict[bytes, list[int]] = {}
+        for index, key in enumerate(images):
+            by_stem.setdefault(_stem(key), []).append(index)
+        taken: set[int] = set()
+        unpaired: list[tuple[bytes, _File]] = []
+        others = Names("XML files that are no annotations of an image")
+        for number, key in enumerate(self.xmls):
+            stem = self.prefix + _stem(key)
+            if not key.lower().endswith(b".xml") or (stem in self.known and stem not in by_stem):
+                continue  # its image is not wanted
+            if not self.wants(stem):
+                self.unlisted.add(key)
+                continue
+            candidates = by_stem.get(stem, [])
+            if len(candidates) > 1:
+                problem = f"it may be of {some(images.key(i) for i in candidates)}"
+                raise UsageError(self.xmls.file(number).path, problem, "rename or remove one of the images")
+            try:
+                file = _read_xml(self.xmls, number)
+            except BadAnnotationError as error:
+                if not candidates and isinstance(error, _OtherRootError):
+                    others.add(key)
+                    continue
+                found.leave_out(name_text(key), AnnotationCode.LINE, error.reason)
+                image = found.file(candidates[0]) if candidates else name_text(stem)
+                found.reject(image, RejectCode.NO_LABEL, f"{escape(key)} cannot be used: {error.reason}")
+                continue
+            if candidates:
+                taken.add(candidates[0])
+                self._add(found, candidates[0], file)
+            else:
+                unpaired.append((key, file))
+        self._pair_by_filename(found, images, unpaired, taken)
+        found.ledger.notes += others.note
+
+    def _pair_by_filename(
+        self, found: Annotations, images: Listing, unpaired: Sequence[tuple[bytes, "_File"]], taken: set[int]
+    ) -> None:
+        """Take XML files for the images that their <filename> names, in the folder of that name; list the others."""
+        paired = Names("XML files of images that are called otherwise, as their <filename> says")
+        for key, file in unpaired:
+            stem = self.prefix + _stem(key)
+            folder, slash, last = stem.rpartition(b"/")
+            base = re.split(r"[/\\]", file.filename)[-1].encode("utf-8", "replace")
+            index = images.find(folder + slash + base)
+            if base and index >= 0 and index not in taken:
+                taken.add(index)
+                self._add(found, index, file)
+                paired.add(key)
+                continue
+            name, extension = os.path.splitext(base)
+            missing = images.missing(stem + (extension if name == last else b""))
+            if not images.choice.wants(missing.key):
+                continue
+            found.reject(name_text(missing.key), RejectCode(missing.code), f"{escape(key)}: {missing.reason}")
+            for number in sorted([one.number for one in file.objects] + [number for number, _ in file.bad]):
+                reason = f"object {number} of {escape(key)}: its image is not there"
+                found.leave_out(name_text(missing.key), AnnotationCode.IMAGE, reason)
+        found.ledger.notes += paired.note
+
+    def _add(self, found: Annotations, index: int, file: "_File") -> None:
+        image, first = found.file(index, size=file.size), self.options.voc_origin
+        for one in file.objects:
+            left, top, right, bottom = one.box
+            flags = {f"{OBJECTS}{flag}": value for flag, value in one.flags.items()}
+            found.object(image, one.number, (left - first, top - first, right, bottom), one.name, flags=flags)
+            self.origin.look(one.box, file.size)
+        for number, error in file.bad:
+            found.leave_out(image, error.code, f"object {number}: {error.reason}")
+
+    def finish(self, found: Annotations, images: Listing) -> None:
+        """Add the splits, and list the names of which there is no image."""
+        if self.lists is not None:
+            for index, key in enumerate(images):
+                if self.wants(stem := _stem(key)):
+                    found.file(index, split=self.lists[stem].split)
+            known = self.known | {_stem(key) for key in (*found.ledger.rejected, *(s.key for s in images.skipped))}
+            for stem, said in self.lists.items():
+                if stem not in known and images.choice.wants(stem):
+                    found.reject(name_text(stem), RejectCode.MISSING, f"{said.place}: no image is called so")
+        found.ledger.notes += [*self.unlisted.note, *self.origin.notes()]
+
+
+def _stem(key: bytes) -> bytes:
+    """A path without its extension."""
+    return os.path.splitext(key)[0]
+
+
+# --- lists of splits
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The split that a file in ImageSets/Main says of an image, or None, and the line that says it."""
+
+    split: str | None
+    place: str
+
+
+def _read_lists(folder: str, prefix: bytes, known: set[bytes], options: AnnotationOptions) -> dict[bytes, _Listed]:
+    """What the files of ImageSets/Main say, by the path of an image without its extension.
+
+    Raises LabelFileError where an image is in two splits.
+    """
+    found: dict[bytes, _Listed] = {}
+    names = sorted(name for name in os.listdir(folder) if name.lower().endswith(".txt"))
+    splits = {name: usual_split(name[:-4]) for name in names}
+    splits = {name: split for name, split in splits.items() if split or name[:-4].casefold() == "default"}
+    if not {"train", "validation"} & {*splits.values()}:
+        splits |= {name: "train" for name in names if name[:-4].casefold() == "trainval"}
+    for name, split in splits.items():
+        table = LabelTable(os.path.join(folder, name), "text", None, options.encoding, paths_only=True)
+        for record in table:
+            text = str(record.cells[0]).strip()  # type: ignore[index]  # a list: the table has no keys
+            stem = _listed_stem(text, prefix, known)
+            said = _Listed(split, f"{escape(name)}:{record.line}")
+            before = found.setdefault(stem, said)
+            if before.split != split:
+                problem = f"'{escape(stem)}' is in the split {before.split} already ({before.place})"
+                raise LabelFileError(table.place(record.line), problem, "leave one of the two lines out")
+    return found
+
+
+def _listed_stem(text: str, prefix: bytes, known: set[bytes]) -> bytes:
+    """The image of a line: `2008_000008`, `2008_000008 -1` or `2008_000008.jpg`."""
+    stem = prefix + text.encode("utf-8", "surrogateescape")
+    if stem not in known and (marked := _MARK.match(text)):
+        stem = prefix + marked[1].encode("utf-8", "surrogateescape")
+    return _stem(stem) if stem not in known and names_image(stem) else stem
+
+
+# --- XML
+
+
+@dataclass(frozen=True)
+class _Object:
+    """One <object>; `number`: which one in its file, from 1. `flags`: those that are there."""
+
+    number: int
+    name: str
+    box: tuple[float, float, float, float]
+    flags: Mapping[str, int]
+
+
+@dataclass
+class _File:
+    """What an XML file says. `bad`: its objects that cannot be used."""
+
+    filename: str
+    size: tuple[int, int] | None
+    objects: list[_Object] = field(default_factory=list)
+    bad: list[tuple[int, BadAnnotationError]] = field(default_factory=list)
+
+
+class _OtherRootError(BadAnnotationError):
+    """An XML file of something else."""
+
+
+def _read_xml(xmls: Listing, index: int) -> _File:
+    """What the XML file of that number says. Raises BadAnnotationError, E_LINE."""
+    try:
+        with open(xmls.file(index).path, "rb") as opened:
+            data = opened.read(_MOST + 1)
+    except OSError as error:
+        raise BadAnnotationError(AnnotationCode.LINE, f"it cannot be read: {error.strerror}") from None
+    if len(data) > _MOST:
+        raise BadAnnotationError(AnnotationCode.LINE, f"more than {_MOST:,} bytes, which is no file of one image")
+    # Before it is parsed: entities may grow without bounds. Encodings in which these bytes have NULs between them are
+    # seen through, and expat knows no encoding in which they would be others.
+    plain = data.replace(b"\0", b"").upper()
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        reason = "it has a DOCTYPE or an ENTITY, which are refused: remove them"
+        raise BadAnnotationError(AnnotationCode.LINE, reason)
+    try:
+        root = ET.fromstring(data)
+    except (ET.ParseError, ValueError, LookupError) as error:  # the last two: encodings that are unknown
+        raise BadAnnotationError(AnnotationCode.LINE, f"no XML: {escape(error)}") from None
+    if root.tag != "annotation":
+        reason = f"its root is <{escape(root.tag)}>, expected <annotation>"
+        raise _OtherRootError(AnnotationCode.LINE, reason)
+    file = _File(_text(root, "filename"), read_size(root.findtext("size/width"), root.findtext("size/height")))
+    for number, element in enumerate(root.findall("object"), 1):
+        try:
+            file.objects.append(_object(number, element))
+        except BadAnnotationError as error:
+            file.bad.append((number, error))
+    return file
+
+
+def _object(number: int, element: ET.Element) -> _Object:
+    """One object, by its direct children: a <part> has a name and a box of its own. Raises BadAnnotationError."""
+    boxes = element.findall("bndbox")
+    if len(boxes) != 1:
+        code = AnnotationCode.LINE if boxes else AnnotationCode.BOX_EMPTY
+        raise BadAnnotationError(code, f"got {len(boxes) or 'no'} <bndbox>, expected one")
+    left, top, right, bottom = (read_number(_text(boxes[0], side), f"<{side}>") for side in _SIDES)
+    flags = {}
+    for flag in _FLAGS:
+        if text := _text(element, flag):
+            flags[flag] = int(read_number(text, f"<{flag}>") > 0)  # some tools write the share that is not seen
+    return _Object(number, _text(element, "name"), (left, top, right, bottom), flags)
+
+
+def _text(element: ET.Element, child: str) -> str:
+    return (element.findtext(child) or "").strip()
+
+
+class _Origin:
+    """Looks whether the data speak against the number of the first pixel that is taken for granted."""
+
+    def __init__(self, first: int) -> None:
+        self.first, self._zeros, self._ends, self._least = first, 0, 0, float("inf")
+
+    def look(self, box: tuple[float, float, float, float], size: tuple[int, int] | None) -> None:
+        """Count one box."""
+        low = min(box[:2])
+        self._least = min(self._least, low)
+        self._zeros += low <= 0
+        self._ends += size is not None and (box[2] == size[0] or box[3] == size[1])
+
+    def notes(self) -> list[str]:
+        """A sentence, where they do."""
+        asked = "--voc-origin 1, in Python voc_origin=1"
+        if self.first == 1 and self._zeros:
+            return [f"{asked}, was asked; boxes that begin at 0, as where pixels count from 0: {self._zeros:,}"]
+        if self.first == 0 and self._ends and self._least >= 1:
+            ends = f"no box begins at 0, and boxes that end at the width or height of their image: {self._ends:,}"
+            return [f"{ends}; if pixels count from 1, as in the devkit, give {asked}"]
+        return []
