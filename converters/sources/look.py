@@ -104,6 +104,8 @@ class Look:
     def head(self, path: str) -> bytes:
         """The first bytes of a file, 65,536 at most; nothing where it cannot be read."""
         if path not in self._heads:
+            if not os.path.isfile(path):  # to open a pipe would wait for ever
+                return b""
             try:
                 with open(path, "rb") as file:
                     self._heads[path] = file.read(_HEAD)

@@ -270,19 +270,20 @@ def test_seeds_are_read_and_are_of_every_reader(hostile: Opener, tmp_path: Path)
 
 
 def sweep(hostile: Opener, folder: Path, seed: int, inputs: int, ways: int) -> Counter[str]:
-    """Open so many inputs, each in `ways` ways: by its content, by its reader, by any. Counts what came of them."""
+    """Open so many inputs: by their content and by their reader (`ways` 2), or by these in turn."""
     rng = random.Random(seed)
     generator = Generator(folder, rng)
     said: Counter[str] = Counter()
     problems: list[str] = []
     for i in range(inputs):
         name, root, path = generator.make()
-        others = [{}, {"reader": SEEDS[name][1]}, {"reader": rng.choice(READERS).name}]
+        others = [{}, {"reader": SEEDS[name][1]}]
         for options in others[:ways] if ways > 1 else [others[i // len(SEEDS) % 2]]:
             found = hostile.open(path, generator.outside, **options)
             said[found.said.partition(":")[0].partition("\n")[0]] += 1
             if problem := found.problem():
                 problems.append(f"input {i} of {name}, {options}: {problem}")
+                print(problems[-1], flush=True)
         shutil.rmtree(root)
     print(dict(said))
     assert not problems, "\n".join(problems)
@@ -295,7 +296,23 @@ def test_hostile_inputs_end_in_our_errors(hostile: Opener, tmp_path: Path, seed:
     assert said.total() == INPUTS
 
 
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_pipe_is_not_waited_for(name: str, hostile: Opener, tmp_path: Path) -> None:
+    make, reader = SEEDS[name]
+    path = make(tmp_path) or tmp_path
+    for file in [
+        file for file in sorted(tmp_path.rglob("*")) if file.is_file() and file.suffix not in (".jpg", ".png")
+    ]:
+        data = file.read_bytes()
+        file.unlink()
+        os.mkfifo(file)
+        for options in ({}, {"reader": reader}):
+            assert not hostile.open(path, **options).problem()
+        file.unlink()
+        file.write_bytes(data)
+
+
 @pytest.mark.torture
 def test_many_hostile_inputs(hostile: Opener, tmp_path: Path, seed: int) -> None:
-    said = sweep(hostile, tmp_path, seed, MANY_INPUTS, 3)
-    assert said.total() == 3 * MANY_INPUTS
+    said = sweep(hostile, tmp_path, seed, MANY_INPUTS, 2)
+    assert said.total() == 2 * MANY_INPUTS

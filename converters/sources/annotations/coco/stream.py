@@ -37,6 +37,8 @@ class JsonStream:
 
     def __init__(self, path: str | os.PathLike[str], offset: int = 0, most: int | None = None) -> None:
         self.path = os.fspath(path)
+        if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for ever
+            raise LabelFileError(self.path, "not a regular file", "give the file itself")
         try:
             self._file = open(path, "rb")  # noqa: SIM115  # closed with this object, or by `close`
             self._file.seek(offset)
