@@ -14,6 +14,9 @@ from PIL import Image
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.schema import Feature
+from tests.layouts import annotation_tools, json_exports
+from tests.layouts.files import Files
+from tests.layouts.layout import Build
 
 COUNT = 4  # images of each
 
@@ -330,6 +333,16 @@ def _lmdb_texts(root: Path) -> None:
     _lmdb(root, rows | {b"label-%09d" % (i + 1): b"text" for i in range(COUNT)})
 
 
+def _layout(build: Build, folder: str) -> Callable[[Path], Path]:
+    """A layout of tests/layouts, of which `folder` is opened."""
+
+    def make(root: Path) -> Path:
+        build(Files(root))
+        return root / folder
+
+    return make
+
+
 # Name -> (what makes it in a folder and may give the path to open, the reader).
 SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "folder": (_folder, "folder"),
@@ -343,6 +356,12 @@ SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "masks": (_masks, "masks"),
     "boxes in CSV": (_boxes_csv, "boxes-csv"),
     "classes in CSV": (_classes_csv, "classes-csv"),
+    "LabelMe": (_layout(annotation_tools.labelme_rectangles, "photos"), "labelme"),
+    "CVAT": (_layout(annotation_tools.cvat_images, "cvat"), "cvat"),
+    "Label Studio": (_layout(annotation_tools.label_studio_json, "export"), "label-studio"),
+    "VIA": (_layout(json_exports.via_json, "photos"), "via"),
+    "Supervisely": (_layout(json_exports.supervisely, "project"), "supervisely"),
+    "FiftyOne": (_layout(json_exports.fiftyone_dataset, "export"), "fiftyone"),
     "captions by lines": (_token, "captions"),
     "captions in JSON": (_karpathy, "captions"),
     "metadata.jsonl": (_metadata_jsonl, "imagefolder"),
