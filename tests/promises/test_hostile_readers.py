@@ -300,9 +300,8 @@ def test_hostile_inputs_end_in_our_errors(hostile: Opener, tmp_path: Path, seed:
 def test_a_pipe_is_not_waited_for(name: str, hostile: Opener, tmp_path: Path) -> None:
     make, reader = SEEDS[name]
     path = make(tmp_path) or tmp_path
-    for file in [
-        file for file in sorted(tmp_path.rglob("*")) if file.is_file() and file.suffix not in (".jpg", ".png")
-    ]:
+    files = [file for file in sorted(tmp_path.rglob("*")) if file.is_file() and file.suffix not in (".jpg", ".png")]
+    for file in files[:2]:
         data = file.read_bytes()
         file.unlink()
         os.mkfifo(file)
