@@ -185,7 +185,6 @@ def open_images(to: Files) -> None:
     "Open Images' image-level labels: `ImageID,Source,LabelName,Confidence`, a row a label",
     "convert train-annotations-human-imagelabels.csv out --images train",
     Gives("train 2", "/m/01yrx /m/0bt9lr", tags={"a.jpg": "/m/01yrx /m/0bt9lr", "b.jpg": "/m/01yrx"}),
-    today="refused, and --from boxes-csv cannot help",
 )
 def open_images_labels(to: Files) -> None:
     to.images("train/{a,b}.jpg")

@@ -142,7 +142,6 @@ def roboflow_multi_class(to: Files) -> None:
     "Vertex AI, one label an image: `training,gs://bucket/a.jpg,daisy` without header",
     "convert import.csv out --images photos",
     Gives("train 2, test 1", "daisy rose", {"a.jpg": "daisy"}, where={"c.jpg": "test"}),
-    today="the columns of one-label import files are not known, nor paths of a bucket in them",
 )
 def vertex_single_label(to: Files) -> None:
     to.images("photos/{a,b,c}.jpg")

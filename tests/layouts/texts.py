@@ -240,7 +240,6 @@ def imagefolder_boxes(to: Files) -> None:
     "Hugging Face imagefolder: `label` in `train/metadata.jsonl`, `test/metadata.jsonl`",
     "convert labelled out",
     Gives("train 2, test 1", "cat dog", {"train/a.png": "dog", "test/c.png": "cat"}),
-    today="refused in words about class folders",
 )
 def imagefolder_labels(to: Files) -> None:
     to.images("labelled/train/{a,b}.png", "labelled/test/c.png")
@@ -255,7 +254,6 @@ def imagefolder_labels(to: Files) -> None:
     "Hugging Face imagefolder: `metadata.csv` of `file_name,label` at the top",
     "convert labelled out",
     Gives("train 2", "cat dog", {"a.png": "dog"}),
-    today="refused in words about file names",
 )
 def imagefolder_csv(to: Files) -> None:
     to.images("labelled/{a,b}.png")
@@ -266,7 +264,6 @@ def imagefolder_csv(to: Files) -> None:
     "Hugging Face imagefolder: `metadata.csv` in `train` and `validation`",
     "convert labelled out",
     Gives("train 2, validation 1", "cat dog", {"a.png": "dog", "c.png": "cat"}),
-    today="refused in words about class folders",
 )
 def imagefolder_csv_by_split(to: Files) -> None:
     to.images("labelled/train/{a,b}.png", "labelled/validation/c.png")

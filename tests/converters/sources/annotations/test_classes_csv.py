@@ -9,8 +9,11 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import convert
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.tables import classes_csv
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.open_source import recognise as recognise_all
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import FILENAME, LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract
@@ -31,7 +34,11 @@ def export(tmp_path: Path) -> Path:
 
 
 def read(path: Path, **options: Any) -> Any:
-    return classes_csv.read(str(path), AnnotationOptions(**options))
+    return open_source(path, reader="classes-csv", options=AnnotationOptions(**options))
+
+
+def recognise(path: str | Path) -> Evidence | None:
+    return next((one for one in recognise_all(Look(str(path)), {}) if one.name == "classes-csv"), None)
 
 
 class TestClassesCsv(SourceContract):
@@ -50,10 +57,10 @@ def test_splits_have_one_list_of_classes_in_any_order(export: Path, tmp_path: Pa
     assert source.schema.features[LABEL] == Feature("int64", (None,), "tags")
     assert source.schema.class_names == {LABEL: ("cat", "dog", "wet")}
     assert [(s.key, s.code) for s in source.findings.rejected] == [(b"train/gone.jpg", "E_MISSING")]
-    assert source.findings.rejected[0].reason == "_classes.csv:5: no such file"
-    assert source.findings.notes == [
-        "image files under the root without a row: 1 (train/c.jpg)",
+    assert source.findings.rejected[0].reason == "train/_classes.csv:5: no such file"
+    assert source.findings.notes[1:] == [
         "rows that say again what an earlier row says: 1 (line 4)",
+        "image files without a row: 1 (train/c.jpg)",
     ]
     convert(source, tmp_path / "out", workers=1, max_bad=1)
     data: Any = shardfeed.open(tmp_path / "out")
@@ -74,25 +81,24 @@ def test_one_class_each_is_a_class(export: Path) -> None:
 def test_images_may_be_elsewhere_and_the_split_be_said(export: Path, tmp_path: Path) -> None:
     (tmp_path / "csv").mkdir()
     (export / "valid" / "_classes.csv").rename(tmp_path / "csv" / "_classes.csv")
-    source = read(tmp_path / "csv", images=str(export / "train"), split="all")
-    assert [(s.key, s.split) for s in source] == [(b"a.jpg", "all")]
-    assert source.described == "1 image, one class each"
+    source = read(tmp_path / "csv", images=str(export / "train"))
+    assert [s.key for s in source] == [b"a.jpg"]
+    assert source.described.endswith(": 1 image, one class each")
 
 
 def test_it_is_recognised_by_its_name_and_header(export: Path) -> None:
-    options = AnnotationOptions()
-    evidence = classes_csv.recognise(str(export), options)
+    evidence = recognise(str(export))
     assert evidence is not None
     assert (evidence.found, evidence.missing) == ("Roboflow's _classes.csv of train, validation, 3 classes", "")
-    assert classes_csv.recognise(str(export / "train" / "a.jpg"), options) is None
-    assert classes_csv.recognise(str(export / "nowhere"), options) is None
+    assert recognise(str(export / "train" / "a.jpg")) is None
+    assert recognise(str(export / "nowhere")) is None
     (export / "train" / "_classes.csv").write_text("image,cat\n")
-    evidence = classes_csv.recognise(str(export / "train"), options)
+    evidence = recognise(str(export / "train"))
     assert evidence is not None
     assert evidence.missing == "its first column is not called filename"
     with pytest.raises(UsageError, match=r"no _classes\.csv in it, in train, valid or test"):
-        read(export / "nowhere")
-    with pytest.raises(UsageError, match=r"_classes\.csv says classes, not boxes"):
+        read(export.parent)
+    with pytest.raises(UsageError, match="got the task 'boxes', expected classes"):
         read(export, tasks=frozenset({"boxes"}))
 
 
@@ -110,7 +116,7 @@ HEAD = "filename, cat, dog\n"
         (HEAD + "a.jpg, 1, 2\n", ":2, column 'dog': got '2', expected 0 or 1"),
         (HEAD + "a.jpg, 1, \n", ":2, column 'dog': got '', expected 0 or 1"),
         (HEAD + "a.jpg, 1, 0\na.jpg, 1, 1\n", ":3: got other classes for 'a.jpg' than line 2"),
-        (HEAD + "gone.jpg, 1, 0\n", ":2: none of 1 images is under "),
+        (HEAD + "gone.jpg, 1, 0\n", ": none of its 1 image is below "),
     ],
 )
 def test_what_is_not_clear_is_told_with_its_place(export: Path, content: str, said: str) -> None:

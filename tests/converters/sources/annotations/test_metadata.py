@@ -13,13 +13,25 @@ from object_images import SCENES, converted, draw, expected, image_file, put, st
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, XMIN
 from shardfeed.converters import convert
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.tables.metadata import read, recognise
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.open_source import recognise as recognise_all
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError
+from shardfeed.schema import LABEL, TEXT, Feature
 from shardfeed.testing.source import SourceContract
 
 NONE = AnnotationOptions()
+
+
+def read(path: str, options: AnnotationOptions = NONE, **files: Any) -> Source:
+    return open_source(path, reader="imagefolder", options=options, **files)
+
+
+def recognise(path: str) -> Evidence | None:
+    return next((one for one in recognise_all(Look(path), {}) if one.name == "imagefolder"), None)
 
 
 def row(name: str, **more: Any) -> dict[str, Any]:
@@ -78,17 +90,17 @@ class TestContract(SourceContract):
         root = BUILDERS[request.param](tmp_path / "hf")
         for image in root.rglob("b.png"):
             image.unlink()
-        return lambda: read(str(root), NONE)
+        return lambda: read(str(root))
 
 
 @pytest.mark.parametrize("layout", ["flat", "splits", "listed"])
 def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> None:
     root = str(BUILDERS[layout](tmp_path / "hf"))
-    evidence = recognise(root, NONE)
+    evidence = recognise(root)
     assert evidence is not None
     assert (evidence.name, evidence.missing) == ("imagefolder", "")
     assert "objects" in evidence.found
-    report, found = converted(read(root, NONE), tmp_path / "out")
+    report, found = converted(read(root), tmp_path / "out")
     assert stems(found) == expected()
     assert report.account is not None
     assert (report.account.read, report.account.written) == (6, 6)
@@ -105,7 +117,7 @@ def test_every_layout_gives_the_same_records(layout: str, tmp_path: Path) -> Non
 def test_captions(tmp_path: Path) -> None:
     root = captions(tmp_path / "hf")
     put(root / "e.png", image_file())
-    source = read(str(root), NONE)
+    source = read(str(root))
     assert not source.schema.object_keys
     report = convert(source, tmp_path / "out", workers=1)
     records = shardfeed.open(tmp_path / "out")["train"]
@@ -114,12 +126,12 @@ def test_captions(tmp_path: Path) -> None:
     assert "images that no row names, not taken: 2 (d.png, e.png)" in report.notes
     (root / "metadata.csv").unlink()
     put(root / "metadata.jsonl", lines({"file_name": "a.png", "text": "x", "captions": ["y", " ", "z"]}))
-    assert read(str(root / "metadata.jsonl"), NONE)[0].features == {CAPTION: [b"x", b"y", b"z"]}
+    assert read(str(root / "metadata.jsonl"))[0].features == {CAPTION: [b"x", b"y", b"z"]}
 
 
 def test_tasks_choose(tmp_path: Path) -> None:
     root = str(flat(tmp_path / "hf"))
-    both = read(root, NONE).schema
+    both = read(root).schema
     assert CAPTION in both.features
     assert both.object_keys
     assert not read(root, AnnotationOptions(tasks=frozenset({"captions"}))).schema.object_keys
@@ -131,8 +143,7 @@ def test_tasks_choose(tmp_path: Path) -> None:
 def test_what_is_not_ours_is_not_recognised(tmp_path: Path) -> None:
     for i, (name, text) in enumerate(
         [
-            ("metadata.csv", "file_name,label\na.png,x\n"),
-            ("metadata.csv", "file_name,text,label\na.png,x,y\n"),
+            ("metadata.csv", "file_name,age\na.png,3\n"),
             ("metadata.csv", "path,text\na.png,x\n"),
             ("metadata.csv", "file_name,text\na.png,x\na.png,y\n"),
             ("metadata.jsonl", "nonsense\n"),
@@ -141,13 +152,13 @@ def test_what_is_not_ours_is_not_recognised(tmp_path: Path) -> None:
         ]
     ):
         root = put(tmp_path / str(i) / name, text).parent
-        assert recognise(str(root), NONE) is None, text
-        assert recognise(str(root / name), NONE) is None
+        assert recognise(str(root)) is None, text
+        assert recognise(str(root / name)) is None
     almost = put(tmp_path / "pairs" / "metadata.jsonl", lines({"left_file_name": "a.png", "text": "x"})).parent
-    assert (found := recognise(str(almost), NONE)) is not None
+    assert (found := recognise(str(almost))) is not None
     assert found.missing.startswith("no column file_name")
     with pytest.raises(UsageError, match="no metadata"):
-        read(str(tmp_path), NONE)
+        read(str(tmp_path))
 
 
 @pytest.mark.long
@@ -163,7 +174,7 @@ def test_areas_crowds_and_integers(tmp_path: Path) -> None:
     put(
         root / "metadata.jsonl", lines({"file_name": "a.png", "objects": said}, {"file_name": "b.png", "objects": None})
     )
-    source = read(str(root), NONE)
+    source = read(str(root))
     assert source.schema.class_names[OBJECT_LABEL] == ("3", "7")
     assert source.schema.class_ids[OBJECT_LABEL] == (3, 7)
     _, found = converted(source, tmp_path / "out")
@@ -175,20 +186,20 @@ def test_areas_crowds_and_integers(tmp_path: Path) -> None:
 
 
 FAULTS = [
-    ({"bbox": [], "category": "x"}, "E_BOX_EMPTY", "no bbox"),
-    ({"category": "x"}, "E_BOX_EMPTY", "no bbox"),
-    ({"bbox": [1, 2, 3], "category": "x"}, "E_LINE", "got the bbox [1, 2, 3]"),
-    ({"bbox": [1, 2, 3, "4"], "category": "x"}, "E_LINE", "expected [left, top, width, height]"),
-    ({"bbox": [1, 2, 3, True], "category": "x"}, "E_LINE", "got the bbox"),
-    ({"bbox": [1, 2, 0, 4], "category": "x"}, "E_BOX_EMPTY", "expected left < right"),
-    ({"bbox": [1, 2, float("nan"), 4], "category": "x"}, "E_BOX_EMPTY", "expected left < right"),
-    ({"bbox": [1, 2, 10**400, 4], "category": "x"}, "E_LINE", "got the bbox"),
+    ({"bbox": [], "category": "x"}, "E_BOX_EMPTY", "its box is"),
+    ({"category": "x"}, "E_BOX_EMPTY", "its box is"),
+    ({"bbox": [1, 2, 3], "category": "x"}, "E_LINE", "its box is [1, 2, 3], expected 4 numbers"),
+    ({"bbox": [1, 2, 3, "4"], "category": "x"}, "E_LINE", "its box is"),
+    ({"bbox": [1, 2, 3, True], "category": "x"}, "E_LINE", "its box is"),
+    ({"bbox": [1, 2, 0, 4], "category": "x"}, "E_BOX_EMPTY", "its box"),
+    ({"bbox": [1, 2, float("nan"), 4], "category": "x"}, "E_BOX_EMPTY", "its box"),
+    ({"bbox": [1, 2, 10**400, 4], "category": "x"}, "E_VALUE", "its box is"),
     ({"bbox": [1, 2, 300, 4], "category": "x"}, "E_BOX_OUTSIDE", "241.0 pixels outside"),
-    ({"bbox": [1, 2, 3, 4], "category": 1.5}, "E_CATEGORY", "got 1.5, expected a name or an integer"),
+    ({"bbox": [1, 2, 3, 4], "category": 1.5}, "E_CATEGORY", "got the class 1.5, expected a name or an integer"),
     ({"bbox": [1, 2, 3, 4], "category": None}, "E_CATEGORY", "names no class"),
     ({"bbox": [1, 2, 3, 4]}, "E_CATEGORY", "names no class"),
-    ({"bbox": [1, 2, 3, 4], "category": "x", "iscrowd": 2}, "E_VALUE", "got iscrowd 2"),
-    ({"bbox": [1, 2, 3, 4], "category": "x", "area": -1}, "E_VALUE", "got area -1"),
+    ({"bbox": [1, 2, 3, 4], "category": "x", "iscrowd": 2}, "E_VALUE", "is_crowd is 2"),
+    ({"bbox": [1, 2, 3, 4], "category": "x", "area": -1}, "E_VALUE", "its area is -1"),
     ({"bbox": [5, 5, 9, 9], "category": "x"}, "E_TWICE", "it is there already"),
 ]
 
@@ -201,11 +212,12 @@ def test_an_object_that_cannot_be_used_is_listed(tmp_path: Path) -> None:
         {"file_name": f"{name}.png", "objects": [good, bad]} for name, (bad, _, _) in zip(names, FAULTS, strict=True)
     ]
     put(root / "metadata.jsonl", lines(*rows))
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"objects": len(FAULTS)})
+    report, found = converted(read(str(root)), tmp_path / "out", max_bad={"objects": len(FAULTS)})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (2 * len(FAULTS), len(FAULTS))
-    for name, one, (_, code, why) in zip(names, account.left_out, FAULTS, strict=True):
+    left_out = sorted(account.left_out, key=lambda one: one.key)
+    for name, one, (_, code, why) in zip(names, left_out, FAULTS, strict=True):
         assert (one.key, one.code) == (f"{name}.png".encode(), code)
         assert one.reason.startswith("object 2")
         assert why in one.reason
@@ -226,7 +238,7 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
     root = draw(tmp_path / "hf", {name: [] for name in [*names, "a"]})
     rows = [{"file_name": f"{name}.png", "objects": said} for name, (said, _, _) in zip(names, ROWS, strict=True)]
     put(root / "metadata.jsonl", lines(*rows, row("a"), row("d"), {**row("b"), "file_name": "../x.png"}))
-    report, found = converted(read(str(root), NONE), tmp_path / "out", max_bad={"images": 7, "objects": 7})
+    report, found = converted(read(str(root)), tmp_path / "out", max_bad={"images": 7, "objects": 7})
     account = report.account
     assert account is not None
     assert (account.read, account.written) == (7 + 2 + 3 + 1, 2)
@@ -248,10 +260,10 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
         (lines(row("a")) + '{"text": "x"}\n', "metadata.jsonl:2: expected a path in file_name, got none"),
         (lines({"file_name": " ", "text": "x"}), "got an empty one"),
         (lines(row("a"), row("a", text="y")), "metadata.jsonl:2: 'a.png' is there already: "),
-        (lines({"file_name": "a.png", "text": 3}), "column 'text': got int, expected text"),
-        ('{"file_name": "a.png", "text": "\\ud800"}\n', "column 'text': not Unicode, expected text"),
-        (lines({"file_name": "a.png", "label": 3}), "got no column objects, text or caption"),
-        (lines({"file_name": "gone.png", "text": "x"}), "'gone.png': metadata.jsonl:1: no such file"),
+        (lines({"file_name": "a.png", "label": 3}), "labels start at 3, not at 0"),
+        (lines({"file_name": "a.png", "age": 3}), "got no column objects, text or label"),
+        (lines({"file_name": "a.png", "label": "x", "target": "y"}), "several columns may be the label: label, target"),
+        (lines({"file_name": "gone.png", "text": "x"}), "the first (metadata.jsonl:1) is 'gone.png': no such file"),
         ("[" * 5000 + "\n", "not JSON"),
         ("", "no row names a file"),
     ],
@@ -259,21 +271,21 @@ def test_a_row_whose_lists_differ_costs_its_image(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_meant_is_refused(text: str, why: str, tmp_path: Path) -> None:
     root = draw(tmp_path / "hf", {"a": []})
     put(root / "metadata.jsonl", text)
-    with pytest.raises(LabelFileError, match=re.escape(why)):
-        read(str(root), NONE)
+    with pytest.raises(UsageError, match=re.escape(why)):
+        read(str(root))
 
 
 def test_two_tables_in_one_folder_are_refused_and_a_row_twice_is_one(tmp_path: Path) -> None:
     root = flat(tmp_path / "hf")
     put(root / "metadata.jsonl", lines(row("a"), row("a")))
-    report, found = converted(read(str(root), NONE), tmp_path / "out")
+    report, found = converted(read(str(root)), tmp_path / "out")
     assert len(found["a.png"][XMIN]) == 2
     assert report.account is not None
     assert [one.code for one in report.account.left_out] == ["E_TWICE"] * 2
     put(root / "metadata.csv", "file_name,text\na.png,x\n")
     with pytest.raises(LabelFileError, match="leave one of the two out"):
-        read(str(root), NONE)
-    assert recognise(str(root), NONE) is None
+        read(str(root))
+    assert recognise(str(root)) is None
 
 
 def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
@@ -281,14 +293,14 @@ def test_the_size_tells_which_image_was_annotated(tmp_path: Path) -> None:
     put(root / "a.png", image_file(orientation=6))
     objects = {"bbox": [[0, 0, 20, 10]], "category": ["x"]}
     put(root / "metadata.jsonl", lines({"file_name": "a.png", "width": 40, "height": 60, "objects": objects}))
-    _, found = converted(read(str(root), NONE), tmp_path / "out")
+    _, found = converted(read(str(root)), tmp_path / "out")
     assert [found["a.png"][key][0] for key in BOX] == pytest.approx([0, 0, 0.5, 1 / 6])
 
 
 def test_patterns_leave_rows_out(tmp_path: Path) -> None:
-    source = read(str(flat(tmp_path / "hf")), AnnotationOptions(exclude="[bcd].png"))
+    source = read(str(flat(tmp_path / "hf")), exclude="[bcd].png")
     assert [sample.key for sample in source] == [b"a.png"]
-    assert "rows' images that include and exclude leave out: 3 (d.png, c.png, b.png)" in findings_of(source).notes
+    assert "images that include and exclude leave out: 3 (d.png, c.png, b.png)" in findings_of(source).notes
     assert not findings_of(source).rejected
 
 
@@ -301,7 +313,7 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
     for i, text in enumerate(damaged(table.read_bytes(), pieces, 100)):
         put(table, text)
         try:
-            source = read(str(root), NONE)
+            source = read(str(root))
         except ShardfeedError:
             continue
         good += 1
@@ -310,3 +322,41 @@ def test_damaged_files_give_our_errors_or_are_accounted_for(tmp_path: Path) -> N
             assert report.account is not None
             report.account.check("damaged")
     assert good > 10
+
+
+def test_labels_are_those_of_all_files(tmp_path: Path) -> None:
+    for split, rows in (
+        ("train", [{"file_name": "a.png", "label": "dog"}, {"file_name": "b.png", "label": None}]),
+        ("test", [{"file_name": "c.png", "label": "cat"}, {"file_name": "d.png"}]),
+    ):
+        draw(tmp_path / "hf" / split)
+        put(tmp_path / "hf" / split / "metadata.jsonl", lines(*rows))
+    source = open_source(tmp_path / "hf")
+    assert [(one.key, one.split, one.features[TEXT]) for one in source] == [
+        (b"test/c.png", "test", b"cat"), (b"train/a.png", "train", b"dog"),
+    ]  # fmt: skip
+    assert [(one.key, one.code, one.reason) for one in findings_of(source).rejected] == [
+        (b"test/d.png", "E_NO_LABEL", "test/metadata.jsonl:2: no label: label is no column of the row"),
+        (b"train/b.png", "E_NO_LABEL", "train/metadata.jsonl:2: no label: label is empty"),
+    ]
+
+
+def test_a_list_of_labels_is_a_set(tmp_path: Path) -> None:
+    root = draw(tmp_path / "hf", {"a": [], "b": []})
+    put(
+        root / "metadata.jsonl",
+        lines({"file_name": "a.png", "label": ["x", "y"]}, {"file_name": "b.png", "label": "y"}),
+    )
+    source = open_source(root)
+    assert source.schema.features[LABEL] == Feature("int64", (None,), "tags")
+    assert [one.features[TEXT] for one in source] == [[b"x", b"y"], [b"y"]]
+
+
+def test_a_caption_that_is_no_text_is_listed(tmp_path: Path) -> None:
+    root = draw(tmp_path / "hf", {"a": []})
+    put(root / "metadata.jsonl", '{"file_name": "a.png", "text": ["\\ud800", 3, "x"]}\n')
+    source = read(str(root))
+    assert source[0].features == {CAPTION: [b"x"]}
+    account = findings_of(source).account
+    assert account is not None
+    assert [one.code for one in account.left_out] == ["E_LINE", "E_LINE"]
