@@ -115,6 +115,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         unit=first.unit,
         masks=runs and (not options.tasks or "masks" in options.tasks),
         tasks=("boxes", "masks") if runs else ("boxes",),
+        flags=tuple(first.flags),
     )
     found.unnamed = "images that no row names, not taken; a row without coordinates takes one without objects"
     reading = _Reading(found, options, _class_names(tables[0].table, first, options), _only_class(dialects, options))

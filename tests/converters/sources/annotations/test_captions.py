@@ -115,7 +115,7 @@ def test_images_that_are_not_there_are_rejected_and_their_captions_listed(images
         (b"gone.jpg", "E_MISSING", "line 5: no such file")
     ]
     assert [(one.key, one.code, one.reason) for one in source.findings.account.left_out] == [
-        (b"gone.jpg", "E_IMAGE", "its image was left out") for _ in range(2)
+        (b"gone.jpg", "E_IMAGE", "caption: its image was left out") for _ in range(2)
     ]
     assert source.findings.notes[1:] == ["image files without a caption: 1 (c.jpg)"]
 
