@@ -139,7 +139,7 @@ READERS: tuple[Reader, ...] = (
     _rows("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
     _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
     _rows("createml", "createml", _OF_BOXES, ".json"),
-    _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
+    _rows("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
     _rows("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
     _rows("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
     _rows("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),

@@ -85,7 +85,6 @@ def camvid(to: Files) -> None:
     "colours named by a `labelmap.csv` beside the masks: `name,r,g,b`",
     "convert photos out",
     Gives("train 2", raster={"a.jpg": {"sky": ALL - 600, "road": 600}}),
-    today="labelmap.csv is passed over",
 )
 def labelmap_csv(to: Files) -> None:
     to.images("photos/images/{a,b}.jpg")
@@ -198,7 +197,6 @@ def carvana(to: Files) -> None:
     "Kaggle's TGS Salt: `train/images/`, `train/masks/`, 0 and 65535 in 16 bits",
     "convert train out",
     Gives("train 2", raster={"a.png": {"background": ALL - 600, "foreground": 600}}),
-    today="refused: asks for 65536 names of classes",
 )
 def salt(to: Files) -> None:
     to.images("train/images/{a,b}.png")
@@ -315,14 +313,14 @@ def masks_in_labels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "DRIVE: `training/images/21_training.tif`, `training/1st_manual/21_manual1.png`",
+    "DRIVE: `training/images/21_training.tif`, `training/1st_manual/21_manual1.png`, `training/mask/`",
     "convert DRIVE out",
-    says="images",
-    today="`images` and `1st_manual` become classes, in silence",
+    Gives("train 1", raster={"21_training.tif": {"background": ALL - 600, "foreground": 600}}),
 )
 def drive(to: Files) -> None:
     to.images("DRIVE/training/images/21_training.tif")
     to.mask("DRIVE/training/1st_manual/21_manual1.png", {255: (0, 0, 30, 20)})
+    to.mask("DRIVE/training/mask/21_training_mask.png", {255: (0, 0, 50, 40)})
 
 
 @TOPIC.layout(

@@ -14,8 +14,8 @@ from shardfeed.annotations import (
     Raster,
     objects_problem,
 )
+from shardfeed.converters.images.mask_file import place_text, read_mask
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.annotations.masks.mask_file import place_text, read_mask
 from shardfeed.schema import HEIGHT, WIDTH, Schema
 
 _GRAY, _PNG = 0, b"\x89PNG\r\n\x1a\n"

@@ -4,32 +4,69 @@ Nothing is guessed that could be something else: where nobody says what a value 
 values that the first masks have.
 """
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from shardfeed.annotations import Raster
+from shardfeed.converters.images.mask_file import read_mask
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.annotations.masks.layouts import Layout
-from shardfeed.converters.sources.annotations.masks.mask_file import MaskFile, read_mask
 from shardfeed.converters.sources.annotations.masks.tables import ClassRow
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.classes import ClassList, class_list
 from shardfeed.converters.sources.objects import MaskTable
+from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_content
-from shardfeed.converters.sources.source import Content, SourceFile
+from shardfeed.converters.sources.rows.source import Contents, Keys
+from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.text import counted, listing, number
 
 VOID, WIDE_VOID = 255, 65535  # of no class: in masks where nothing else is said, and in records
 _MOST_CLASSES = 65535
-_LATER = -1  # the void of a record, before it is known
 _LOOKED_AT, _MOST_LOOKED_AT = 16, 500  # masks that tell what is in masks
 _SHOWN = 8  # values or colours in a sentence
 _BINARY = ("background", "foreground")
 _USUAL = ", unless the option void says otherwise"
+Colour = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """The masks of all images, and what their values mean in records: the `Rasters` of a source.
+
+    That of image i is `contents[places[i]]`; `places`: int64 [n], None for i itself. `names`: of the contents, for the
+    report.
+    """
+
+    contents: Contents
+    raster: Raster
+    table: MaskTable
+    names: Keys | None = None
+    places: np.ndarray | None = None
+    upright: bool | None = None
+
+    def of_image(self, image: int) -> RasterImage:
+        """The mask of one image."""
+        place = image if self.places is None else self.places.item(image)
+        name = "its mask" if self.names is None else os.fsdecode(self.names[place])
+        return RasterImage(self.contents[place], self.table, name, self.upright)
+
+
+def read_masks(
+    place: str, contents: Contents, count: int, class_names: ClassList | None, name: Callable[[int], str]
+) -> tuple[Masks, tuple[str, ...]]:
+    """The masks of `count` images that are parts of larger files, and notes; `name`: what a sample is called.
+
+    Some are read, to learn what is in them. Raises UsageError where nothing says what their values mean.
+    """
+    seen = Seen.of(contents, range(count), name)
+    options = AnnotationOptions(class_names=class_names)
+    raster, table, notes = meaning_of(place.encode("utf-8", "surrogateescape"), seen, options)
+    return Masks(contents, raster, table), notes
 
 
 class Seen(NamedTuple):
@@ -46,45 +83,34 @@ class Seen(NamedTuple):
     light_first: bool = False
 
     @classmethod
-    def of(cls, masks: int, file: Callable[[int], SourceFile]) -> "Seen":
-        """Reads some of so many mask files, as `of_contents` does."""
-        return cls.of_contents(masks, lambda i: (escape(file(i).path.rpartition(b"/")[2]), file(i)))
+    def of(cls, contents: Contents, places: Sequence[int], name: Callable[[int], str]) -> "Seen":
+        """Reads some of the masks at `places`: spread over all of them, and more as long as all hold one value.
 
-    @classmethod
-    def of_contents(cls, masks: int, named: Callable[[int], tuple[str, Content]]) -> "Seen":
-        """Reads some of so many masks: spread over all of them, and more as long as all hold one value.
-
-        `named`: what a message calls a mask, and its content.
+        `name`: what a message calls the mask at a place.
         """
         values: set[int] = set()
         colours: set[int] = set()
         looked_at, problem, light_first = 0, "", False
-        step = -(-masks // _LOOKED_AT)
-        first = range(0, masks, step)
-        more = (place for place in range(masks) if place % step)
-        for count, place in enumerate(chain(first, more)):
+        step = -(-len(places) // _LOOKED_AT)
+        first = range(0, len(places), step)
+        more = (i for i in range(len(places)) if i % step)
+        for count, i in enumerate(chain(first, more)):
             if count >= len(first) and (len(values) + len(colours) > 1 or count >= _MOST_LOOKED_AT):
                 break
-            name, content = named(place)
             try:
-                mask = read_mask(read_content(content))
+                mask = read_mask(read_content(contents[places[i]]))
             except RejectedError as error:
-                problem = problem or f"{name}: {error.reason}"
+                problem = problem or f"{name(places[i])}: {error.reason}"
                 continue
             looked_at += 1
             plain = mask.values()
             if plain is not None:
                 values.update(np.unique(plain).tolist())
-            else:
-                colours.update(_few_colours(mask))
+            elif (codes := mask.colours()) is not None:
+                colours.update(np.unique(codes)[:1000].tolist())
             if mask.palette is not None:
                 light_first |= bool(mask.palette[0].sum(dtype=int) > mask.palette[1].sum(dtype=int))
         return cls(tuple(sorted(values)), tuple(sorted(colours)), looked_at, problem, light_first)
-
-
-def _few_colours(mask: MaskFile) -> list[int]:
-    codes = mask.colours()
-    return [] if codes is None else np.unique(codes)[:1000].tolist()
 
 
 class Meaning(NamedTuple):
@@ -96,25 +122,31 @@ class Meaning(NamedTuple):
 
 
 def meaning_of(
-    place: bytes, layout: Layout, rows: Sequence[ClassRow] | None, seen: Seen, options: AnnotationOptions
+    place: bytes,
+    seen: Seen,
+    options: AnnotationOptions,
+    rows: Sequence[ClassRow] | None = None,
+    *,
+    known: Sequence[ClassRow] = (),
+    chosen: tuple[str, ...] | None = None,
+    border: Colour | None = None,
+    notes: Sequence[str] = (),
 ) -> Meaning:
     """Decide. `rows`: of a table that lies beside the masks or is given; `place`: the folder, for errors.
 
-    Raises UsageError where nothing says what the values or colours are.
+    `known`: the classes of a layout, of which those `chosen` are taken, and `notes` about them. `border`: a colour that
+    is void, whatever a table says. Raises UsageError where nothing says what the values or colours are.
     """
     names = class_list(options.class_names)
     if rows is not None:
-        border = [] if layout.border is None or options.void == "none" else [(*layout.border, _LATER)]
-        return _by_rows(rows, names, options, (), border)
-    known = layout.rows or ()
+        return _by_rows(rows, names, options, (), None if options.void == "none" else border)
     if names is not None and known and not {row.name for row in known} >= set(names):
         classes = [row for row in known if not row.is_void]
-        if len(names) != len(classes):
-            return _by_values(place, names, seen, options)
-        called = dict(zip(classes, names, strict=True))
-        known, names = [row._replace(name=called.get(row, row.name)) for row in known], None
+        called = dict(zip(classes, names, strict=False))
+        known = [row._replace(name=called.get(row, row.name)) for row in known] if len(names) == len(classes) else ()
+        chosen = names = None if known else names
     if known:
-        return _by_rows(known, names or layout.chosen, options, layout.notes)
+        return _by_rows(known, names or chosen, options, notes)
     return _by_values(place, names, seen, options)
 
 
@@ -125,15 +157,16 @@ def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options:
         problem = f"its masks have colours, {shown}, and nothing says which class each is"
         remedy = f"name them in a table with the header name,r,g,b: {argument('colours', typed='FILE')}"
         raise UsageError(place, problem, remedy)
-    two = seen.values in ((0, VOID), (VOID,)) or (options.void == "none" and seen.values == (0,))
+    highest = max(seen.values, default=0) or (VOID if options.void == "none" else 0)
+    two = highest in (VOID, WIDE_VOID) and seen.values in ((0, highest), (highest,), (0,))
     if options.void in (None, "none") and two and (names is None or len(names) == 2):
-        rows = [ClassRow(name, None, value) for name, value in zip(names or _BINARY, (0, VOID), strict=True)]
-        note = f"masks hold nothing but 0 and 255: 255 is the class 1, {escape(rows[1].name)}, and none is void{_USUAL}"
-        return _meaning(rows, [], (note,))
+        rows = [ClassRow(name, None, value) for name, value in zip(names or _BINARY, (0, highest), strict=True)]
+        called = f"{highest} is the class 1, {escape(rows[1].name)}, and none is void"
+        return _meaning(rows, (), (f"masks hold nothing but 0 and {highest}: {called}{_USUAL}",))
     if names is None and seen.values in ((0, 1), (1,)) and not seen.light_first:
         rows = [ClassRow(name, None, value) for value, name in enumerate(_BINARY)]
         note = "masks hold 0 and 1 alone, which become background and foreground"
-        return _meaning(rows, [options.void] if isinstance(options.void, int) else [], (note,))
+        return _meaning(rows, [options.void] if isinstance(options.void, int) else (), (note,))
     if names is None:
         raise _unnamed(place, seen, options)
     if options.void is None and len(names) == 2 and seen.values == (0,):
@@ -144,10 +177,15 @@ def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options:
         raise UsageError(place, problem, f"say which: {either}")
     if len(names) > _MOST_CLASSES:
         raise UsageError("class_names", f"{len(names):,} classes, masks have {_MOST_CLASSES:,} at most", "name fewer")
-    void = (VOID if len(names) <= VOID else WIDE_VOID) if options.void is None else options.void
+    void = _void(len(names)) if options.void is None else options.void
     values = [value for value in range(len(names) + 1) if value != void][: len(names)]
     rows = [ClassRow(name, None, value) for name, value in zip(names, values, strict=True)]
-    return _meaning(rows, [] if void == "none" else [void], ())
+    return _meaning(rows, () if void == "none" else [void], ())
+
+
+def _void(classes: int) -> int:
+    """The number of no class beside so many classes."""
+    return VOID if classes <= VOID else WIDE_VOID
 
 
 def _unnamed(place: bytes, seen: Seen, options: AnnotationOptions) -> UsageError:
@@ -170,7 +208,7 @@ def _by_rows(
     names: tuple[str, ...] | None,
     options: AnnotationOptions,
     notes: Sequence[str],
-    borders: Sequence[tuple[int, int, int, int]] = (),
+    border: Colour | None = None,
 ) -> Meaning:
     """Of masks whose values or colours are listed; `names`: those that are classes, in label order; None: all."""
     by_name = {row.name: row for row in rows}
@@ -181,48 +219,35 @@ def _by_rows(
     if coloured and isinstance(options.void, int):
         remedy = "call a class of the table void, or leave it out"
         raise UsageError("void", f"got the value {options.void}, and the classes have colours", remedy)
-    default = [row.name for row in rows if options.void == "none" or not _is_void(row, options)]
+    default = [row.name for row in rows if options.void == "none" or not (row.is_void or row.has(options.void))]
     kept = [by_name[name] for name in names or default]
-    wanted = {row.name for row in kept}
-    others = [row for row in rows if row.name not in wanted]
+    others = [row for row in rows if row not in kept]
     said = list(notes)
     if others and not notes:
         said.append(counted("classes that are void", [row.name for row in others], len(others)))
-    void = [row.value for row in others if row.value is not None]
-    known = {row.value for row in rows}
+    if coloured:
+        void = [row.colour for row in others]
+        return _meaning(kept, void + [border] * (border not in {None, *(row.colour for row in rows)}), said)
+    values = [row.value for row in others]
     if isinstance(options.void, int):
-        void.append(options.void)
-    elif options.void is None and not coloured and VOID not in known:
-        void.append(VOID)
-    colours = [(*row.colour, _LATER) for row in others if row.colour is not None]
-    colours += [border for border in borders if coloured and border[:3] not in {row.colour for row in rows}]
-    return _meaning(kept, void, said, colours)
+        values.append(options.void)
+    elif options.void is None and VOID not in {row.value for row in rows}:
+        values.append(VOID)
+    return _meaning(kept, values, said)
 
 
-def _is_void(row: ClassRow, options: AnnotationOptions) -> bool:
-    return row.is_void or (row.value is not None and row.value == options.void)
-
-
-def _meaning(
-    rows: Sequence[ClassRow],
-    void: Sequence[int],
-    notes: Sequence[str],
-    void_colours: Sequence[tuple[int, int, int, int]] = (),
-) -> Meaning:
-    """`rows`: the classes; `void`, `void_colours`: values and colours of no class."""
+def _meaning(rows: Sequence[ClassRow], void: Sequence[int | Colour | None], notes: Sequence[str]) -> Meaning:
+    """`rows`: the classes; `void`: values or colours of no class."""
     if not rows:
         raise UsageError("class_names", "no class is left, all are void", "name those that are classes")
-    names = tuple(row.name for row in rows)
-    stored = None
-    if void or void_colours:
-        stored = VOID if len(rows) <= VOID else WIDE_VOID
+    names, stored = tuple(row.name for row in rows), _void(len(rows)) if void else None
+    labels: dict[int | Colour | None, int] = dict.fromkeys(void, stored or 0)
     if rows[0].colour is not None:
-        colours = [(*row.colour, label) for label, row in enumerate(rows) if row.colour is not None]
-        colours += [(*colour[:3], stored or 0) for colour in void_colours]
-        return Meaning(Raster(names, stored), MaskTable(colours=tuple(sorted(colours))), tuple(notes))
+        labels |= {row.colour: label for label, row in enumerate(rows)}
+        colours = sorted((*colour, label) for colour, label in labels.items() if isinstance(colour, tuple))
+        return Meaning(Raster(names, stored), MaskTable(colours=tuple(colours)), tuple(notes))
     ids = tuple(row.value or 0 for row in rows)
-    values = {value: label for label, value in enumerate(ids)}
-    values |= {value: stored or 0 for value in void if value not in values}
-    same = ids == tuple(range(len(ids)))
-    table = MaskTable(values=tuple(sorted(values.items())))
-    return Meaning(Raster(names, stored, () if same else ids), table, tuple(notes))
+    labels |= {value: label for label, value in enumerate(ids)}
+    values = sorted((value, label) for value, label in labels.items() if isinstance(value, int))
+    shown = () if ids == tuple(range(len(ids))) else ids
+    return Meaning(Raster(names, stored, shown), MaskTable(tuple(values)), tuple(notes))

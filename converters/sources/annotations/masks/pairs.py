@@ -6,7 +6,7 @@ train/images/1.jpg, train/masks/1.png             1.jpg, 1_mask.png
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -14,13 +14,13 @@ from typing import Literal, NamedTuple
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
-from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.rows.ledger import Ledger
 from shardfeed.errors import UsageError, argument, escape
 
-_MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 3  # that `may_have_masks` looks at
+_MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 4  # that `may_have_masks` looks at
+_ANY = re.compile(b"")
 Role = Literal["image", "mask"]
-Wanted = Callable[[bytes], bool]
 
 IMAGE_FOLDERS = frozenset(
     b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
@@ -28,30 +28,39 @@ IMAGE_FOLDERS = frozenset(
 _MASK_FOLDERS = frozenset(
     b"masks mask labels label labelids labeltrainids annotations annotation annots segmentation segmentations "
     b"segmentationclass segmentationclassaug seg segs gt gtfine gtcoarse groundtruth ground_truth ground-truth target "
-    b"targets trimaps mattes".split()
+    b"targets trimaps mattes 1st_manual".split()
 )
 _MASK_WORDS = rb"masks?|labels?|labelids|labeltrainids|annot|annotations?|gt|groundtruth|seg|segmentation|matte|trimap"
 _MASK_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _MASK_WORDS, re.IGNORECASE)  # train_masks, trainannot
 _IMAGE_FOLDER = re.compile(rb"(.+?)[_.-]?(?:images?|imgs?)", re.IGNORECASE)
-# What people add to a mask's name, and to an image's. Only the first can tell a mask without a folder of its own.
+# The words that people add to a mask's name, and to an image's. The first alone tell a mask without its own folder.
 _MASK_END = re.compile(rb"(.+?)(?:[_.-](?:%s))+" % _MASK_WORDS, re.IGNORECASE)
 _MASK_NAME = re.compile(
-    rb"(?:(?:masks?|labels?|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|gtfine|gtcoarse|l|color))*" % _MASK_WORDS, re.IGNORECASE
+    rb"(?:(?:masks?|labels?|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|gtfine|gtcoarse|l|color|manual\d?))*" % _MASK_WORDS,
+    re.IGNORECASE,
 )
 _IMAGE_NAME = re.compile(
-    rb"(?:(?:images?|img|im)[_.-])?(.+?)(?:[_.-](?:images?|img|sat|rgb|leftimg8bit))*", re.IGNORECASE
+    rb"(?:(?:images?|img|im)[_.-])?(.+?)(?:[_.-](?:images?|img|sat|rgb|leftimg8bit|training|test))*", re.IGNORECASE
 )
 
 
 class _Folder(NamedTuple):
-    """What a folder's path says: the role of its files, if any, and the path without the words that say it."""
+    """A folder: the role of its files, if its path says one, and the path without the words that say it."""
 
     role: Role | None
     kept: bytes
 
 
+class _File(NamedTuple):
+    """A file of one role: its number in its listing, `kept` of its folder, its name without extension."""
+
+    number: int
+    folder: bytes
+    stem: bytes
+
+
 class Pair(NamedTuple):
-    """`image`, `mask`: numbers in their listings. `folder`: what their paths share, "" or with "/" at its end."""
+    """`image`, `mask`: numbers in their listings. `folder`: their paths' common part, "" or with "/" at its end."""
 
     image: int
     mask: int
@@ -63,11 +72,90 @@ class Pairs:
     """`images`, `masks`: how many of each there are; `unwanted`: images that are not wanted. `beside`: other files."""
 
     found: list[Pair] = field(default_factory=list)
-    rejected: list[Skipped] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
     images: int = 0
     masks: int = 0
     unwanted: int = 0
     beside: list[bytes] = field(default_factory=list)
+
+
+def stem(key: bytes) -> bytes:
+    """The name of a file without its extension."""
+    return os.path.splitext(key.rpartition(b"/")[2])[0]
+
+
+def may_have_masks(look: Look) -> bool:
+    """Whether a name in a folder, or a few levels below, is as of masks; looks at some folders and names alone."""
+    level, seen = [""], 0
+    for _ in range(_DEPTH):
+        deeper: list[str] = []
+        for folder in level[: _MOST_FOLDERS - seen]:
+            folders, files = look.names(folder)
+            if any(name.lower() in _MASK_FOLDERS or _MASK_FOLDER.fullmatch(name) for name in map(os.fsencode, folders)):
+                return True
+            names = map(os.fsencode, islice(files, _MOST_NAMES))
+            if any(_MASK_END.fullmatch(stem(name)) and names_image(name) for name in names):
+                return True
+            deeper += [os.path.join(folder, name) for name in folders]
+        seen, level = seen + len(level), deeper
+        if seen >= _MOST_FOLDERS:
+            break
+    return False
+
+
+def pair_files(
+    images: Listing,
+    masks: Listing | None,
+    choice: Choice,
+    of_image: re.Pattern[bytes] = _ANY,
+    of_mask: re.Pattern[bytes] = _ANY,
+) -> Pairs:
+    """The pairs of a folder, in the order of the images' keys; `masks`: where they lie in another folder.
+
+    `choice`: the images that are wanted; a mask of another one is left out without a word, and so are masks that it
+    excludes. `of_image`, `of_mask`: what is in the paths of those of a layout that is known. Raises UsageError where an
+    image has two masks.
+    """
+    pairs = Pairs()
+    photos: list[_File] = []
+    drawn: list[_File] = []
+    mask_files = images if masks is None else masks
+    for listing, only in ((images, None if masks is None else "image"), (masks, "mask")):
+        if listing is None:
+            continue
+        folders = _folders(key.rpartition(b"/")[0] for key in listing)
+        for number, key in enumerate(listing):
+            folder, name = folders[key.rpartition(b"/")[0]], stem(key)
+            role = only or folder.role or ("mask" if _MASK_END.fullmatch(name) else "image")
+            if not names_image(key) or not (of_image if role == "image" else of_mask).search(key):
+                pairs.beside.append(key)
+            elif role == "image":
+                photos.append(_File(number, folder.kept, name))
+            elif not choice.leaves_out(key):
+                drawn.append(_File(number, folder.kept, name))
+    pairs.images, pairs.masks = len(photos), len(drawn)
+    mask_of = _matched(photos, drawn)
+    _check_single(images, mask_files, drawn, mask_of)
+    shared: dict[int, list[int]] = {}  # by mask, its images
+    for image, mask in mask_of.items():
+        shared.setdefault(mask, []).append(image)
+    for image, folder, name in photos:
+        key = images.key(image)
+        if not choice.wants(key):
+            pairs.unwanted += 1
+        elif image not in mask_of:
+            reason = f"an image without a mask: none is called {escape(name)}, or that and _mask"
+            pairs.ledger.reject(key, RejectCode.PAIR, reason)
+        elif len(twins := shared[mask_of[image]]) > 1:
+            other = images.key(next(twin for twin in twins if twin != image))
+            reason = f"{escape(mask_files.key(mask_of[image]))} may be the mask of {escape(other)}, too"
+            pairs.ledger.reject(key, RejectCode.PAIR, reason)
+        else:
+            pairs.found.append(Pair(image, mask_of[image], folder))
+    for mask, _, _ in drawn:
+        if mask not in shared and choice.wants(key := mask_files.key(mask)):
+            pairs.ledger.reject(key, RejectCode.PAIR, "a mask without an image of that name")
+    return pairs
 
 
 def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
@@ -87,6 +175,7 @@ def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
 
 
 def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
+    """The folder `name`, which `others` lie beside."""
     lower = name.lower()
     if lower in _MASK_FOLDERS and above.role != "image":
         return _Folder("mask", above.kept)
@@ -94,7 +183,7 @@ def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
         return _Folder("image", above.kept)
     if above.role is None:
         added = _MASK_FOLDER.fullmatch(name)
-        if added and any(_stands_for(other, added[1].lower()) for other in others):
+        if added and any(added[1].lower() in (other, _bare(_IMAGE_FOLDER, other)) for other in others):
             return _Folder("mask", above.kept + added[1] + b"/")
         added = _IMAGE_FOLDER.fullmatch(name)
         if added and any((mask := _MASK_FOLDER.fullmatch(other)) and mask[1] == added[1].lower() for other in others):
@@ -102,165 +191,40 @@ def _below(above: _Folder, name: bytes, others: set[bytes]) -> _Folder:
     return _Folder(above.role, above.kept + name + b"/")
 
 
-def _stands_for(folder: bytes, word: bytes) -> bool:
-    """Whether a folder of images is called `word`, or `word_images`."""
-    images = _IMAGE_FOLDER.fullmatch(folder)
-    return folder == word or bool(images and images[1] == word)
+def _bare(pattern: re.Pattern[bytes], name: bytes) -> bytes:
+    """A name without the words that people add to it."""
+    found = pattern.fullmatch(name)
+    return found[1] if found else name
 
 
-def _stem(key: bytes) -> bytes:
-    return os.path.splitext(key.rpartition(b"/")[2])[0]
-
-
-def _bare(pattern: re.Pattern[bytes], stem: bytes) -> bytes:
-    """A name without what people add to it."""
-    found = pattern.fullmatch(stem)
-    return found[1] if found else stem
-
-
-@dataclass
-class _Side:
-    """Files of one role: (number in its listing, what their paths share, stem)."""
-
-    listing: Listing
-    files: list[tuple[int, bytes, bytes]] = field(default_factory=list)
-
-
-def pair_files(
-    images: Listing,
-    masks: Listing | None,
-    choice: Choice,
-    is_image: Wanted | None = None,
-    is_mask: Wanted | None = None,
-) -> Pairs:
-    """The pairs of a folder, in the order of the images' keys; `masks`: where they lie in another folder.
-
-    `choice`: the images that are wanted; a mask of another one is left out without a word. `is_image`, `is_mask`: which
-    files are those of a layout that is known. Raises UsageError where an image has two masks.
-    """
-    pairs = Pairs()
-    of_images, of_masks = _Side(images), _Side(masks or images)
-    if masks is None:
-        _sort_out(images, None, of_images, of_masks, pairs, is_image, is_mask)
-    else:
-        _sort_out(images, "image", of_images, of_masks, pairs, is_image, is_mask)
-        _sort_out(masks, "mask", of_images, of_masks, pairs, is_image, is_mask)
-    pairs.images, pairs.masks = len(of_images.files), len(of_masks.files)
-    of_mask = _matched(of_images, of_masks)
-    _check_single(of_images, of_masks, of_mask)
-    shared: dict[int, list[int]] = {}  # by mask, its images
-    for image, mask in of_mask.items():
-        shared.setdefault(mask, []).append(image)
-    folders = {number: folder for number, folder, _ in of_images.files}
-    for number, _, stem in of_images.files:
-        key = images.key(number)
-        if not choice.wants(key):
-            pairs.unwanted += 1
-            continue
-        if number not in of_mask:
-            reason = f"an image without a mask: none is called {escape(stem)}, or that and _mask"
-            pairs.rejected.append(Skipped(key, RejectCode.PAIR.value, reason))
-        elif len(twins := shared[of_mask[number]]) > 1:
-            other = images.key(next(twin for twin in twins if twin != number))
-            reason = f"{escape(of_masks.listing.key(of_mask[number]))} may be the mask of {escape(other)}, too"
-            pairs.rejected.append(Skipped(key, RejectCode.PAIR.value, reason))
-        else:
-            pairs.found.append(Pair(number, of_mask[number], folders[number]))
-    for number, _, _ in of_masks.files:
-        if number not in shared and choice.wants(key := of_masks.listing.key(number)):
-            pairs.rejected.append(Skipped(key, RejectCode.PAIR.value, "a mask without an image of that name"))
-    return pairs
-
-
-def _sort_out(
-    listing: Listing,
-    only: Role | None,
-    images: _Side,
-    masks: _Side,
-    pairs: Pairs,
-    is_image: Wanted | None,
-    is_mask: Wanted | None,
-) -> None:
-    """Each file of `listing` to its side; `only`: the role of all."""
-    folders = _folders(key.rpartition(b"/")[0] for key in listing)
-    for number, key in enumerate(listing):
-        folder = folders[key.rpartition(b"/")[0]]
-        stem = _stem(key)
-        role = only or folder.role or ("mask" if _MASK_END.fullmatch(stem) else "image")
-        of_layout = is_image if role == "image" else is_mask
-        if not names_image(key) or (of_layout and not of_layout(key)):
-            pairs.beside.append(key)
-        else:
-            (images if role == "image" else masks).files.append((number, folder.kept, stem))
-
-
-def _matched(images: _Side, masks: _Side) -> dict[int, int]:
+def _matched(images: list[_File], masks: list[_File]) -> dict[int, int]:
     """By the number of an image, that of its mask. An image has the mask that is called most like it."""
     found: dict[int, int] = {}
     used: set[int] = set()
-    for of_image, of_mask in ((bytes, bytes), (bytes, _mask_name), (_image_name, bytes), (_image_name, _mask_name)):
+    whole = re.compile(b"(.*)", re.DOTALL)
+    for of_image, of_mask in ((whole, whole), (whole, _MASK_NAME), (_IMAGE_NAME, whole), (_IMAGE_NAME, _MASK_NAME)):
         by_name: dict[tuple[bytes, bytes], int] = {}
-        for number, folder, stem in masks.files:
+        for number, folder, name in masks:
             if number not in used:
-                by_name.setdefault((folder, of_mask(stem)), number)
-        more = {
-            number: by_name[folder, of_image(stem)]
-            for number, folder, stem in images.files
-            if number not in found and (folder, of_image(stem)) in by_name
-        }
-        found |= more
-        used |= set(more.values())
-        if len(found) == len(images.files):
+                by_name.setdefault((folder, _bare(of_mask, name)), number)
+        for number, folder, name in images:
+            mask = None if number in found else by_name.get((folder, _bare(of_image, name)))
+            if mask is not None:
+                found[number] = mask
+        used.update(found.values())
+        if len(found) == len(images):
             break
     return found
 
 
-def _mask_name(stem: bytes) -> bytes:
-    return _bare(_MASK_NAME, stem)
-
-
-def _image_name(stem: bytes) -> bytes:
-    return _bare(_IMAGE_NAME, stem)
-
-
-def _check_single(images: _Side, masks: _Side, found: dict[int, int]) -> None:
+def _check_single(images: Listing, files: Listing, masks: list[_File], found: dict[int, int]) -> None:
     """Raises UsageError where another mask has the name of one that was found."""
-    used = set(found.values())
-    names = {number: (folder, _mask_name(stem)) for number, folder, stem in masks.files}
+    names = {number: (folder, _bare(_MASK_NAME, name)) for number, folder, name in masks}
     of_name = {names[mask]: (image, mask) for image, mask in found.items()}
-    for number, _, _ in masks.files:
+    used = set(found.values())
+    for number in names:
         if number not in used and (pair := of_name.get(names[number])):
-            image, mask = (images.listing.key(pair[0]), masks.listing.key(pair[1]))
-            other = masks.listing.key(number)
+            image, mask, other = images.key(pair[0]), files.key(pair[1]), files.key(number)
             problem = f"{escape(image)} has two masks, {escape(mask)} and {escape(other)}"
             remedy = f"leave one kind out: {argument('exclude', typed='PATTERN')}"
-            raise UsageError(masks.listing.root, problem, remedy)
-
-
-def may_have_masks(root: str) -> bool:
-    """Whether a name in a folder, or a few levels below, is as of masks; looks at some folders and names alone.
-
-    Cheap enough to be asked of every folder, a million images or not.
-    """
-    folders = [(root, 0)]
-    for seen, (folder, depth) in enumerate(folders):
-        if seen == _MOST_FOLDERS:
-            break
-        try:
-            with os.scandir(os.fsencode(folder)) as entries:
-                for entry in islice(entries, _MOST_NAMES):
-                    if not entry.is_dir():
-                        if _MASK_END.fullmatch(_stem(entry.name)) and names_image(entry.name):
-                            return True
-                    elif entry.name.lower() in _MASK_FOLDERS or _MASK_FOLDER.fullmatch(entry.name):
-                        return True
-                    elif depth < _DEPTH:
-                        folders.append((os.path.join(folder, os.fsdecode(entry.name)), depth + 1))
-        except OSError:
-            continue
-    return False
-
-
-def split_of(folder: bytes) -> str | None:
-    """The split that a folder's path says: the first name in it that is a usual word for one."""
-    return next((split for name in folder.split(b"/") if (split := usual_split(name))), None)
+            raise UsageError(files.root, problem, remedy)

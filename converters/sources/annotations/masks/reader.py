@@ -1,69 +1,79 @@
-"""Images and masks that say a class for each pixel: pairs of files by name, Pascal VOC, Cityscapes, ADE20K."""
+"""Images and masks that say a class for each pixel: pairs of files by name, and datasets whose layout is known.
+
+Those are Pascal VOC, Cityscapes, ADE20K and DRIVE.
+"""
 
 import os
+import re
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
-from shardfeed.annotations import Raster
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.masks.layouts import Layout, known_layout, stem
-from shardfeed.converters.sources.annotations.masks.meaning import Meaning, Seen, meaning_of
-from shardfeed.converters.sources.annotations.masks.pairs import Pair, Pairs, may_have_masks, pair_files, split_of
-from shardfeed.converters.sources.annotations.masks.tables import (
-    ClassRow,
-    has_pixel_values,
-    is_class_table,
-    read_class_table,
-)
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.recognise import Evidence
+from shardfeed.converters.sources.annotations.masks.meaning import Colour, Masks, Seen, meaning_of
+from shardfeed.converters.sources.annotations.masks.pairs import Pair, pair_files, stem
+from shardfeed.converters.sources.annotations.masks.tables import ClassRow, is_class_table, read_class_table
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.source import Findings, RasterImage, Skipped
+from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, ListedSource
 from shardfeed.converters.sources.split_names import split_named, usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, number
 
 _MOST_LIST = 64 << 20  # bytes of a list of stems
+_MOST_TABLES = 100  # files whose header may be that of a table of classes
+_ANY = re.compile(b"")
+_VOC_NAMES = """
+background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant
+sheep sofa train tvmonitor
+"""
+_VOC_STEM = re.compile(rb"(\d{4}_)?\d{6}")  # others use the layout, too, for classes of their own
+_VOC_BORDER = (224, 224, 192)  # the colour of index 255 in VOC's palette: borders, of no class
+# Cityscapes: the number of a class in labelIds, its number in labelTrainIds (255: not trained on), its name.
+_CITYSCAPES = """
+0 255 unlabeled;1 255 ego vehicle;2 255 rectification border;3 255 out of roi;4 255 static;5 255 dynamic;6 255 ground;
+7 0 road;8 1 sidewalk;9 255 parking;10 255 rail track;11 2 building;12 3 wall;13 4 fence;14 255 guard rail;
+15 255 bridge;16 255 tunnel;17 5 pole;18 255 polegroup;19 6 traffic light;20 7 traffic sign;21 8 vegetation;
+22 9 terrain;23 10 sky;24 11 person;25 12 rider;26 13 car;27 14 truck;28 15 bus;29 255 caravan;30 255 trailer;
+31 16 train;32 17 motorcycle;33 18 bicycle
+"""
+_ADE_STEM = re.compile(rb"ADE_(train|val)_\d{8}")
+_ADE_CLASSES = 150
 
 
-@dataclass(frozen=True, eq=False)
-class _Masks:
-    """What AnnotatedSource takes as `rasters`: the mask of image i is number `of_images[i]`, int64, of `files`."""
+@dataclass(frozen=True)
+class _Layout:
+    """A dataset, as far as it is known before any mask is read.
 
-    files: Listing
-    of_images: np.ndarray
-    meaning: Meaning
-    upright: bool | None
+    name: as a sentence says it. found: the names that it was recognised by. rows: its classes, none where a table or
+    the user must say. chosen: those of `rows` that are classes, the others are void; None for all that are not called
+    void. image, mask: what is in the paths of either. lists: keys of files that list the stems of splits. border: a
+    colour that is void, whatever a table says. notes: for the report.
+    """
 
-    @property
-    def raster(self) -> Raster:
-        """What values mean in records."""
-        return self.meaning.raster
+    name: str = "images and their masks"
+    found: str = ""
+    rows: tuple[ClassRow, ...] = ()
+    chosen: tuple[str, ...] | None = None
+    image: re.Pattern[bytes] = _ANY
+    mask: re.Pattern[bytes] = _ANY
+    lists: tuple[bytes, ...] = ()
+    border: Colour | None = None
+    notes: tuple[str, ...] = ()
 
-    def of_image(self, image: int) -> RasterImage:
-        """The mask of one image."""
-        place = self.of_images.item(image)
-        return RasterImage(self.files.file(place), self.meaning.table, os.fsdecode(self.files.key(place)), self.upright)
 
-
-def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Whether a folder holds images and masks of half of them or more, by names alone."""
-    if not os.path.isdir(path) or (options.tasks and "rasters" not in options.tasks):
-        return None
-    if not (options.images or may_have_masks(path)):
-        return None
-    images, masks = _listed(path, options)
-    layout = known_layout(images if masks is None else masks)
     try:
-        choice = Choice.of(options.include, options.exclude)
-        pairs = pair_files(images, masks, choice, layout.is_image, layout.is_mask)
+        found = _Found(look, options)
     except UsageError as error:
-        return Evidence("masks", f"{layout.name}: {error.problem}", error.remedy)
+        return Evidence("masks", f"images and their masks: {error.problem}", error.remedy)
+    pairs, layout = found.pairs, found.layout
     if not pairs.found:
         return None
     paired = f"{number(len(pairs.found), 'image')} with a mask"
@@ -72,12 +82,11 @@ def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
     others = max(pairs.images, pairs.masks) - len(pairs.found)
     missing = f"partners for {others:,} others" if others > len(pairs.found) else ""
     first = pairs.found[0]
-    of_mask = images if masks is None else masks
-    names = f"{escape(images.key(first.image))} and {escape(of_mask.key(first.mask))}"
+    names = f"{escape(found.images.key(first.image))} and {escape(found.files.key(first.mask))}"
     return Evidence("masks", f"{layout.name}: {paired}, as {names}", missing)
 
 
-def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images of a folder and their masks; `options.images`: where the images are, if elsewhere.
 
     A table of colours or values is `options.colours`, or lies beside the masks; class names are `options.class_names`,
@@ -85,74 +94,100 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
     Some masks are read to learn what is in them. Raises UsageError where files are no pairs, an image has two
     masks, or nothing says what the values in masks mean; LabelFileError for a table or list that is none.
     """
-    images, masks = _listed(path, options)
-    files = images if masks is None else masks
-    layout = known_layout(files)
-    choice = Choice.of(options.include, options.exclude)
-    pairs = pair_files(images, masks, choice, layout.is_image, layout.is_mask)
-    rejected, notes = list(pairs.rejected), _notes(pairs, choice)
-    found, split_of_pair = pairs.found, [_split(pair.folder, layout, options) for pair in pairs.found]
-    if layout.lists:
-        found, listed = _listed_pairs(files, images, layout, pairs, rejected, notes)
-        split_of_pair = [split if options.split is None else options.split for split in listed]
-    if not found:
-        raise _no_pair(files, pairs)
-    rows = _table(files, options)
-    seen = Seen.of(len(found), lambda place: files.file(found[place].mask))
-    meaning = meaning_of(files.root, layout, rows, seen, options)
-    findings = Findings(
-        sorted([*images.skipped, *rejected], key=lambda skipped: skipped.key),
-        [*images.notes, *notes, *meaning.notes],
-        images.root,
-    )
-    numbers = np.array([pair.image for pair in found], np.int64)
-    return AnnotatedSource(
-        images.take(numbers),
-        rasters=_Masks(files, np.array([pair.mask for pair in found], np.int64), meaning, options.upright),
-        splits=_splits(files.root, split_of_pair),
-        findings=findings,
+    if options.tasks and options.tasks != {"rasters"}:
+        problem = f"got the task '{min(set(options.tasks) - {'rasters'})}', expected rasters, which it has"
+        raise UsageError("tasks", problem, "ask for those, or for none in particular")
+    found = _Found(look, options)
+    images, files, layout, ledger = found.images, found.files, found.layout, found.pairs.ledger
+    beside = [key for key in found.pairs.beside if key not in found.tables]
+    ledger.notes += images.notes
+    if beside:
+        ledger.notes.append(counted("files passed over, neither images nor their masks", beside, len(beside)))
+    if found.pairs.unwanted:
+        ledger.notes.append(f"{number(found.pairs.unwanted, 'image')} left out by include and exclude")
+    ledger.notes += found.choice.unused()
+    pairs, splits = _listed_pairs(found) if layout.lists else _by_folders(found)
+    if not pairs:
+        raise _no_pair(found)
+    masks = [pair.mask for pair in pairs]
+
+    def name(place: int) -> str:
+        return escape(files.key(place).rpartition(b"/")[2])
+
+    seen = Seen.of(ListedFiles(files), masks, name)
+    raster, table, notes = meaning_of(
+        files.root, seen, options, _table(found, options),
+        known=layout.rows, chosen=layout.chosen, border=layout.border, notes=layout.notes,
+    )  # fmt: skip
+    ledger.notes += notes
+    ledger.rejected |= {skipped.key: skipped for skipped in images.skipped}
+    return ListedSource(
+        images.take(np.array([pair.image for pair in pairs], np.int64)),
+        splits=_splits(files.root, splits),
+        findings=ledger.findings(images.root),
+        rasters=Masks(ListedFiles(files), raster, table, files, np.array(masks, np.int64), options.upright),
         described=f"{layout.name}{f' ({layout.found})' if layout.found else ''}",
     )
 
 
-def _listed(path: str, options: AnnotationOptions) -> tuple[Listing, Listing | None]:
-    """The images, and the masks where those are listed apart from them."""
-    files = list_files(path, follow_links=options.follow_links)
-    inside = (
-        "." if options.images is None else os.path.relpath(os.path.realpath(options.images), os.path.realpath(path))
-    )
-    if options.images is None or inside == ".":
-        return files, None
-    images = list_files(options.images, follow_links=options.follow_links)
-    if inside.split(os.sep)[0] != os.pardir:
-        folder = os.fsencode(inside) + b"/"
-        files = files.take(np.array([i for i, key in enumerate(files) if not key.startswith(folder)], np.int64))
-    return images, files
+class _Found:
+    """The files of a folder, its layout, and the pairs in it. Raises UsageError.
+
+    `images`, `files`: where the images and the masks are numbered. `tables`: keys of files that name classes.
+    """
+
+    def __init__(self, look: Look, options: AnnotationOptions) -> None:
+        self.files = self.images = look.list_files(look.path, chosen=False)
+        self.choice = Choice.of(look.include, look.exclude)
+        if options.images is not None:
+            inside = os.path.relpath(os.path.realpath(options.images), os.path.realpath(look.path))
+            if inside != ".":
+                self.images = look.list_files(os.fsdecode(options.images), chosen=False)
+                folder = os.fsencode(inside) + b"/"
+                others = [i for i, key in enumerate(self.files) if not key.startswith(folder)]
+                self.files = self.files.take(np.array(others, np.int64))
+        self.layout = _layout_of(self.files)
+        masks = None if self.files is self.images else self.files
+        self.pairs = pair_files(self.images, masks, self.choice, self.layout.image, self.layout.mask)
+        root = self.files.root.rstrip(b"/") + b"/"
+        tables = islice((key for key in self.files if key.lower().endswith((b".csv", b".txt"))), _MOST_TABLES)
+        self.tables = {key: os.fsdecode(root + key) for key in tables if is_class_table(root + key)}
 
 
-def _no_pair(files: Listing, pairs: Pairs) -> UsageError:
-    if not len(files):
-        return nothing_listed(files)
+def _no_pair(found: _Found) -> UsageError:
+    pairs = found.pairs
     problem = f"no image with a mask: {number(pairs.images, 'image')} and {number(pairs.masks, 'mask')} by their names"
     remedy = "put images into a folder images and masks of the same names into a folder masks, or call a mask of "
     remedy += f"1.jpg 1_mask.png; {argument('images', typed='DIR')} says where images are, if elsewhere"
-    return UsageError(files.root, problem, remedy)
+    return UsageError(found.files.root, problem, remedy)
 
 
-def _notes(pairs: Pairs, choice: Choice) -> list[str]:
-    beside = [key for key in pairs.beside if not is_class_table(key.rpartition(b"/")[2])]
-    notes = [counted("files passed over, neither images nor their masks", beside, len(beside))] if beside else []
-    if pairs.unwanted:
-        notes.append(f"{number(pairs.unwanted, 'image')} left out by include and exclude")
-    return notes + choice.unused()
+def _table(found: _Found, options: AnnotationOptions) -> list[ClassRow] | None:
+    """The classes of the table that is given, or of the one that lies among the files; None without."""
+    if options.colours is not None:
+        return read_class_table(os.fsdecode(options.colours))
+    tables = {key: read_class_table(path) for key, path in found.tables.items()}
+    first = next(iter(tables), b"")
+    for key, rows in tables.items():
+        if rows != tables[first]:
+            problem = f"{escape(first)} and {escape(key)} say different classes"
+            raise UsageError(found.files.root, problem, f"say which one holds: {argument('colours', typed='FILE')}")
+    return tables.get(first)
 
 
-def _split(folder: bytes, layout: Layout, options: AnnotationOptions) -> str | None:
-    """The split that a pair's folder says; that of all pairs where it is given."""
-    if options.split is not None:
-        return options.split
-    extra = b"train_extra" in folder.split(b"/") and layout.name == "Cityscapes"
-    return "train_extra" if extra else split_of(folder)
+# --- splits
+
+
+def _by_folders(found: _Found) -> tuple[list[Pair], list[str | None]]:
+    """The pairs, and of each the split that a folder is called like, the first that is."""
+    extra = found.layout.name == "Cityscapes"
+
+    def split(folder: bytes) -> str | None:
+        names = folder.split(b"/")
+        known = (usual_split(name) for name in names)
+        return "train_extra" if extra and b"train_extra" in names else next(filter(None, known), None)
+
+    return found.pairs.found, [split(pair.folder) for pair in found.pairs.found]
 
 
 def _splits(root: bytes, names: list[str | None]) -> Splits | None:
@@ -162,67 +197,114 @@ def _splits(root: bytes, names: list[str | None]) -> Splits | None:
         return None
     if None in names:
         problem = f"{number(names.count(None), 'image')} in no split, the others in {', '.join(known)}"
-        remedy = f"move them, leave them out by {argument('exclude', typed='PATTERN')}, or say one split for all"
-        raise UsageError(root, problem, remedy)
+        raise UsageError(root, problem, f"move them, or leave them out by {argument('exclude', typed='PATTERN')}")
     return Splits.of(names)
 
 
-def _listed_pairs(
-    files: Listing, images: Listing, layout: Layout, pairs: Pairs, rejected: list[Skipped], notes: list[str]
-) -> tuple[list[Pair], list[str | None]]:
-    """Of Pascal VOC the pairs that its lists name, and the split of each; adds to `rejected` and `notes`.
+def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
+    """Of Pascal VOC the pairs that its lists name, and the split of each.
 
     An image without a mask is no fault where no list names it: most of VOC's have boxes alone.
     """
-    split_of_stem: dict[bytes, str | None] = {}
-    for key in layout.lists:
-        alone = len(layout.lists) == 1 and not usual_split(stem(key))  # CVAT's default.txt names all, and no split
+    files, images, ledger, lists = found.files, found.images, found.pairs.ledger, found.layout.lists
+    split_of: dict[bytes, str | None] = {}
+    for key in lists:
+        alone = len(lists) == 1 and not usual_split(stem(key))  # CVAT's default.txt names all, and no split
         split = None if alone else split_named(os.fsdecode(stem(key)))
-        for line, text in _stems(files, key):
-            if split_of_stem.setdefault(text, split) != split:
-                problem = f"{escape(text)} is in the split {split_of_stem[text]}, too"
-                raise LabelFileError(
-                    f"{os.fsdecode(files.root)}/{os.fsdecode(key)}:{line}", problem, "name it in one list"
-                )
+        for line, text in enumerate(_read(files, key).splitlines(), 1):
+            name = text.strip()
+            if name and split_of.setdefault(name, split) != split:
+                place = f"{os.fsdecode(files.root)}/{os.fsdecode(key)}:{line}"
+                problem = f"{escape(name)} is in the split {split_of[name]}, too"
+                raise LabelFileError(place, problem, "name it in one list")
+    rejected = {key: one for key, one in ledger.rejected.items() if stem(key) in split_of}
+    pairs = [pair for pair in found.pairs.found if stem(images.key(pair.image)) in split_of]
+    if unlisted := len(ledger.rejected) - len(rejected) + len(found.pairs.found) - len(pairs):
+        note = f"{number(unlisted, 'image or mask', 'images or masks')} that no list names, left out"
+        ledger.notes.append(note)
+    ledger.rejected = rejected
     known = {stem(key) for listing in (files, images) for key in listing if names_image(key)}
-    kept: list[Skipped] = []
-    unlisted = 0
-    for one in rejected:
-        named = stem(one.key) in split_of_stem
-        kept += [one] if named else []
-        unlisted += not named
-    for text in sorted(split_of_stem.keys() - known):
-        why = f"a list in {escape(layout.lists[0].rpartition(b'/')[0])} names it, and neither image nor mask is there"
-        kept.append(Skipped(text, RejectCode.MISSING.value, why))
-    rejected[:] = kept
-    found = [pair for pair in pairs.found if stem(images.key(pair.image)) in split_of_stem]
-    unlisted += len(pairs.found) - len(found)
-    if unlisted:
-        notes.append(f"{number(unlisted, 'image or mask', 'images or masks')} that no list names, left out")
-    return found, [split_of_stem[stem(images.key(pair.image))] for pair in found]
+    for name in sorted(split_of.keys() - known):
+        why = f"a list in {escape(lists[0].rpartition(b'/')[0])} names it, and neither image nor mask is there"
+        ledger.reject(name, RejectCode.MISSING, why)
+    return pairs, [split_of[stem(images.key(pair.image))] for pair in pairs]
 
 
-def _stems(files: Listing, key: bytes) -> list[tuple[int, bytes]]:
-    """The lines of a list of stems, with their numbers."""
+def _read(files: Listing, key: bytes) -> bytes:
+    """The content of a list among the files."""
     path = files.root.rstrip(b"/") + b"/" + key
     try:
         with open(path, "rb") as file:
-            data = file.read(_MOST_LIST)
+            return file.read(_MOST_LIST)
     except OSError as error:
         raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
-    return [(line, text.strip()) for line, text in enumerate(data.splitlines(), 1) if text.strip()]
 
 
-def _table(files: Listing, options: AnnotationOptions) -> list[ClassRow] | None:
-    """The classes of the table that is given, or of the one that lies among the files; None without."""
-    if options.colours is not None:
-        return read_class_table(options.colours)
-    root = files.root.rstrip(b"/") + b"/"
-    keys = [key for key in files if is_class_table(name := key.rpartition(b"/")[2]) or name == b"_classes.csv"]
-    keys = [key for key in keys if is_class_table(key.rpartition(b"/")[2]) or has_pixel_values(root + key)]
-    tables = {key: read_class_table(os.fsdecode(root + key)) for key in keys}
-    for key in keys[1:]:
-        if tables[key] != tables[keys[0]]:
-            problem = f"{escape(keys[0])} and {escape(key)} say different classes"
-            raise UsageError(files.root, problem, f"say which one holds: {argument('colours', typed='FILE')}")
-    return tables[keys[0]] if keys else None
+# --- layouts that are known
+
+
+def _layout_of(files: Listing) -> _Layout:
+    """The layout of a folder of images and masks; that of pairs by name where it is no other."""
+    folders = {part for key in files for part in key.split(b"/")[:-1]}
+    first = [stem(key) for key in islice(filter(names_image, files), 100)]
+    if b"SegmentationClass" in folders and b"JPEGImages" in folders:
+        return _voc(files, all(map(_VOC_STEM.fullmatch, first)))
+    if b"leftImg8bit" in folders and folders & {b"gtFine", b"gtCoarse"}:
+        return _cityscapes(files, b"gtFine" if b"gtFine" in folders else b"gtCoarse")
+    if b"1st_manual" in folders and b"images" in folders:  # `mask` beside it says what the camera saw
+        image, mask = re.compile(rb"(^|/)images/"), re.compile(rb"(^|/)1st_manual/")
+        return _Layout("DRIVE", "images, 1st_manual", image=image, mask=mask)
+    of_ade = {b"annotations", b"images"} <= folders and folders & {b"training", b"validation"}
+    return _ade(files) if of_ade and any(map(_ADE_STEM.fullmatch, first)) else _Layout()
+
+
+def _voc(files: Listing, usual: bool) -> _Layout:
+    lists = {key for key in files if b"ImageSets/Segmentation/" in key and key.endswith(b".txt")}
+    for folder in {key.rpartition(b"/")[0] for key in lists}:  # of each year
+        if {folder + b"/train.txt", folder + b"/val.txt"} <= lists:
+            lists.discard(folder + b"/trainval.txt")  # the two together
+    return _Layout(
+        "Pascal VOC's masks",
+        "JPEGImages, SegmentationClass",
+        tuple(ClassRow(name, None, value) for value, name in enumerate(_VOC_NAMES.split())) if usual else (),
+        image=re.compile(rb"(^|/)JPEGImages/"),
+        mask=re.compile(rb"(^|/)SegmentationClass/"),
+        lists=tuple(sorted(lists)),
+        border=_VOC_BORDER,
+    )
+
+
+def _cityscapes(files: Listing, masks: bytes) -> _Layout:
+    entries = [entry.split(" ", 2) for entry in _CITYSCAPES.replace("\n", "").split(";")]
+    trained = sorted((int(number), name) for _, number, name in entries if number != "255")
+    ids, train_ids = (sum(stem(key).endswith(kind) for key in files) for kind in (b"_labelIds", b"_labelTrainIds"))
+    if train_ids >= max(1, ids):
+        kind, rows = "_labelTrainIds", tuple(ClassRow(name, None, number) for number, name in trained)
+        note = "masks: labelTrainIds, 19 classes, 255 is void"
+    else:
+        kind, rows = "_labelIds", tuple(ClassRow(name, None, int(number)) for number, _, name in entries)
+        note = "masks: labelIds, of which the 19 classes that are trained on become 0 to 18 and all others void"
+    return _Layout(
+        "Cityscapes",
+        f"leftImg8bit, {masks.decode()}, *{kind}.png",
+        rows,
+        tuple(name for _, name in trained),
+        re.compile(rb"_leftImg8bit\.[^./]+$"),
+        re.compile(rb"%s\.[^./]+$" % kind.encode()),
+        notes=(note,),
+    )
+
+
+def _ade(files: Listing) -> _Layout:
+    """ADE20K's challenge; classes are called by their numbers where there is no objectInfo150.txt."""
+    numbers = [str(number) for number in range(1, _ADE_CLASSES + 1)]
+    names, notes = numbers, ["masks: 1 to 150 become the classes 0 to 149, and 0 void"]
+    key = next((key for key in files if key.rpartition(b"/")[2] == b"objectInfo150.txt"), None)
+    lines = [] if key is None else _read(files, key).decode("utf-8", "replace").splitlines()
+    said = {row[0].strip(): row[-1].strip() for row in (line.split("\t") for line in lines) if len(row) > 1}
+    if len({said.get(number) or "" for number in numbers} - {""}) == len(numbers):
+        names = [said[number] for number in numbers]
+    else:
+        notes.append("class names: the numbers 1 to 150, as there is no objectInfo150.txt with their names")
+    rows = (ClassRow("void", None, 0), *(ClassRow(name, None, value) for value, name in enumerate(names, 1)))
+    return _Layout("ADE20K", "images, annotations, ADE_*", rows, notes=tuple(notes))

@@ -1,6 +1,6 @@
 """Tables that say what the values or the colours of masks mean: the files that lie beside masks.
 
-name,r,g,b            CamVid's class_dict.csv, and what any spreadsheet writes: a header, then a row a class
+name,r,g,b            CamVid's class_dict.csv, or any CSV file: a header, then a row a class
 64 128 64    Animal   CamVid's label_colors.txt: red, green and blue, then the name
 cat:128,0,0::         CVAT's labelmap.txt: name, colour, parts, actions
 Pixel Value, Class    Roboflow's _classes.csv: a header, then the value of each class
@@ -35,6 +35,10 @@ class ClassRow(NamedTuple):
     def is_void(self) -> bool:
         """Whether its name says that its pixels are of no class."""
         return self.name.casefold() in _OF_NO_CLASS
+
+    def has(self, value: object) -> bool:
+        """Whether masks have this value for it."""
+        return self.value is not None and self.value == value
 
 
 def read_class_table(path: str) -> list[ClassRow]:
@@ -124,15 +128,17 @@ def _number(place: str, cell: str, most: int) -> int:
     return int(text)
 
 
-def is_class_table(name: bytes) -> bool:
-    """Whether a file is called as tables of colours usually are."""
-    return name.lower() in (b"class_dict.csv", b"label_colors.txt", b"label_colours.txt", b"labelmap.txt")
-
-
-def has_pixel_values(path: bytes) -> bool:
-    """Whether a `_classes.csv`, which may be of tags, is of masks. One that cannot be read is not."""
+def is_class_table(path: bytes) -> bool:
+    """Whether a file that lies among masks says what they mean: by its name, or a CSV file by its header."""
+    name = path.rpartition(b"/")[2].lower()
+    if name in (b"class_dict.csv", b"label_colors.txt", b"label_colours.txt", b"labelmap.txt"):
+        return True
+    if not name.endswith(b".csv"):
+        return False
     try:
         with open(path, "rb") as file:
-            return file.read(100).lower().lstrip(b'\xef\xbb\xbf "').startswith(b"pixel value")
+            header = file.readline(1000).decode("utf-8-sig", "replace")
     except OSError:
         return False
+    called = {cell.strip(' "\r\n').casefold() for cell in re.split("[,;\t]", header)}
+    return bool(called & _NAMES) and ("pixel value" in called or all(called & words for words in _RGB))

@@ -17,9 +17,12 @@ from shardfeed.annotations import RASTER, Raster
 from shardfeed.converters import ImageOptions, convert
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.shards.annotations.rasters import raster_values
-from shardfeed.converters.sources.annotations.masks.reader import read, recognise
 from shardfeed.converters.sources.annotations.masks.tables import read_class_table
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, UsageError
@@ -28,6 +31,14 @@ from shardfeed.testing.source import SourceContract
 HEIGHT, WIDTH = 8, 12
 PLAIN = AnnotationOptions()
 ABC = AnnotationOptions(class_names=("a", "b", "c"))
+
+
+def read(path: str, options: AnnotationOptions, **chosen: Any) -> Source:
+    return open_source(path, reader="masks", options=options, **chosen)
+
+
+def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
+    return BY_NAME["masks"].recognise(Look(path), {name: v for name, v in vars(options).items() if v})
 
 
 def image(path: Path, pixels: np.ndarray | None = None, **options: Any) -> None:
@@ -119,17 +130,17 @@ def test_an_image_with_two_masks_is_refused(tmp_path: Path) -> None:
     evidence = recognise(str(tmp_path), PLAIN)
     assert evidence is not None
     assert "leave one kind out" in evidence.missing
+    assert keys(read(str(tmp_path), ABC, exclude="masks/1.png"))["images/1.jpg"] == ("labels/1.png", None)
+    assert keys(read(str(tmp_path), ABC, exclude="labels"))["images/1.jpg"] == ("masks/1.png", None)
 
 
 def test_what_is_not_wanted_is_left_out(tmp_path: Path) -> None:
     tree(tmp_path, "train/images/1.jpg=train/masks/1.png", "test/images/2.jpg=", "train/images/3.png=train/masks/3.png")
-    options = AnnotationOptions(class_names=("a", "b", "c"), exclude=("test/**", "3.png"))
-    source = read(str(tmp_path), options)
+    source = read(str(tmp_path), ABC, exclude=("test/**", "3.png"))
     assert list(keys(source)) == ["train/images/1.jpg"]
     assert rejected(source) == []
     assert "2 images left out by include and exclude" in findings_of(source).notes
-    options = AnnotationOptions(class_names=("a", "b", "c"), include="train/**", exclude="nothing.*")
-    source = read(str(tmp_path), options)
+    source = read(str(tmp_path), ABC, include="train/**", exclude="nothing.*")
     assert list(keys(source)) == ["train/images/1.jpg", "train/images/3.png"]
     assert "nothing matched the exclude pattern 'nothing.*'" in findings_of(source).notes
 
@@ -180,12 +191,12 @@ def test_almost_a_folder_of_masks_says_what_is_missing(tmp_path: Path) -> None:
     assert recognise(str(tmp_path / "images" / "1.jpg"), PLAIN) is None
 
 
-def test_a_split_for_all_and_files_in_none(tmp_path: Path) -> None:
+def test_files_in_no_split_beside_others_are_refused(tmp_path: Path) -> None:
     tree(tmp_path, "images/train/1.jpg=masks/train/1.png", "images/2.jpg=masks/2.png")
     with pytest.raises(UsageError, match="1 image in no split, the others in train"):
         read(str(tmp_path), ABC)
-    source = read(str(tmp_path), AnnotationOptions(class_names=("a", "b", "c"), split="test"))
-    assert {split for _, split in keys(source).values()} == {"test"}
+    source = read(str(tmp_path), ABC, exclude="2.*")
+    assert {split for _, split in keys(source).values()} == {"train"}
 
 
 def test_names_are_asked_for_with_the_values_that_are_there(tmp_path: Path) -> None:
@@ -439,8 +450,6 @@ def test_both_years_of_voc(tmp_path: Path) -> None:
     source = read(str(tmp_path), PLAIN)
     assert [split for _, split in keys(source).values()].count("train") == 3
     assert len(source) == 6
-    source = read(str(tmp_path), AnnotationOptions(split="test"))
-    assert [split for _, split in keys(source).values()] == ["test"] * 6
     assert rejected(source) == []
 
 
