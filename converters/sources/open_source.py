@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from shardfeed.converters.sources.archives.archive import is_archive, unpack
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, Options, given
 from shardfeed.converters.sources.reader import Evidence
-from shardfeed.converters.sources.readers import BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS, Reader
-from shardfeed.converters.sources.source import Findings, Source
+from shardfeed.converters.sources.readers import ARCHIVE_ENDS, BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS, Reader
+from shardfeed.converters.sources.source import Findings, Source, findings_of
+from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
@@ -77,6 +80,14 @@ def open_source(
         found = [] if _is_plain(values) else recognise(look, values)
         if fit := _only_one(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
+        again = {"include": include, "exclude": exclude, "follow_links": follow_links, "options": options}
+        if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS) and is_archive(look.path):
+            unpacked = unpack(look.path)
+            said = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *unpacked.notes]
+            return _noted(open_source(unpacked.folder, **again), said, kept=unpacked)
+        if "labels" not in values and (inner := _only_folder(look)):
+            said = [f"the only folder in it is read: {escape(inner)}"]
+            return _noted(open_source(os.path.join(look.path, inner), **again), said)
         try:
             _check_name(look)
             plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
@@ -85,6 +96,33 @@ def open_source(
             if near := _near_miss(look, found):
                 raise near from None
             raise
+
+
+def _only_folder(look: Look) -> str:
+    """The only folder in a folder that wraps another: nothing else counts in it, and no image lies right in that one.
+
+    "" where there is none: a folder of images may be the only class, one that is called like a split is that split.
+    """
+    folders, files = look.names() if look.is_folder else ((), ())
+    if len(folders) != 1 or usual_split(folders[0]) or not all(_is_remark(name) for name in files):
+        return ""
+    _, inner = look.names(folders[0])
+    return "" if any(names_image(os.fsencode(name)) for name in inner) else folders[0]
+
+
+def _is_remark(name: str) -> bool:
+    """Whether a file beside a folder says nothing of its images: a README, a licence."""
+    return name.casefold().partition(".")[0] in ("readme", "license", "licence", "citation", "changelog")
+
+
+def _noted(source: Source, notes: Sequence[str], *, kept: object = None) -> Source:
+    """The same source with more notes, first of all; `kept`: what must live as long as it does."""
+    findings: Findings = findings_of(source)
+    made = copy.copy(source)
+    object.__setattr__(made, "findings", replace(findings, notes=[*notes, *findings.notes]))
+    if kept is not None:
+        object.__setattr__(made, "kept", (kept, getattr(source, "kept", None)))
+    return made
 
 
 def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
@@ -220,8 +258,9 @@ def _check_name(look: Look) -> None:
     if look.is_folder or not os.path.isfile(path):
         return
     head = look.head(path)
-    if path.lower().endswith(SAMPLE_ENDS) and not head.startswith(_PARQUET):
+    archive = path.lower().endswith(ARCHIVE_ENDS)
+    if archive or (path.lower().endswith(SAMPLE_ENDS) and not head.startswith(_PARQUET)):
         got = f"it begins with {head[:_SHOWN_HEAD]!r}" if head else "it is empty"
-        problem = f"is called like a file of many samples, and is none: {got}"
+        problem = f"is called like {'an archive' if archive else 'a file of many samples'}, and is none: {got}"
         raise UsageError(look.path, problem, "copy it again, or rename it")
     _check_place(path)

@@ -165,13 +165,12 @@ SAMPLE_ENDS = (
     *(".tfrecord", ".tfrecords", ".tfrec", ".array_record", ".arrayrecord"),
     *(end for end in _ENDS if end.startswith(".") and end not in _NO_SIGN),
 )
-_UNPACK = "unpack it into a folder, and give that: "
+ARCHIVE_ENDS = (".zip", *_TAR_ENDS[1:], ".tbz", ".tbz2", ".txz")
 _SOURCE = "read it in a Source of your own, which is a class with two methods: see docs/your-own-source.md"
 # Ends of names of files that are neither images nor a label file; what such a file is, and what to do.
 REFUSED = (
-    ((".zip",), "an archive", f"{_UNPACK}unzip FILE -d FOLDER"),
-    ((*_TAR_ENDS, ".tbz", ".tbz2", ".txz"), "an archive", f"{_UNPACK}tar -xf FILE -C FOLDER"),
-    ((".7z", ".rar"), "an archive", f"{_UNPACK}7z x FILE -oFOLDER"),
+    ((".zip", *_TAR_ENDS), "an archive", "give it as SOURCE, where it is unpacked, or unpack the file that is meant"),
+    ((".7z", ".rar"), "an archive", "unpack it into a folder, and give that: 7z x FILE -oFOLDER"),
     ((".arrow", ".feather", ".pkl", ".pickle", ".pt", ".pth"), "a file of samples in a form of its own", _SOURCE),
     ((".xlsx", ".xls", ".ods"), "a spreadsheet", "save it as CSV"),
     (

@@ -16,7 +16,6 @@ BOXES = Gives("train 1, validation 1", of="cat dog", objects=3, boxes={"a.jpg": 
     "a zip of class folders",
     "convert photos.zip out",
     CLASSES,
-    today=ZIPPED,
 )
 def zip_of_classes(to: Files) -> None:
     to.images("packed/{cat,dog}/{1..3}.jpg")
@@ -27,7 +26,6 @@ def zip_of_classes(to: Files) -> None:
     "a zip of class folders inside one folder, with `__MACOSX` beside it",
     "convert photos.zip out",
     CLASSES,
-    today=ZIPPED,
 )
 def zip_of_mac(to: Files) -> None:
     to.images("packed/photos/{cat,dog}/{1..3}.jpg")
@@ -40,7 +38,6 @@ def zip_of_mac(to: Files) -> None:
     "`flower_photos.tgz`",
     "convert flower_photos.tgz out",
     Gives("train 4", "daisy roses", {"daisy/1.jpg": "daisy"}),
-    today=ZIPPED,
 )
 def tgz_of_classes(to: Files) -> None:
     to.images("packed/flower_photos/{daisy,roses}/{1..2}.jpg")
@@ -52,7 +49,6 @@ def tgz_of_classes(to: Files) -> None:
     "a tar.gz of `train` and `val` of class folders (`imagenette2.tgz`)",
     "convert imagenette2.tar.gz out",
     SPLITS,
-    today=ZIPPED,
 )
 def tgz_of_splits(to: Files) -> None:
     to.images("packed/imagenette2/train/{cat,dog}/{1..2}.jpg", "packed/imagenette2/val/{cat,dog}/1.jpg")
@@ -63,7 +59,6 @@ def tgz_of_splits(to: Files) -> None:
     "a zip of `train` and `val` of class folders",
     "convert archive.zip out",
     SPLITS,
-    today=ZIPPED,
 )
 def zip_of_splits(to: Files) -> None:
     to.images("packed/train/{cat,dog}/{1..2}.jpg", "packed/val/{cat,dog}/1.jpg")
@@ -74,7 +69,6 @@ def zip_of_splits(to: Files) -> None:
     "a zip of COCO: `annotations/`, `train2017/`, `val2017/`",
     "convert coco.zip out",
     BOXES,
-    today=ZIPPED,
 )
 def zip_of_coco(to: Files) -> None:
     to.images("packed/train2017/a.jpg", "packed/val2017/b.jpg")
@@ -87,7 +81,6 @@ def zip_of_coco(to: Files) -> None:
     "Roboflow's zip of COCO: `train/_annotations.coco.json`",
     "convert roboflow.zip out",
     BOXES,
-    today=ZIPPED,
 )
 def zip_of_roboflow_coco(to: Files) -> None:
     for split, name in (("train", "a"), ("valid", "b")):
@@ -100,7 +93,6 @@ def zip_of_roboflow_coco(to: Files) -> None:
     "Roboflow's zip of YOLO: `data.yaml`, `train/images`",
     "convert roboflow.zip out",
     BOXES,
-    today=ZIPPED,
 )
 def zip_of_yolo(to: Files) -> None:
     to.put("packed/data.yaml", "train: ../train/images\nval: ../valid/images\nnc: 2\nnames: ['cat', 'dog']")
@@ -112,7 +104,6 @@ def zip_of_yolo(to: Files) -> None:
     "a tgz of Ultralytics' YOLO (`coco8.tgz`)",
     "convert coco8.tgz out",
     BOXES,
-    today=ZIPPED,
 )
 def tgz_of_yolo(to: Files) -> None:
     to.put("packed/coco8/data.yaml", "path: coco8\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog")
@@ -124,7 +115,6 @@ def tgz_of_yolo(to: Files) -> None:
     "a zip of LabelImg's XML beside the images",
     "convert photos.zip out",
     Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
-    today=ZIPPED,
 )
 def zip_of_voc(to: Files) -> None:
     to.images("packed/{a,b}.jpg")
@@ -137,7 +127,6 @@ def zip_of_voc(to: Files) -> None:
     "a zip of images, labels in a CSV beside it",
     "convert train.zip out --labels labels.csv",
     Gives("train 2", "cat dog", {"a.jpg": "dog"}),
-    today=ZIPPED,
 )
 def zip_and_labels(to: Files) -> None:
     to.images("packed/{a,b}.jpg")

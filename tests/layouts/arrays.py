@@ -51,7 +51,6 @@ def mnist_raw(to: Files) -> None:
     "torchvision's `MNIST`, the folder above `raw`",
     "convert MNIST out",
     DIGITS,
-    today="the folder around raw is refused, in words that ask to unpack",
 )
 def mnist_above_raw(to: Files) -> None:
     mnist_raw(to)

@@ -313,7 +313,6 @@ def fractions_as_pixels(to: Files) -> None:
     Gives("train 2"),
     says=("annotations/", "--unlabelled"),
     then="convert VisDrone2019-DET-train out --unlabelled",
-    today="the class `images`, in silence",
 )
 def visdrone(to: Files) -> None:
     root = "VisDrone2019-DET-train"

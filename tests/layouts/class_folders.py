@@ -41,7 +41,6 @@ def imagenette(to: Files) -> None:
     "one folder around the class folders (`flower_photos/`, `PetImages/`, unpacked into a folder of yours)",
     "convert downloads out",
     Gives("train 6", "daisy roses", {"daisy/1.jpg": "daisy", "roses/3.jpg": "roses"}),
-    today=WRAPPED,
 )
 def one_folder_around(to: Files) -> None:
     to.images("downloads/flower_photos/{daisy,roses}/{1..3}.jpg")
@@ -52,7 +51,6 @@ def one_folder_around(to: Files) -> None:
     "one folder around `train/` and `val/`",
     "convert data out",
     Gives("train 4, validation 2", "ants bees", {"train/bees/2.jpg": "bees"}),
-    today=WRAPPED,
 )
 def hymenoptera_wrapped(to: Files) -> None:
     to.images("data/hymenoptera_data/train/{ants,bees}/{1..2}.jpg", "data/hymenoptera_data/val/{ants,bees}/3.jpg")
@@ -106,7 +104,6 @@ def cats_and_dogs_filtered(to: Files) -> None:
     Gives("train 4", "cat dog", {"cat.0.jpg": "cat", "dog.1.jpg": "dog"}),
     says="train",
     then="convert dogs-vs-cats/train out",
-    today="`train` and `test1` become classes, in silence",
 )
 def dogs_vs_cats(to: Files) -> None:
     to.images("dogs-vs-cats/train/{cat,dog}.{0..1}.jpg", "dogs-vs-cats/test1/{1..2}.jpg")
@@ -204,7 +201,6 @@ def caltech_256(to: Files) -> None:
     "EuroSAT (RGB): `2750/`, inside `EuroSAT/`",
     "convert EuroSAT out",
     Gives("train 4", "AnnualCrop Forest", {"Forest_1.jpg": "Forest"}),
-    today=WRAPPED,
 )
 def eurosat(to: Files) -> None:
     to.images("EuroSAT/2750/AnnualCrop/AnnualCrop_{1..2}.jpg", "EuroSAT/2750/Forest/Forest_{1..2}.jpg", size=(64, 64))
@@ -216,7 +212,6 @@ def eurosat(to: Files) -> None:
     Gives("train 5", {"abbey", "apse/indoor", "bedroom"}, {"abbey/sun_aaa.jpg": "abbey"}),
     says="--pattern",
     then="convert SUN397 out --pattern '[a-z]/(?P<label>.+)/[^/]+'",
-    today="the folders of letters become the classes, in silence",
 )
 def sun397(to: Files) -> None:
     to.images(
@@ -231,7 +226,6 @@ def sun397(to: Files) -> None:
     Gives("train 8", {"Greek/character01", "Greek/character02", "Latin/character01", "Latin/character02"}),
     says="--pattern",
     then="convert images_background out --pattern '(?P<label>.+)/[^/]+'",
-    today="the alphabets become the classes, in silence",
 )
 def omniglot(to: Files) -> None:
     to.images("images_background/{Greek,Latin}/character0{1..2}/0{1..2}.png", size=(105, 105))
@@ -243,7 +237,6 @@ def omniglot(to: Files) -> None:
     Gives("train 4", "n01443537 n01629819", {"n01443537_0.JPEG": "n01443537"}),
     says=("val_annotations.txt", "train"),
     then="convert tiny-imagenet-200/train out",
-    today="the images of val get the class `images`, of test likewise, in silence",
 )
 def tiny_imagenet(to: Files) -> None:
     for wnid in ("n01443537", "n01629819"):
@@ -274,7 +267,6 @@ def tiny_imagenet_train(to: Files) -> None:
     Gives("train 2", "cat dog", {"cat/1.jpg": "cat"}),
     says="--follow-links",
     then="convert subset out --follow-links",
-    today="the message says `follow_links takes it`, which is Python's word, not the option",
 )
 def links(to: Files) -> None:
     to.images("all/{1..2}.jpg")
@@ -327,7 +319,6 @@ def lfw(to: Files) -> None:
     Gives("train 4", "buildings sea", {"0.jpg": "buildings"}),
     says="seg_train/seg_train",
     then="convert intel/seg_train/seg_train out",
-    today="seg_train, seg_test and seg_pred become classes, in silence",
 )
 def intel_scenes(to: Files) -> None:
     to.images("intel/seg_train/seg_train/buildings/{0..1}.jpg", "intel/seg_train/seg_train/sea/{2..3}.jpg")

@@ -268,7 +268,7 @@ def kitti_fiftyone(to: Files) -> None:
     Gives("train 1, validation 1"),
     says=(".json", "--unlabelled"),
     then="convert bdd100k out --unlabelled",
-    today="the advised folder gives the classes train and val",
+    today="splits two folders down are not seen",
 )
 def bdd100k(to: Files) -> None:
     for split, name in (("train", "a"), ("val", "b")):
@@ -286,7 +286,6 @@ def bdd100k(to: Files) -> None:
     Gives("train 2"),
     says=("default.json", "--unlabelled"),
     then="convert datumaro out --unlabelled",
-    today="taken for COCO, and the advised ways lead nowhere",
 )
 def datumaro(to: Files) -> None:
     items = []

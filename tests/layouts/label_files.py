@@ -245,7 +245,6 @@ def fastai_pascal(to: Files) -> None:
     Gives("train 2", "cat dog", {"a.jpg": "dog"}),
     says="labels.csv",
     then="convert data/labels.csv out",
-    today="the class `images`, in silence",
 )
 def images_and_csv(to: Files) -> None:
     to.images("data/images/{a,b}.jpg")

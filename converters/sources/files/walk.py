@@ -16,7 +16,7 @@ from shardfeed.converters.sources.files.listing import Listing, is_hidden
 from shardfeed.converters.sources.files.patterns import Choice, Globs
 from shardfeed.converters.sources.files.signs import EVERY, tell
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import StorageError, UsageError, escape
+from shardfeed.errors import StorageError, UsageError, argument, escape
 from shardfeed.text import counted
 
 # The machine's trouble, not the input's: rejecting the file would hide it.
@@ -55,7 +55,10 @@ def nothing_listed(listing: Listing) -> UsageError:
         return UsageError(listing.root, f"no file in it ({listing.hidden} hidden names)", "check the path")
     first = listing.skipped[0]
     problem = f"none of {len(listing.skipped)} inputs can be read, the first: {escape(first.key)}: {first.reason}"
-    return UsageError(listing.root, problem, "see that links stay inside the root and files are readable")
+    remedy = "see that files are readable"
+    if first.code == RejectCode.PATH_ESCAPE.value:
+        remedy = f"take what links outside the folder lead to: {argument('follow_links', True)}"
+    return UsageError(listing.root, problem, remedy)
 
 
 class _Names:
@@ -193,7 +196,11 @@ class _Walk:
                 return [name]
             # What the link says, not where it leads on this machine: the report is part of the dataset.
             written = escape(os.readlink(self.base + key))
-            self._skip(key, RejectCode.PATH_ESCAPE, f"a link that leaves the root: {written} (follow_links takes it)")
+            self._skip(
+                key,
+                RejectCode.PATH_ESCAPE,
+                f"a link that leaves the root: {written} (follow_links takes it)",
+            )
             if stat.S_ISDIR(mode):
                 self.bare.append(key)
             return []

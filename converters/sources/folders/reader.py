@@ -1,7 +1,8 @@
 """A folder of images: in class folders, with labels in their names, or without labels."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import names_image
@@ -13,15 +14,20 @@ from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, argument, escape
+from shardfeed.schema import LABEL
 from shardfeed.text import some
 
 # Folders with these names hold images of all classes, or no images of their own.
+_ANNOTATIONS = (".json", ".jsonl", ".xml", ".mat", ".csv", ".tsv", ".txt", ".parquet")
+_TABLES = (".csv", ".tsv", ".jsonl", ".txt", ".parquet")
+_WORDS = re.compile(r"[A-Za-z]+")
 _GENERIC = frozenset(
     (
         *("annotations", "annotation", "annots", "labels", "label", "masks", "mask", "images", "image", "imgs", "img"),
         *("jpegimages", "imagesets", "data", "photos", "pictures", "jpg", "jpeg", "png", "xml", "xmls", "segmentation"),
         *("segmentationclass", "segmentationobject", "gt", "gtfine", "leftimg8bit", "train", "val", "valid", "test"),
+        *("cars", "cars_train", "cars_test", "image_2", "image_3", "frames", "rgb"),
         *("validation", "testing", "training", "unlabeled", "minival"),
     )
 )
@@ -61,4 +67,59 @@ def read(look: Look, options: LabelOptions) -> ListedSource:
         raise UsageError("class_names", "got a mapping, which is about columns of a label file", "give the names")
     if options.pattern is not None or look.is_flat:
         return FileNames(look.path, pattern=options.pattern, class_names=options.class_names, **wanted)
-    return ImageFolder(look.path, class_names=options.class_names, **wanted)
+    passed = [name for name in look.files(_ANNOTATIONS) if _may_say_more(name)]
+    tops, doubts = look.names()[0], options.class_names is None
+    if doubts and passed and tops and all(map(_is_generic, tops)) and not all(map(usual_split, tops)):
+        raise _hardly_classes(look, tops, passed)
+    found = ImageFolder(look.path, class_names=options.class_names, **wanted)
+    if doubts:
+        names = found.schema.class_names[LABEL]
+        if passed and (len(names) == 1 or any(map(_is_generic, names))):
+            raise _hardly_classes(look, names, passed)
+        _check_names(look, found, names)
+    return found
+
+
+def _is_generic(name: str) -> bool:
+    return name.casefold().rstrip("0123456789_-") in _GENERIC
+
+
+def _keep() -> str:
+    """How to say that folders are classes."""
+    names = argument("class_names", python="class_names=[...]", typed="FILE")
+    return f"or name the folders in {names} to take them for classes all the same"
+
+
+def _hardly_classes(look: Look, names: Sequence[str], passed: Sequence[str]) -> UsageError:
+    """The error for folders beside a file that may say what the images are."""
+    table = next((name for name in passed if name.endswith(_TABLES)), "")
+    way = f"give {escape(table)} as SOURCE if it has labels; " if table else ""
+    splits = [name for name in look.names()[0] if usual_split(name)]
+    way += f"give {some(splits)} alone if its folders are classes; " if splits else ""
+    problem = f"its folders ({some(names)}) are hardly classes: {some(passed)} beside them may say what they are"
+    nothing = argument("unlabelled", python="unlabelled=True")
+    way += f"say what it is by {argument('reader', typed='NAME')}, if a reader is made for it; "
+    return UsageError(look.path, problem, f"{way}{nothing} takes the images without labels; {_keep()}")
+
+
+def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
+    """Raises UsageError for class folders that are called like splits, or that hold nothing but folders."""
+    words = [name for name in names if any(map(usual_split, _WORDS.findall(name)))]
+    if len(words) > 1 and 2 * len(words) > len(names):
+        inner = [f"{name}/{deeper[0]}" for name in words if (deeper := look.names(name)[0])]
+        each = " or ".join(map(escape, inner or words))
+        raise UsageError(
+            look.path, f"its folders ({some(names)}) are called like splits", f"give {each} alone, {_keep()}"
+        )
+    if found.splits is None and not any(key.count(b"/") == 1 for key in found.listing):
+        deeper = sorted({name for top in names for name in look.names(top)[0]})
+        if not all(map(_is_generic, deeper)):
+            problem = f"its folders ({some(names)}) hold only folders ({some(deeper)}): which are the classes?"
+            whole = argument("pattern", r"(?P<label>.+)/[^/]+")
+            raise UsageError(look.path, problem, f"give {whole} if the path to an image is its class, {_keep()}")
+
+
+def _may_say_more(path: str) -> bool:
+    """Whether a file among images may hold their annotations, by its name."""
+    name = os.path.basename(path).casefold()
+    return not name.startswith(("readme", "license", "licence", "classes", "labels.txt", "class_names", "requirements"))
