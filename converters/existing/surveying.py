@@ -4,40 +4,29 @@ That gives splits, schema, class names and labels, the format of every image, an
 """
 
 import os
-import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from shardfeed.converters.existing.record_schema import SchemaInference
+from shardfeed.converters.existing.record_schema import class_names as names_of
+from shardfeed.converters.existing.record_schema import could_name
 from shardfeed.converters.existing.tally import ShardTally
+from shardfeed.converters.sources.containers.records.features import FeatureLook, supervised_keys
 from shardfeed.converters.sources.containers.records.image_look import UNKNOWN
-from shardfeed.converters.sources.containers.records.roles import (
-    LABEL_WORDS,
-    image_feature,
-    label_feature,
-    last_word,
-    supervised_keys,
-)
-from shardfeed.converters.sources.containers.records.shard_names import (
-    FoundSplit,
-    find_splits,
-    splits_by_pattern,
-    splits_of_folders,
-)
+from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, find_shards, splits_by_pattern
+from shardfeed.converters.sources.containers.records.tfrecord import is_tfrecord, packing
 from shardfeed.converters.sources.rows.class_names import NamedClasses, in_label_order, names_beside
+from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, UsageError, argument, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES
 from shardfeed.formats.tfrecord.scan import whole_records
-from shardfeed.naming import (
-    MANIFEST,
-    check_split_name,
-)
+from shardfeed.naming import MANIFEST, check_split_name
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.file_info import FileInfo
@@ -45,7 +34,11 @@ from shardfeed.storage.local import storage_error
 from shardfeed.text import listing
 
 _NAMED = 10  # damaged images named by their records
-_ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_LABEL_WORDS = frozenset(WORDS["label"])
+_PLAIN = {
+    "gzip": "`gunzip -c FILE > NEW` for each, or write them without compression",
+    "zlib": "read it with compression_type='ZLIB' and write it without",
+}
 
 
 @dataclass(frozen=True)
@@ -117,13 +110,13 @@ def survey(
     if split_name is not None:
         check_split_name(split_name)
     names = files_of(directory)
-    found = _splits(directory, names, split_name, splits)
+    found = _splits(directory, split_name, splits)
     if not partial:
         for split in found:
             _check_complete(directory, split)
     found = [FoundSplit(split.name, tuple(file for file in split.files if file is not None)) for split in found]
     is_label = {LABEL, label_key}
-    inference = SchemaInference()
+    look = FeatureLook()
     tallies: dict[str, tuple[ShardTally, ...]] = {}
     data: dict[str, tuple[FileInfo, ...]] = {}
     distinct = True
@@ -132,8 +125,8 @@ def survey(
         read = [
             _read_shard(
                 os.path.join(directory, file or ""),
-                inference,
-                ShardTally(lambda key: key in is_label or last_word(key) in LABEL_WORDS),
+                look,
+                ShardTally(lambda key: key in is_label or _last_word(key) in _LABEL_WORDS),
                 marks,
                 progress,
             )
@@ -142,17 +135,17 @@ def survey(
         tallies[split.name] = tuple(tally for tally, _ in read)
         data[split.name] = tuple(info for _, info in read)
         distinct = distinct and len(np.unique(np.frombuffer(marks, np.uint64))) == len(marks)
-    if not inference.records:
+    if not look.records:
         raise UsageError(directory, "its TFRecord files hold no record", "give files that hold some")
-    features = inference.features()
+    features = look.features()
     if not features:
         raise UsageError(directory, "no record has a feature", "only TFRecords of tf.train.Example can be read")
     of_all = [tally for of_split in tallies.values() for tally in of_split]
     said = supervised_keys(directory)
-    image = image_feature(features, _images(of_all, features), image_key, said[0])
-    label = label_feature(features, label_key, said[1])
+    image = choose_key("image", features, image_key, said[0], _images(of_all, features))
+    label = choose_key("label", features, label_key, said[1])
     features = _with_roles(features, image, label)
-    class_names_of, files, notes = _class_names(directory, names, inference, features, label, class_names)
+    class_names_of, files, notes = _class_names(directory, names, look, features, label, class_names)
     taken = {file for split in found for file in split.files} | files
     schema = Schema(features, class_names_of).stated()
     return Survey(
@@ -167,21 +160,19 @@ def survey(
     )
 
 
-def _splits(
-    directory: str, names: Sequence[str], split_name: str | None, patterns: Mapping[str, str] | None
-) -> list[FoundSplit]:
+def _splits(directory: str, split_name: str | None, patterns: Mapping[str, str] | None) -> list[FoundSplit]:
     """The splits of a folder: by patterns, by the names of its files, or by its folders. Raises UsageError."""
     if patterns:
         if split_name is not None:
             raise UsageError("split_name", "got it beside patterns of splits", "give one of them")
         return splits_by_pattern(directory, patterns)
-    if found := find_splits(directory, names, split_name):
-        return found
-    by_folder = {folder: files_of(os.path.join(directory, folder)) for folder in _folders(directory)}
-    if found := splits_of_folders(directory, by_folder):
-        if split_name is None or len(found) == 1:
-            return [FoundSplit(split_name or split.name, split.files) for split in found]
-        return [FoundSplit(split_name, tuple(file for split in found for file in split.files))]
+    found = find_shards(directory, split_name)
+    if found.root != directory:
+        folder, count = os.path.basename(found.root), len(found.splits[0].files)
+        problem = f"no TFRecord file in it; {escape(folder)} in it holds {count}"
+        raise UsageError(directory, problem, f"give {escape(found.root)}")
+    if found.splits:
+        return found.splits
     known = "known are .tfrecord, .tfrecords, .tfrec and -00000-of-00008; files of other names are taken by a pattern"
     pattern = argument("splits", {"train": "*.tar"}, typed="train='*.tar'")
     remedy = f"{known}: {pattern}"
@@ -196,6 +187,50 @@ def _images(tallies: Sequence[ShardTally], features: Mapping[str, Feature]) -> d
         if feature.dtype == "bytes"
     }
     return {key: count for key, count in found.items() if count}
+
+
+def choose_key(
+    role: Literal["image", "label"],
+    features: Mapping[str, Feature],
+    given: str | None,
+    said: str | None,
+    images: Mapping[str, int] | None = None,
+) -> str | None:
+    """The key of the feature that is each record's image, or its label, a number; None where none is, or several may.
+
+    That is `given`; else TensorFlow's own key; else `said`, as another program's file has it; else the only image, or
+    the one that is called so by its last word. `images`: key -> records in which its value is an image by its bytes.
+    Raises UsageError where `given` is none.
+    """
+    ours, option = (ENCODED, "image_key") if images is not None else (LABEL, "label_key")
+    if images is not None:
+        fitting = [key for key, feature in sorted(features.items()) if images.get(key) and feature.scalar]
+    else:
+        fitting = [key for key, feature in sorted(features.items()) if feature.dtype != "bytes" and feature.scalar]
+    if given is not None and given not in fitting:
+        text = images is None and given in features and features[given].dtype == "bytes"
+        expected = "an image in each record, by its bytes" if images is not None else "one number in each record"
+        remedy = f"there is {listing([repr(key) for key in fitting]) or 'none'}"
+        if text:
+            remedy += "; records are not rewritten, and docs/adopt.md says how text becomes numbers"
+        raise UsageError(option, f"got {escape(given)!r}, expected {expected}", remedy)
+    if given not in (None, ours) and ours in features:
+        remedy = f"leave it out, and give {role}={given!r} to train_batches"
+        raise UsageError(option, f"got {escape(given)!r}, and the records have {ours!r}, too", remedy)
+    if given is not None or ours in features:
+        return given or (ours if ours in fitting else None)
+    if said in fitting:
+        return said
+    if images is not None and len(fitting) == 1:
+        return fitting[0]
+    whole = [key for key in fitting if features[key].dtype != "float32"]
+    called = [[key for key in whole if _last_word(key) == word] for word in WORDS[role]]
+    first = next(filter(None, called), [])
+    return first[0] if len(first) == 1 else None
+
+
+def _last_word(key: str) -> str:
+    return key.rpartition("/")[2].casefold()
 
 
 def _with_roles(features: Mapping[str, Feature], image: str | None, label: str | None) -> dict[str, Feature]:
@@ -213,14 +248,14 @@ def _with_roles(features: Mapping[str, Feature], image: str | None, label: str |
 def _class_names(
     directory: str,
     files: Sequence[str],
-    inference: SchemaInference,
+    look: FeatureLook,
     features: Mapping[str, Feature],
     label: str | None,
     given: Sequence[str] | NamedClasses | None,
 ) -> tuple[dict[str, tuple[str, ...]], set[str], list[str]]:
     """Names of classes by key, files that they are from, and notes. Raises UsageError where those given do not fit."""
     label = label or (LABEL if LABEL in features else None)  # an image may have several
-    others = [key for key, f in features.items() if f.dtype == "int64" and key != label and last_word(key) == "label"]
+    others = [key for key, f in features.items() if f.dtype == "int64" and key != label and _last_word(key) == "label"]
     main = label or (others[0] if len(others) == 1 else None)
     if given is not None and main is None:
         raise UsageError("class_names", f"got {len(given)} names, and there is no label", "name it with label_key")
@@ -230,20 +265,20 @@ def _class_names(
     for key in ([label] if label else []) + others:
         if key == main and given is not None:
             by_number = given if isinstance(given, Mapping) else dict(enumerate(given))
-            found |= inference.class_names(in_label_order(by_number), key)
+            found |= names_of(look, in_label_order(by_number), key)
             continue
         beside = names_beside(directory, files, key, images=key == main)
         if beside is not None:
             file, by_number = beside
             used.add(file)
             names = in_label_order(by_number)
-            if inference.could_name(key, names):
+            if could_name(look, key, names):
                 found[key] = names
                 notes.append(f"class names of {escape(key)}: from {escape(file)}")
                 continue
             notes.append(f"{escape(file)} does not name all classes of {escape(key)}: not used")
-        if (key == label and features[key].dtype == "int64") or inference.has_texts(key):
-            found |= inference.class_names(key=key)
+        if (key == label and features[key].dtype == "int64") or look.texts(key):
+            found |= names_of(look, key=key)
     return found, used, notes
 
 
@@ -279,12 +314,6 @@ def files_of(directory: str) -> list[str]:
         raise storage_error(directory, "list", error) from error
 
 
-def _folders(directory: str) -> list[str]:
-    """Names of the folders of a folder, sorted, but hidden ones."""
-    with os.scandir(directory) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-
-
 def _check_complete(directory: str, split: FoundSplit) -> None:
     if split.missing:
         missing = listing([str(number) for number in split.missing])
@@ -293,7 +322,7 @@ def _check_complete(directory: str, split: FoundSplit) -> None:
 
 
 def _read_shard(
-    path: str, inference: SchemaInference, tally: ShardTally, marks: array, progress: Callable[[int], object]
+    path: str, look: FeatureLook, tally: ShardTally, marks: array, progress: Callable[[int], object]
 ) -> tuple[ShardTally, FileInfo]:
     """One file's records, in `tally`, and checksum. Raises as `survey`."""
     size = crc = 0
@@ -302,7 +331,7 @@ def _read_shard(
             framed = piece.framed or b""
             place = f"{path}, record {len(tally.sizes)}, offset {piece.start}"
             features = _example(piece.payload, place, first=not size)
-            inference.add(features, place)
+            look.add(features, place)
             tally.add(features, len(framed))
             marks.append((len(framed) & 0xFFFFFFFF) << 32 | int.from_bytes(framed[-FOOTER_BYTES:], "little"))
             crc = extend_crc32c(crc, framed)
@@ -330,23 +359,9 @@ def _example(payload: bytes, place: str, *, first: bool) -> Fields:
 
 def _not_a_tfrecord(path: str, error: RecordError) -> ShardfeedError:
     """What a file is whose first record cannot be read."""
-    with open(path, "rb") as file:
-        start = file.read(64)
-    if start.startswith(b"\x1f\x8b"):
-        remedy = "random access needs plain files: `gunzip -c FILE > NEW` for each, or write them without compression"
-        return UsageError(path, "compressed with gzip", remedy)
-    if start.startswith(_ZLIB_STARTS) and _inflates(start):
-        remedy = "random access needs plain files: read it with compression_type='ZLIB' and write it without"
-        return UsageError(path, "compressed with zlib", remedy)
-    if error.problem.startswith("record data"):
+    if how := packing(path):
+        return UsageError(path, f"compressed with {how}", f"random access needs plain files: {_PLAIN[how]}")
+    if is_tfrecord(path):
         return error
     remedy = "move it away, or where it should be one: `shardfeed salvage DIR OUT` makes a dataset of its whole records"
     return UsageError(path, f"no TFRecord file, or its first record is damaged: {error.problem}", remedy)
-
-
-def _inflates(start: bytes) -> bool:
-    try:
-        zlib.decompressobj().decompress(start)
-    except zlib.error:
-        return False
-    return True

@@ -13,7 +13,7 @@ from shardfeed.column import column_dtype, column_keys, encode_column
 from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt
-from shardfeed.converters.sources.containers.records.image_look import DAMAGED, UNKNOWN, image_formats
+from shardfeed.converters.sources.containers.records.image_look import DAMAGED, UNKNOWN, image_formats, one_number
 from shardfeed.errors import UsageError
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.manifest import SplitInfo
@@ -55,7 +55,7 @@ class ShardTally:
         for key, name in image_formats(features).items():
             self._formats.setdefault(key, Counter())[name] += 1
             if name == "raw" and len(self.shapes) < 2:
-                self.shapes.add((_only(features, HEIGHT), _only(features, WIDTH)))
+                self.shapes.add((one_number(features, HEIGHT), one_number(features, WIDTH)))
             if name == DAMAGED and len(self.damaged) < _NAMED:
                 self.damaged.append((key, self._records - 1))
 
@@ -116,11 +116,6 @@ def image_options(tallies: Iterable[ShardTally], key: str | None = ENCODED) -> I
         return ImageOptions(encode="raw", size=shapes.pop() if len(shapes) == 1 else None)
     except UsageError:  # no size that an image can have
         return ImageOptions(encode="raw")
-
-
-def _only(features: Fields, key: str) -> int:
-    dtype, values = features.get(key, ("int64", ()))
-    return int(values[0]) if dtype == "int64" and len(values) == 1 else -1
 
 
 def shards_fingerprint(how: bytes, shards: Mapping[str, Sequence[FileInfo]]) -> str:

@@ -125,9 +125,9 @@ def _tool(name: str, *suffixes: str) -> Reader:
 READERS: tuple[Reader, ...] = (
     _samples("webdataset", "webdataset.reader", _OF_RECORDS, *_TAR_ENDS),
     _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", legacy=False),
-    _samples("tfrecord", "records.tfrecord", _OF_RECORDS),
-    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS),
-    _samples("mds", "mds.reader", _OF_RECORDS, "index.json"),
+    _samples("tfrecord", "records.tfrecord", _OF_RECORDS, legacy=False),
+    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS, legacy=False),
+    _samples("mds", "mds.reader", _OF_RECORDS, "index.json", legacy=False),
     _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
     _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5"),
     _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz"),

@@ -338,7 +338,6 @@ def object_detection_api(to: Files) -> None:
     "convert records out --label-map label_map.pbtxt",
     Gives("train 2", objects=2, of="cat dog", boxes={"a.jpg": "dog 4 5 40 30", "b.jpg": "cat 4 5 40 30"}),
     needs="tensorflow",
-    today="the class of the object becomes the label of the image as well",
 )
 def one_object_each(to: Files) -> None:
     rows = [detection_record("a", [2]), detection_record("b", [1])]

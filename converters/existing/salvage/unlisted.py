@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
-from shardfeed.converters.existing.record_schema import SchemaInference
+from shardfeed.converters.existing.record_schema import class_names, could_name
 from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors, read_side_file
+from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.converters.sources.containers.records.shard_names import find_splits
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode
@@ -30,29 +31,27 @@ def unlisted_survivors(
     if not splits:
         raise UsageError(directory, "no shard in it, by the names of its files", "give the directory of a dataset")
     lengths = _shard_lengths(directory)
-    inference = SchemaInference()
+    look = FeatureLook()
     shards: list[SurvivingShard] = []
     for split in splits:
         told = lengths.get(split.name, [])
         for number, file in enumerate(split.files):
             path = None if file is None else os.path.join(directory, file)
             records = told[number] if len(told) == len(split.files) else None
-            content = None if path is None else _content(path, records, inference, progress)
+            content = None if path is None else _content(path, records, look, progress)
             whole = content is not None
             shards.append(SurvivingShard(split.name, number, len(split.files), path, whole, content, records))
-    features = inference.features(_ragged_beside(directory))
-    names = inference.class_names()
+    features = look.features(_ragged_beside(directory))
+    names = class_names(look)
     for key, feature in features.items():
         beside = _names_beside(directory, key) if feature.dtype == "int64" else None
-        if beside is not None and inference.could_name(key, beside):
+        if beside is not None and could_name(look, key, beside):
             names[key] = beside
     schema = Schema(features, names).stated()
     return Survivors(schema, None, tuple(split.name for split in splits), shards, notes=[note])
 
 
-def _content(
-    path: str, records: int | None, inference: SchemaInference, progress: Callable[[int], object]
-) -> FileInfo | None:
+def _content(path: str, records: int | None, look: FeatureLook, progress: Callable[[int], object]) -> FileInfo | None:
     """Of a file in which nothing speaks of damage: all of it are Examples, `records` of them where that is known."""
     size = crc = count = 0
     whole = True
@@ -63,7 +62,7 @@ def _content(
                 whole = False
                 continue
             try:
-                inference.add(decode(piece.payload), f"{path}, offset {piece.start}")
+                look.add(decode(piece.payload), f"{path}, offset {piece.start}")
             except IntegrityError:
                 whole = False
             size += len(piece.framed)

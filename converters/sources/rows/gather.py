@@ -115,8 +115,9 @@ class Gather:
         self._names, self._named, self._hashes = ByteStrings(), True, array("Q")
         self._endings: dict[bytes, int] = {b"": 0}
         self._ending_of = array("B")
-        self._texts: dict[int, Counter[str]] = {}
-        self._object_texts: dict[int, Counter[str]] | None = None  # where objects come as columns
+        self._texts: Counter[tuple[Any, Any]] = Counter()  # (label, the text beside it): samples
+        self._object_texts: Counter[tuple[Any, Any]] | None = None  # where objects come as columns
+        self._class_texts: dict[Any, str] = {}
         self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
         self._seen = 0
 
@@ -236,6 +237,8 @@ class Gather:
             self._lacking["objects", row.file] += 1
             return ()
         try:
+            if isinstance(value, BadRowError):
+                raise value
             if isinstance(value, ObjectColumns):
                 value.check()
                 return value
@@ -267,16 +270,17 @@ class Gather:
         """All objects of a row."""
         labels = objects.labels
         if self._object_texts is None:
-            self._object_texts = {}
+            self._object_texts = Counter()
         if labels is not None and objects.texts is not None:
             _note_texts(self._object_texts, labels, objects.texts)
-        if self.objects.add_all(image, objects, None if labels is None else [*map(class_text, labels)]):
+        known = self._class_texts
+        texts = None if labels is None else [known.get(one) or known.setdefault(one, class_text(one)) for one in labels]
+        if self.objects.add_all(image, objects, texts):
             return
         for i in range(len(objects.corners)):
             one = objects.one(i)
             try:
-                label = None if one["label"] is None else class_text(one["label"])
-                self.objects.add(image, i, **{**one, "label": label})
+                self.objects.add(image, i, **{**one, "label": None if texts is None else texts[i]})
             except BadAnnotationError as error:
                 key = row.name or name_bytes(self.name(row.file, row.record))
                 self.ledger.leave_out(key, error.code, f"object {i}: {error.reason}")
@@ -492,25 +496,23 @@ class NumberedKeys:
         return name_bytes(name) + self.endings[self.ending_of[index]]
 
 
-def _note_texts(known: dict[int, Counter[str]], labels: Sequence[str], texts: Any) -> None:
+def _note_texts(known: Counter[tuple[Any, Any]], labels: Sequence[Any], texts: Any) -> None:
     """Count the text that stands beside each number of a class."""
     texts = texts if isinstance(texts, list) else [texts]
     if len(texts) == len(labels) and len(known) < _MOST_CLASSES:
-        for label, text in zip(labels, texts, strict=True):
-            if isinstance(text, str) and text:
-                known.setdefault(int(label), Counter())[text] += 1
+        known.update(zip(labels, texts, strict=True))
 
 
-def _agreed_texts(known: Mapping[int, Counter[str]], column: str, notes: list[str]) -> dict[int, str] | None:
+def _agreed_texts(known: Counter[tuple[Any, Any]], column: str, notes: list[str]) -> dict[int, str] | None:
     """The text that most samples have beside each number; a note names those that have another."""
-    if not known:
-        return None
-    agreed = {number: texts.most_common(1)[0][0] for number, texts in known.items()}
-    pairs = [(number, other) for number, texts in known.items() for other in texts]
-    odd = [f"{number}: {other!r}, not {agreed[number]!r}" for number, other in pairs if other != agreed[number]]
+    agreed: dict[int, str] = {}
+    odd: list[str] = []
+    for (label, text), _ in known.most_common():
+        if isinstance(text, str) and text and agreed.setdefault(int(label), text) != text:
+            odd.append(f"{int(label)}: {text!r}, not {agreed[int(label)]!r}")
     if odd:
         notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
-    return agreed
+    return agreed or None
 
 
 def _text(what: str, column: str, value: Any, none: str = "null") -> str:

@@ -4,6 +4,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,11 @@ class BadRowError(Exception):
 class ObjectColumns:
     """The objects of one image, a value for each in every list.
 
-    `corners`: float64 [n, 4], left, top, right, bottom. `labels`: classes, numbers or texts; None where the source has
+    `corners`: left, top, right, bottom of each. `labels`: classes, numbers or texts; None where the source has
     none. `texts`: the text beside each number of a class. `flags`: 0 or 1 by feature key. `ids`: the source's own.
     """
 
-    corners: np.ndarray
+    corners: Sequence[Sequence[float]]
     labels: Sequence[Any] | None = None
     texts: Sequence[str] | None = None
     areas: Sequence[float] | None = None
@@ -73,7 +74,7 @@ class ObjectColumns:
         """The values of one object, by the names of `ObjectGather.add`."""
         label, area, own_id = (None if one is None else one[place] for one in (self.labels, self.areas, self.ids))
         flags = {key: values[place] for key, values in self.flags.items()}
-        return {"box": self.corners[place].tolist(), "label": label, "area": area, "flags": flags, "own_id": own_id}
+        return {"box": self.corners[place], "label": label, "area": area, "flags": flags, "own_id": own_id}
 
 
 def objects_of(value: Any) -> list[Mapping[str, Any]]:
@@ -238,15 +239,16 @@ class ObjectGather:
     def add_all(self, image: int, objects: ObjectColumns, labels: Sequence[str] | None) -> bool:
         """Take all objects of an image at once, their classes as text; False, and none is, where one is not sound."""
         corners, areas, flags = objects.corners, objects.areas, objects.flags
-        sizes = np.abs(corners).max(axis=1, initial=0)
-        sound = (sizes < MOST).all() and (corners[:, 2:] > corners[:, :2]).all()
+        values = [*chain.from_iterable(corners)]
+        largest = max(map(abs, values), default=0.0)
+        sound = largest < MOST and all(right > left and bottom > top for left, top, right, bottom in corners)
         sound = sound and (areas is None or all(0 <= area < _MOST_AREA for area in areas))
-        if not sound or not all(value in (0, 1) for values in flags.values() for value in values):
+        if not sound or not all({0, 1}.issuperset(values) for values in flags.values()):
             return False
         known, count = len(self._images), len(corners)
         self._images.extend([image] * count)
         self._numbers.extend(range(count))
-        self._boxes.frombytes(np.ascontiguousarray(corners, np.float64).tobytes())
+        self._boxes.extend(values)
         texts = [""] * count if labels is None else labels
         for text in texts:
             self._classes.add(text)
@@ -260,12 +262,12 @@ class ObjectGather:
         for key in flags:
             if key not in self._flags:
                 self._flags[key] = array("b", bytes(known))
-        for key, values in self._flags.items():
-            values.extend(flags.get(key, [0] * count))
-        parts = [[image] * count, map(tuple, corners.tolist()), texts, areas, objects.ids, *flags.values()]
+        for key, known_flags in self._flags.items():
+            known_flags.extend(flags.get(key, [0] * count))
+        parts = [[image] * count, map(tuple, corners), texts, areas, objects.ids, *flags.values()]
         self._hashes.extend(map(hash, zip(*(part for part in parts if part is not None), strict=True)))
-        self._largest = max(self._largest, float(sizes.max(initial=0)))
-        self._far += int((sizes > _FAR).sum())
+        self._largest = max(self._largest, largest)
+        self._far += sum(max(map(abs, box)) > _FAR for box in corners) if largest > _FAR else 0
         return True
 
     def contradiction(self, start: int = 0) -> str:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from shardfeed.converters.existing.record_schema import SchemaInference, nonconformity
+from shardfeed.converters.existing.record_schema import class_names, nonconformity
+from shardfeed.converters.sources.containers.records.features import FeatureLook
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.schema import LABEL, TEXT, Feature, Schema, Value
@@ -18,14 +19,14 @@ def record(**values: Value) -> bytes:
     return encode(features, values)
 
 
-def inferred(*records: bytes) -> SchemaInference:
-    inference = SchemaInference()
+def inferred(*records: bytes) -> FeatureLook:
+    inference = FeatureLook()
     for number, payload in enumerate(records):
         inference.add(decode(payload), f"record {number}")
     return inference
 
 
-def labelled(*pairs: tuple[int, bytes]) -> SchemaInference:
+def labelled(*pairs: tuple[int, bytes]) -> FeatureLook:
     return inferred(*(encode({LABEL: Feature("int64"), TEXT: Feature("bytes")}, {LABEL: a, TEXT: b}) for a, b in pairs))
 
 
@@ -46,18 +47,18 @@ def test_two_dtypes_are_refused_and_leave_no_trace() -> None:
 
 
 def test_class_names() -> None:
-    assert labelled((1, b"b"), (2, b"c"), (1, b"b")).class_names() == {LABEL: ("0", "b", "c")}
-    assert labelled((1, b"b"), (1, b"c")).class_names() == {LABEL: ("0", "1")}, "two names of one label"
-    assert labelled((0, b"b"), (1, b"b")).class_names() == {LABEL: ("0", "1")}, "two labels of one name"
-    assert labelled((0, b"\xff"), (1, b"b")).class_names() == {LABEL: ("0", "1")}
-    assert labelled((1, b"0")).class_names() == {LABEL: ("0", "1")}
-    assert labelled((-1, b"a")).class_names() == {}
-    assert labelled((1 << 40, b"a")).class_names() == {}
-    assert inferred(record(a=1)).class_names() == {}
-    assert labelled((1, b"b")).class_names(("x", "y")) == {LABEL: ("x", "y")}
+    assert class_names(labelled((1, b"b"), (2, b"c"), (1, b"b"))) == {LABEL: ("0", "b", "c")}
+    assert class_names(labelled((1, b"b"), (1, b"c"))) == {LABEL: ("0", "1")}, "two names of one label"
+    assert class_names(labelled((0, b"b"), (1, b"b"))) == {LABEL: ("0", "1")}, "two labels of one name"
+    assert class_names(labelled((0, b"\xff"), (1, b"b"))) == {LABEL: ("0", "1")}
+    assert class_names(labelled((1, b"0"))) == {LABEL: ("0", "1")}
+    assert class_names(labelled((-1, b"a"))) == {}
+    assert class_names(labelled((1 << 40, b"a"))) == {}
+    assert class_names(inferred(record(a=1))) == {}
+    assert class_names(labelled((1, b"b")), ("x", "y")) == {LABEL: ("x", "y")}
     for wrong in (labelled((2, b"b")), labelled((-1, b"b")), inferred(record(a=1))):
         with pytest.raises(UsageError, match="class_names"):
-            wrong.class_names(("x", "y"))
+            class_names(wrong, ("x", "y"))
 
 
 def test_what_does_not_conform() -> None:

@@ -11,6 +11,7 @@ Source: mosaicml/streaming 0.13, streaming/base/format/mds/encodings.py.
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,10 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.rows.parts import FilePart
-from shardfeed.schema import Dtype
+from shardfeed.converters.sources.rows.roles import Kind
 
 FILES = frozenset({"bytes", "jpeg", "png"})  # encodings whose bytes are an image file, or may be
 _SCALARS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
@@ -29,57 +31,53 @@ _ARRAY_DTYPES = {8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16"
                  34: "float32", 64: "uint64", 65: "int64", 66: "float64"}  # fmt: skip
 _MODES = {"L": 1, "RGB": 3, "RGBA": 4}  # of Pillow: bytes of a pixel
 _MOST_SIDES = 63
-_MOST_INT = 2**63
 
 
-def is_pixels(encoding: str) -> bool:
-    """Whether a column may hold raw pixels."""
-    return encoding == "pil" or encoding == "ndarray" or encoding.startswith("ndarray:uint8")
+def value_of(encoding: str, data: bytes) -> Any:
+    """The value of a cell: text, number, list of numbers, or what its JSON says; bytes where it may be a file.
 
-
-def fields_of(encoding: str, data: bytes) -> tuple[Dtype, Any] | None:
-    """Dtype and values, as a record has them, of a cell; None where it is of a kind that no record has.
-
-    Raises ValueError where it cannot be read.
+    Raises ValueError, TypeError, RecursionError where it cannot be read.
     """
-    if encoding in ("bytes", "jpeg", "png", "pil") or is_pixels(encoding):
-        return "bytes", [data]
     if encoding == "str":
-        return "bytes", [data]
+        return data.decode()
     if encoding in _NUMBERS:
-        return _numbers(np.frombuffer(data, np.dtype(_NUMBERS[encoding]).newbyteorder("<")))
+        (value,) = np.frombuffer(data, np.dtype(_NUMBERS[encoding]).newbyteorder("<")).tolist()
+        return value
     if encoding == "str_int":
-        return _numbers(np.array([_int64(int(data))]))
+        return int(data)
     if encoding in ("str_float", "str_decimal"):
-        return _numbers(np.array([float(data)]))
+        return float(data)
     if encoding.startswith("ndarray"):
-        return _numbers(array_of(encoding, data).reshape(-1))
-    return _of_json(json.loads(data)) if encoding == "json" else None
+        return array_of(encoding, data).reshape(-1).tolist()
+    return json.loads(data) if encoding == "json" else data
 
 
-def _of_json(value: Any) -> tuple[Dtype, Any] | None:
-    values = value if isinstance(value, list) else [value]
-    if values and all(isinstance(item, str) for item in values):
-        return "bytes", [item.encode() for item in values]
-    if values and all(isinstance(item, int) for item in values):
-        return _numbers(np.array([_int64(item) for item in values], np.int64))
-    if values and all(isinstance(item, int | float) for item in values):
-        return _numbers(np.array(values, np.float64))
-    return None
+def kind_of(encoding: str, data: bytes) -> Kind | None:
+    """The kind of a column by one cell of it; None where the cell does not tell. Raises as `value_of`."""
+    if encoding in ("jpeg", "png", "pil"):
+        return "image"
+    if encoding == "bytes" and begins_as_image(data[:HEAD_BYTES]):
+        return "image"
+    if encoding.startswith("ndarray"):
+        array = array_of(encoding, data)
+        if _is_image(array):
+            return "image"
+        return "floats" if array.dtype.kind == "f" else "integers"
+    value = value_of(encoding, data)
+    if isinstance(value, dict):
+        return "objects"
+    if not isinstance(value, list):
+        return None if value is None else _KINDS.get(type(value), "other")
+    if not value:
+        return None
+    kinds = {"objects" if isinstance(item, dict) else _KINDS.get(type(item), "other") for item in value}
+    if kinds == {"integer", "float"}:
+        kinds = {"float"}
+    return _LISTS.get(kinds.pop(), "other") if len(kinds) == 1 else "other"
 
 
-def _int64(value: int) -> int:
-    if not -_MOST_INT <= value < _MOST_INT:
-        raise ValueError(f"{value} does not fit int64")
-    return value
-
-
-def _numbers(values: np.ndarray) -> tuple[Dtype, np.ndarray]:
-    if values.dtype.kind == "f":
-        return "float32", values.astype(np.float32)
-    if values.dtype.kind == "u" and len(values):
-        _int64(int(values.max()))
-    return "int64", values.astype(np.int64)
+_KINDS: Mapping[type, Kind] = {str: "text", int: "integer", float: "float"}
+_LISTS: Mapping[str, Kind] = {"text": "texts", "integer": "integers", "float": "floats", "objects": "objects"}
 
 
 def array_of(encoding: str, data: bytes) -> np.ndarray:
@@ -147,7 +145,10 @@ def _pil(data: bytes) -> Image.Image:
 
 
 def _image(pixels: np.ndarray) -> Image.Image:
-    gray = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 1)
-    if pixels.dtype != np.uint8 or not (gray or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))):
+    if not _is_image(pixels):
         raise ValueError(f"an array of {pixels.shape} {pixels.dtype}, expected uint8 [height, width(, 1, 3 or 4)]")
-    return Image.fromarray(pixels.reshape(pixels.shape[:2]) if gray else pixels)
+    return Image.fromarray(pixels.reshape(pixels.shape[:2]) if pixels.shape[2:] in ((), (1,)) else pixels)
+
+
+def _is_image(array: np.ndarray) -> bool:
+    return array.dtype == np.uint8 and array.ndim >= 2 and array.shape[2:] in ((), (1,), (3,), (4,))

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from shardfeed.converters.sources.split_names import usual_split
@@ -30,6 +31,11 @@ class Columns:
     encodings: tuple[str, ...]
     sizes: tuple[int | None, ...]
 
+    @cached_property
+    def encoding(self) -> dict[str, str]:
+        """The encoding of each column, by its name."""
+        return dict(zip(self.names, self.encodings, strict=True))
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -44,6 +50,7 @@ class Shard:
     size: int
     samples: int
     split: str | None
+    columns: Columns
 
 
 def index_files(path: str) -> list[str]:
@@ -58,14 +65,10 @@ def index_files(path: str) -> list[str]:
     return [file for file in found if os.path.isfile(os.path.join(path, file))]
 
 
-def read_index(root: str, files: Sequence[str]) -> tuple[list[Shard], Columns]:
-    """All shards, and the columns that all of them have.
-
-    Raises UsageError: no index, one that names files elsewhere, columns that change between shards, pickles.
-    """
+def read_index(root: str, files: Sequence[str]) -> list[Shard]:
+    """All shards. Raises UsageError: no index, one that names files elsewhere, pickles."""
     usual = any(usual_split(os.path.dirname(file)) for file in files)
     shards: list[Shard] = []
-    columns: Columns | None = None
     for file in files:
         place = os.path.join(root, file)
         folder = os.path.dirname(file)
@@ -73,19 +76,15 @@ def read_index(root: str, files: Sequence[str]) -> tuple[list[Shard], Columns]:
         listed = _loaded(place)
         for number, entry in enumerate(listed):
             try:
-                shard, own = _shard(entry, folder, split)
+                shard = _shard(entry, folder, split)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 problem = f"its shard {number} is not as MDS's version 2 has it: {escape(error)[:200]}"
                 raise UsageError(place, problem, _GET_AGAIN) from None
-            _check_pickles(own, place)
-            if columns is not None and own != columns:
-                problem = f"{escape(shard.name)} has other columns, encodings or sizes than those before it"
-                raise UsageError(place, problem, "convert the two kinds on their own, and merge the datasets")
-            columns = own
+            _check_pickles(shard.columns, place)
             shards.append(shard)
-    if columns is None:
+    if not shards:
         raise UsageError(os.path.join(root, files[0]), "it lists no shard", _GET_AGAIN)
-    return shards, columns
+    return shards
 
 
 def is_mds(path: str) -> bool:
@@ -113,7 +112,7 @@ def _loaded(place: str) -> list[Any]:
         raise UsageError(place, f"no index of MDS: {escape(error)[:200]}", _GET_AGAIN) from None
 
 
-def _shard(entry: dict[str, Any], folder: str, split: str | None) -> tuple[Shard, Columns]:
+def _shard(entry: dict[str, Any], folder: str, split: str | None) -> Shard:
     """Raises KeyError, TypeError, ValueError, AttributeError where it is not as it should be."""
     if entry["format"] != "mds" or entry["version"] != 2:
         raise ValueError(f"format {entry['format']!r} of version {entry['version']!r}")
@@ -127,15 +126,15 @@ def _shard(entry: dict[str, Any], folder: str, split: str | None) -> tuple[Shard
     if not _is_count(entry["samples"]) or not _is_count(entry["raw_data"]["bytes"]):
         raise ValueError("its number of samples or of bytes is none")
     form, packed = entry.get("compression"), entry.get("zip_data")
-    shard = Shard(
+    return Shard(
         _inside(folder, entry["raw_data"]["basename"]),
         _inside(folder, packed["basename"]) if packed else "",
         str(form).partition(":")[0] if form else "",
         entry["raw_data"]["bytes"],
         entry["samples"],
         split,
+        Columns(names, encodings, tuple(sizes)),
     )
-    return shard, Columns(names, encodings, tuple(sizes))
 
 
 def _is_count(value: Any) -> bool:

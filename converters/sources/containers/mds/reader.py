@@ -5,113 +5,173 @@ has no checksum of a sample: sizes are compared, and an image that is damaged is
 """
 
 import os
-from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
-from shardfeed.converters.sources.containers.mds.encodings import FILES, PixelPart, fields_of, is_pixels
-from shardfeed.converters.sources.containers.mds.index import (
-    INDEX,
-    Columns,
-    Shard,
-    index_files,
-    is_mds,
-    read_index,
-)
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.records.gather import Gather
-from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
-from shardfeed.converters.sources.containers.records.source import Assembly, FoundFile
+from shardfeed.converters.sources.containers.mds.encodings import FILES, PixelPart, kind_of, value_of
+from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, index_files, is_mds, read_index
+from shardfeed.converters.sources.containers.records.examples import ending_of
+from shardfeed.converters.sources.containers.records.features import NAMES, NUMBERS
+from shardfeed.converters.sources.files.source_files import SourceFiles
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
-from shardfeed.formats.format import Fields
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number
 
-_LOOKED_AT = 100  # samples, by which it is known what the columns are
+_LOOKED_AT = 100  # samples, of all shards, by which it is known what the columns are; but one of each
 _WINDOW = 4096  # bytes of a sample read at once
 _U32 = 4
-_IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture", "pixels")
 
 
-def recognise(path: str, options: ContainerOptions) -> Evidence | None:
-    """Whether `path` is an index.json of MDS, or a folder with one, or with folders with one."""
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
+    """Whether a path is an index.json of MDS, or a folder with one, or with folders with one."""
+    del options
     try:
-        files = index_files(path)
-        root = path if os.path.isdir(path) else os.path.dirname(path)
-        if not files or not is_mds(os.path.join(root, files[0])):
+        files = index_files(look.path)
+        if not files or not is_mds(os.path.join(look.folder, files[0])):
             return None
-        shards, columns = read_index(root, files)
+        shards = read_index(look.folder, files)
     except OSError:
         return None
     except UsageError as error:
         return Evidence("mds", f"it has MDS's {INDEX}", missing_of(error))
-    pairs = zip(columns.names, columns.encodings, strict=True)
-    said = ", ".join(f"{escape(name)} ({escape(encoding)})" for name, encoding in pairs)
+    pairs = {name: encoding for shard in shards for name, encoding in shard.columns.encoding.items()}
+    said = ", ".join(f"{escape(name)} ({escape(encoding)})" for name, encoding in pairs.items())
     return Evidence("mds", f"{number(len(shards), 'MDS shard')} with the columns {said}")
 
 
-def read(path: str, options: ContainerOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The samples of an MDS dataset, in the order of its shards.
 
     Shards that are there only compressed (zstd, gz, bz2) are unpacked into a temporary folder (TMPDIR). Raises
     UsageError where an index or a shard is not as it should be, a column is pickled, or nothing tells what is the
     image or a class; StorageError.
     """
-    files = index_files(path)
-    root = path if os.path.isdir(path) else os.path.dirname(path)
+    files = index_files(look.path)
     if not files:
-        raise UsageError(path, f"no {INDEX} in it, nor in its folders", f"give the folder with MDS's {INDEX}")
-    listed, columns = read_index(root, files)
+        raise UsageError(look.path, f"no {INDEX} in it, nor in its folders", f"give the folder with MDS's {INDEX}")
+    listed = read_index(look.folder, files)
     folder = Unpacked()
     try:
-        shards = [_opened(root, shard, folder) for shard in listed]
-        layout = _layout(shards, columns, options, path)
-        needed = layout.keys - {layout.image}
-        taken = Assembly(Gather(layout), [FoundFile(shard.name, shard.split) for shard in listed], options, path, {})
-        image = columns.names.index(layout.image)
-        encoding = columns.encodings[image]
-        offsets, sizes = array("q"), array("q")
+        shards = [_opened(look.folder, shard, folder) for shard in listed]
+        kinds = _kinds(shards, look.path)
+        roles, name = _roles(kinds, options, look.path)
+        sources = [SourceFile(os.fsencode(shard.path), shard.size, shard.mtime_ns) for shard in shards]
+        names, splits = [shard.name for shard in listed], [shard.split for shard in listed]
+        whole = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
+        prefixes = [f"{one}/" for one in names]
+        gather = Gather(
+            SourceFiles(sources, names, whole, of_splits=splits), roles, options, prefixes=prefixes, digits=6
+        )
+        image = roles.by_role["image"].name
+        wanted = [*(roles.columns - {image}), *([name] if name and name not in roles.columns else [])]
         for i, shard in enumerate(shards):
-            for sample in shard.samples(columns):
-                if sample.problem:
-                    taken.reject(i, sample.record, RejectCode.CORRUPT, sample.problem)
-                    continue
-                fields, problem = _fields(sample, columns, needed)
-                if problem:
-                    taken.reject(i, sample.record, RejectCode.CORRUPT, problem)
-                    continue
-                kind = None if encoding in FILES else "png"
-                if taken.add(i, sample.record, fields, sample.cell(image, _WINDOW), kind):
-                    offset, size = sample.place(image)
-                    offsets.append(offset)
-                    sizes.append(size)
+            for sample in shard.samples():
+                gather.add(_row(i, sample, shard.columns, image, wanted, name))
     except OSError as error:
-        raise storage_error(path, "read", error) from error
-    arrays = taken.file_of, np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.int64)
-    whole = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
-    return taken.finish(MdsImages(tuple(shards), *arrays, encoding, folder), folder.note, whole, "MDS shard")
+        raise storage_error(look.path, "read", error) from error
+    images = MdsImages(tuple(shards), image, gather.file_of, gather.where(0), gather.where(1), folder)
+    return gather.source(images, "MDS shard", notes=folder.note)
+
+
+def _kinds(shards: "Sequence[_Opened]", path: str) -> dict[str, Kind]:
+    """The kind of each column, by the first samples of every shard. Raises UsageError where shards differ."""
+    found: dict[str, Kind] = {}
+    looked, damage = 0, ""
+    for shard in shards:
+        for name in shard.columns.names:
+            found.setdefault(name, "other")
+        for sample in shard.samples():
+            damage = damage or sample.problem
+            if not sample.problem:
+                looked += 1
+                for i, name in enumerate(shard.columns.names):
+                    try:
+                        kind = kind_of(shard.columns.encodings[i], sample.cell(i))
+                    except (ValueError, TypeError, RecursionError):
+                        continue
+                    if kind is not None:
+                        found[name] = _either(found[name], kind, name, shard.path)
+            if sample.record >= _LOOKED_AT // len(shards):
+                break
+    if not looked and damage:
+        raise UsageError(path, f"no sample is whole: {damage}", "get the shards again, or their index")
+    return found
+
+
+def _either(before: Kind, kind: Kind, name: str, place: str) -> Kind:
+    """The kind of a column by one cell more."""
+    if before in (kind, "other"):
+        return kind
+    for one, other in (("float", "integer"), ("floats", "integers")):
+        if {before, kind} == {one, other}:
+            return one  # type: ignore[return-value]  # a kind
+    problem = f"the column {escape(name)} holds {kind} values, and {before} values in samples before"
+    raise UsageError(place, problem, "convert the two kinds on their own, and merge the datasets")
+
+
+def _roles(kinds: Mapping[str, Kind], options: ColumnOptions, path: str) -> tuple[Roles, str]:
+    """Which column is what; and the one with the names of images, "" for none. Raises UsageError."""
+    one = ("integer", "text")
+    own = next((name for name in NUMBERS if kinds.get(name) in one), "")
+    infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
+    roles = choose_roles(path, infos, options.columns, unlabelled=options.unlabelled)
+    name = next((name for name in NAMES if kinds.get(name) in one and name not in options.columns.values()), "")
+    return replace(roles, unused=tuple(column for column in roles.unused if column != name)), name
+
+
+def _row(file: int, sample: "_Sample", columns: Columns, image: str, wanted: Sequence[str], name: str) -> Row:
+    """A sample as the engine takes it."""
+    cells = {}
+    problem = sample.problem
+    for column in wanted if not problem else ():
+        if column in columns.encoding:
+            encoding = columns.encoding[column]
+            try:
+                cells[column] = value_of(encoding, sample.cell(columns.names.index(column)))
+            except (ValueError, TypeError, RecursionError) as error:
+                problem = f"{escape(column)} ({escape(encoding)}) cannot be read: {escape(error)[:200]}"
+                break
+    if problem:
+        return Row(file, sample.record, fault=(RejectCode.CORRUPT, problem))
+    said = cells.get(name)
+    own = str(said).encode("utf-8", "surrogateescape") if isinstance(said, str | int) else b""
+    if image not in columns.encoding:
+        reason = f"its shard has no column {escape(image)}"
+        return Row(file, sample.record, name=own, fault=(RejectCode.NOT_IMAGE, reason))
+    place = columns.names.index(image)
+    offset, size = sample.place(place)
+    if not size:
+        return Row(file, sample.record, name=own, fault=(RejectCode.EMPTY, f"no image in {escape(image)}"))
+    ending = ending_of(sample.cell(place, _WINDOW)) if columns.encoding[image] in FILES else b".png"
+    return Row(file, sample.record, (offset, size), cells, own, ending)
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """A shard's file: `path` to read, its state, and how many samples it has."""
+    """A shard's file: `path` to read, its state, how many samples it has, and their columns."""
 
     path: str
     size: int
     mtime_ns: int
     count: int
+    columns: Columns
 
-    def samples(self, columns: Columns) -> "Iterator[_Sample]":
+    def samples(self) -> "Iterator[_Sample]":
         """All samples, one after the other. Raises UsageError where the offsets are not those of a shard."""
-        own = sum(size is None for size in columns.sizes)
-        fixed = sum(size or 0 for size in columns.sizes)
+        own = sum(size is None for size in self.columns.sizes)
+        fixed = sum(size or 0 for size in self.columns.sizes)
         with open(self.path, "rb", buffering=0) as file:
             fd = file.fileno()
             head = os.pread(fd, min(_U32 * (self.count + 2), self.size), 0)
@@ -127,19 +187,15 @@ class _Opened:
                 start, end = ends.item(record), ends.item(record + 1)
                 data = os.pread(fd, min(_WINDOW, end - start), start)
                 sizes = np.frombuffer(data[: own * _U32], "<u4").astype(np.int64).tolist() if own else []
-                problem = ""
-                if len(data) < own * _U32 or own * _U32 + fixed + sum(sizes) != end - start:
-                    problem = f"its columns do not fill its {end - start} bytes: damaged"
-                yield _Sample(
-                    fd, record, start, data, self._places(columns, sizes, own) if not problem else (), problem
-                )
+                whole = len(data) >= own * _U32 and own * _U32 + fixed + sum(sizes) == end - start
+                problem = "" if whole else f"its columns do not fill its {end - start} bytes: damaged"
+                yield _Sample(fd, record, start, data, self._places(sizes, own) if whole else (), problem)
 
-    @staticmethod
-    def _places(columns: Columns, sizes: Sequence[int], own: int) -> list[tuple[int, int]]:
+    def _places(self, sizes: Sequence[int], own: int) -> list[tuple[int, int]]:
         """Where each column begins in the sample, and its bytes."""
         found: list[tuple[int, int]] = []
         at, variable = own * _U32, iter(sizes)
-        for size in columns.sizes:
+        for size in self.columns.sizes:
             size = next(variable) if size is None else size
             found.append((at, size))
             at += size
@@ -199,52 +255,7 @@ def _opened(root: str, shard: Shard, folder: Unpacked) -> _Opened:
     if state.st_size != shard.size:
         problem = f"got {state.st_size} bytes, expected {shard.size} by {INDEX}: cut, or another file"
         raise UsageError(path, problem, "get it again")
-    return _Opened(path, state.st_size, state.st_mtime_ns, shard.samples)
-
-
-def _layout(shards: Sequence[_Opened], columns: Columns, options: ContainerOptions, path: str) -> Layout:
-    """What the columns are, by their names, encodings and first samples. Raises UsageError."""
-    look, damage = HeadLook(), ""
-    for shard in shards:
-        for sample in shard.samples(columns):
-            damage = damage or sample.problem
-            if look.records < _LOOKED_AT and not sample.problem:
-                look.add(_fields(sample, columns, columns.names)[0])
-            if look.records >= _LOOKED_AT or sample.record >= _LOOKED_AT:
-                break
-        if look.records >= _LOOKED_AT:
-            break
-    if not look.records and damage:
-        raise UsageError(path, f"no sample is whole: {damage}", "get the shards again, or their index")
-    encodings = dict(zip(columns.names, columns.encodings, strict=True))
-    return find_layout(look, options.columns, path, image=_image_column(encodings, look))
-
-
-def _image_column(encodings: dict[str, str], look: HeadLook) -> str | None:
-    """The column that holds images by its encoding, or of several the one of a usual name; None where none does."""
-    for fits in (lambda name: encodings[name] in ("jpeg", "png", "pil"), lambda name: is_pixels(encodings[name])):
-        found = [name for name in encodings if fits(name)]
-        if len(found) == 1 and not (encodings[found[0]].startswith("ndarray") and look.images):
-            return found[0]
-        for name in _IMAGE_NAMES:
-            if name in found:
-                return name
-    return None
-
-
-def _fields(sample: _Sample, columns: Columns, wanted: Sequence[str] | frozenset[str]) -> tuple[Fields, str]:
-    """The cells of a sample as a record has them, and what is wrong with the first that cannot be read."""
-    found, problem = {}, ""
-    for i, (name, encoding) in enumerate(zip(columns.names, columns.encodings, strict=True)):
-        if name in wanted:
-            try:
-                field = fields_of(encoding, sample.cell(i))
-            except (ValueError, TypeError, RecursionError) as error:
-                problem = problem or f"{escape(name)} ({escape(encoding)}) cannot be read: {escape(error)[:200]}"
-                continue
-            if field is not None:
-                found[name] = field
-    return found, problem
+    return _Opened(path, state.st_size, state.st_mtime_ns, shard.samples, shard.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,14 +263,14 @@ class MdsImages:
     """The images of samples by their numbers; int32 and int64 [n]. `unpacked`: files that are there while this is."""
 
     shards: tuple[_Opened, ...]
+    column: str
     file_of: np.ndarray
     offsets: np.ndarray
     sizes: np.ndarray
-    encoding: str
     unpacked: Unpacked
 
     def __getitem__(self, index: int, /) -> FilePart | PixelPart:
         shard = self.shards[self.file_of.item(index)]
-        size = self.sizes.item(index)
-        part = FilePart(os.fsencode(shard.path), self.offsets.item(index), size, shard.size, shard.mtime_ns)
-        return part if self.encoding in FILES else PixelPart(part, self.encoding)
+        offset, size, encoding = self.offsets.item(index), self.sizes.item(index), shard.columns.encoding[self.column]
+        part = FilePart(os.fsencode(shard.path), offset, size, shard.size, shard.mtime_ns)
+        return part if encoding in FILES else PixelPart(part, encoding)

@@ -13,39 +13,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.archives.unpack import Unpacked
-from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.records import tfrecord
-from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
-from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
-from shardfeed.converters.sources.containers.records.repack import repacked
+from shardfeed.converters.sources.containers.records.examples import (
+    ExampleFile,
+    ExampleFormat,
+    Met,
+    read_examples,
+    recognise_examples,
+)
+from shardfeed.converters.sources.containers.records.shard_names import ARRAY_RECORD
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, check_extra, escape
 from shardfeed.formats.containers.arrayrecord import chunks
 
 # The first 64 bytes of every Riegeli file, in which ArrayRecord keeps its records: a block's header, and a signature.
 _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
-_SUFFIX = re.compile(r"array_?record", re.IGNORECASE)
 _GROUP = re.compile(r"group_size:(\d+)")
 _ONE_BY_ONE = "readahead_buffer_size:0,max_parallelism:0"
 _OPEN_FILES = 64  # in each process
 
 
-def recognise(path: str, options: ContainerOptions) -> Evidence | None:
-    """Whether `path` is an ArrayRecord file, or a folder with some, by the first bytes of the first."""
-    return recognise_examples(path, options, FORMAT)
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
+    """Whether a path is an ArrayRecord file, or a folder with some, by the first bytes of the first."""
+    return recognise_examples(look, options, FORMAT)
 
 
-def read(path: str, options: ContainerOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The samples of an ArrayRecord file, or of those in a folder or in its folders, which then are splits.
 
     Every record is read once; damaged ones are listed. Raises UsageError where a file is cut, or nothing tells what the
     records are, MissingExtraError without array_record, LabelFileError for a label map that cannot be read,
     StorageError.
     """
-    return read_examples(path, options, FORMAT)
+    return read_examples(look, options, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
             else:
                 yield met.payload
 
-    plain = repacked(payloads(), path, unpacked)
+    plain = tfrecord.repacked(payloads(), path, unpacked)
     return plain, f"{len(lost)} records are damaged, the first is {lost[0].record}: {lost[0].problem}" if lost else ""
 
 
@@ -171,8 +176,4 @@ def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[],
     return ArrayRecordPart(file.path, record, file.size, file.mtime_ns)
 
 
-def _stand_in(name: str) -> str:
-    return _SUFFIX.sub("tfrecord", name) if _SUFFIX.search(name) else ""
-
-
-FORMAT = ExampleFormat("arrayrecord", "ArrayRecord", is_arrayrecord, is_packed, _unpack, records, part, _stand_in)
+FORMAT = ExampleFormat("arrayrecord", ARRAY_RECORD, is_arrayrecord, is_packed, _unpack, records, part)

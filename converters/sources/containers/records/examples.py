@@ -1,48 +1,111 @@
 """Files of serialised tf.train.Examples, whatever frames them: which there are, what is in them, their images."""
 
 import os
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
-from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
 from shardfeed.converters.sources.archives.unpack import Unpacked
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.records.found_files import (
-    ExampleFile,
-    ExampleFormat,
-    Met,
-    find_files,
-    folder_of,
-    may_hold_some,
-    names_around,
-    not_one,
-    opened,
-    path_of,
+from shardfeed.converters.sources.containers.records.features import (
+    FeatureLook,
+    RecordColumns,
+    find_columns,
+    may_mean,
+    supervised_keys,
 )
-from shardfeed.converters.sources.containers.records.gather import Gather
-from shardfeed.converters.sources.containers.records.layout import HeadLook, Layout, find_layout
-from shardfeed.converters.sources.containers.records.roles import supervised_keys
-from shardfeed.converters.sources.containers.records.shard_names import FoundSplit
-from shardfeed.converters.sources.containers.records.source import Assembly, described
+from shardfeed.converters.sources.containers.records.image_look import one_number, one_text
+from shardfeed.converters.sources.containers.records.shard_names import (
+    FoundSplit,
+    ShardFiles,
+    ShardNames,
+    find_shards,
+    find_splits,
+    list_names,
+)
+from shardfeed.converters.sources.files.source_files import SourceFiles
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.rows.class_column import NamesBeside
+from shardfeed.converters.sources.rows.class_names import names_beside, read_named_classes
+from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.errors import IntegrityError, StorageError, UsageError, escape
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import IntegrityError, RecordError, StorageError, UsageError, argument, escape
 from shardfeed.formats.example import decode, is_sequence_example
 from shardfeed.formats.format import Fields
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.local import storage_error
-from shardfeed.text import number
+from shardfeed.text import listing, number
 
-_LOOKED_AT = 1000  # records, of all files, by which it is known what the keys are
+_ENDINGS = {
+    "jpeg": b".jpg", "png": b".png", "gif": b".gif", "bmp": b".bmp", "tiff": b".tif", "webp": b".webp",
+    "avif": b".avif", "jpeg2000": b".jp2", "pnm": b".ppm",
+}  # fmt: skip
+_LOOKED_AT = 1000  # records, of all files, by which it is known what the keys are; but one of each file
 _RECOGNISED_BY = 16
+_PASSES = 32  # over all records, each begun because a key with a meaning was met for the first time
 _ONLY_EXAMPLES = "only records that are serialised tf.train.Examples can be read"
+
+
+class Met(NamedTuple):
+    """A record met on the way, or a place where none is: then `payload` is b"" and `problem` says what is wrong.
+
+    `record`: from 0. `offset`, `size`: bytes in the file, with framing; both 0 where the format finds records itself.
+    """
+
+    record: int
+    offset: int
+    size: int
+    payload: bytes
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ExampleFile:
+    """A file of records: `name`, relative to what was opened; `split` by its name, None where that says none.
+
+    `path`: the file to read, which has `size` bytes and `mtime_ns`; `problem`: what is lost at its end.
+    """
+
+    name: str
+    split: str | None
+    path: str
+    size: int
+    mtime_ns: int
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ExampleFormat:
+    """One way to frame records.
+
+    name: for `--from`. shards: what files are called. is_one: whether a file begins as one of the format. is_packed:
+    whether its records cannot be read in any order. unpack: the path of a file in which they can, and what is lost at
+    its end. records: all of a file. part: what gives the payload of one.
+    """
+
+    name: str
+    shards: ShardNames
+    is_one: Callable[[str], bool]
+    is_packed: Callable[[str], bool]
+    unpack: Callable[[str, Unpacked], tuple[str, str]]
+    records: Callable[[ExampleFile], Iterator[Met]]
+    part: Callable[[ExampleFile, int, int, int], Callable[[], bytes]]
+
+    @property
+    def what(self) -> str:
+        """A file of it, for people."""
+        return f"{self.shards.what} file"
 
 
 @dataclass(frozen=True)
@@ -65,7 +128,7 @@ class ExampleImage:
         data = bytes(features[self.key][1][0])
         if self.pixels is None or begins_as_image(data[:HEAD_BYTES]):
             return data
-        height, width, depth = (_only(features, key) for key in self.pixels)
+        height, width, depth = (one_number(features, key) for key in self.pixels)
         depth = depth if depth > 0 else len(data) // max(1, height * width)
         if min(height, width) < 1 or depth not in (1, 3, 4) or len(data) != height * width * depth:
             reason = f"{len(data)} bytes, expected {height} x {width} x {depth} pixels"
@@ -74,135 +137,264 @@ class ExampleImage:
         return encode_png(Image.fromarray(pixels[..., 0] if depth == 1 else pixels))
 
 
-def _only(features: Fields, key: str) -> int:
-    dtype, values = features.get(key, ("int64", ()))
-    return int(values[0]) if dtype == "int64" and len(values) == 1 else -1
-
-
 @dataclass(frozen=True, eq=False)
 class ExampleImages:
     """The images of samples by their numbers: `file_of` int32 [n], places in `files`.
 
     `where`: of each sample int64 [n] its record, the record's offset and length in bytes, and the bytes of the image.
-    `layout`: the keys of image and raw pixels. `unpacked`: files that are there while this is.
+    `keys`: of image and raw pixels. `unpacked`: files that are there while this is.
     """
 
     form: ExampleFormat
     files: tuple[ExampleFile, ...]
     file_of: np.ndarray
     where: Sequence[np.ndarray]
-    layout: tuple[str, tuple[str, str, str] | None]
+    keys: tuple[str, tuple[str, str, str] | None]
     unpacked: Unpacked
 
     def __getitem__(self, index: int, /) -> ExampleImage:
         file = self.files[self.file_of.item(index)]
         record, offset, length, size = (numbers.item(index) for numbers in self.where)
-        key, pixels = self.layout
+        key, pixels = self.keys
         return ExampleImage(self.form.part(file, record, offset, length), key, size, file.mtime_ns, pixels)
 
 
-def recognise_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> Evidence | None:
-    """Whether `path` is a file of the format, or a folder with some; the first records of one tell what is in them."""
-    if not may_hold_some(path, form):
+def recognise_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Evidence | None:
+    """Whether a path is a file of the format, or a folder with some; the first records of one tell what is in them."""
+    named = any(form.shards.place(os.path.basename(name)) for name in look.files(depth=3))
+    if not (named if look.is_folder else look.is_file):
         return None
     try:
-        found = find_files(path, form)
-        names = [name for split in found for name in split.files if name is not None]
-        if not names or not form.is_one(path_of(path, names[0])):
+        found = _find(look, form)
+        names = [name for split in found.splits for name in split.files if name is not None]
+        if not names or not form.is_one(os.path.join(found.root, names[0])):
             return None
     except UsageError as error:
         return Evidence(form.name, f"it has files as {form.what}s are named", f"{error.place}: {missing_of(error)}")
     except (OSError, StorageError):
         return None
-    count = number(len(names), f"{form.what} file")
-    if os.path.isfile(os.path.join(path, MANIFEST)):
+    count = number(len(names), form.what)
+    if os.path.isfile(os.path.join(found.root, MANIFEST)):
         return Evidence(form.name, count, f"its {MANIFEST} makes it a dataset already, which shardfeed.open reads")
     try:
-        first = [FoundSplit(found[0].name, (names[0],))]
-        if form.is_packed(path_of(path, names[0])):
+        if form.is_packed(os.path.join(found.root, names[0])):
             return Evidence(form.name, f"{count}, compressed")
-        layout = _layout(opened(path, first, form, Unpacked()), options, form, path, _RECOGNISED_BY)
+        first = ShardFiles(found.root, [FoundSplit(found.splits[0].name, (names[0],))])
+        seen = _look_at(_opened(first, form, Unpacked()), form, look.path, _RECOGNISED_BY)
+        columns = find_columns(seen, options, look.path, said=supervised_keys(found.root))
     except (UsageError, IntegrityError) as error:
         return Evidence(form.name, count, missing_of(error))
-    return Evidence(form.name, f"{count}; {described(layout)}")
+    return Evidence(form.name, f"{count}; {columns.roles.described}")
 
 
-def read_examples(path: str, options: ContainerOptions, form: ExampleFormat) -> ColumnarSource:
+def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> ColumnarSource:
     """The samples of a file, or of all files of a folder; every record is read once, and checked.
 
-    Raises UsageError where nothing tells what the records are, LabelFileError for a label map, StorageError.
+    Where a key that means something is first met behind the records looked at, all are read again with it. Raises
+    UsageError where nothing tells what the records are, LabelFileError for a label map, StorageError.
     """
     unpacked = Unpacked()
-    found = find_files(path, form)
-    files = opened(path, found, form, unpacked)
+    found = _find(look, form)
+    files = _opened(found, form, unpacked)
     if not files:
-        raise UsageError(path, f"no {form.what} file in it, nor in its folders, by their names", "give the file itself")
-    where = [array("q") for _ in range(3)]  # offset, length, size of the image
+        raise UsageError(look.path, f"no {form.what} in it, nor in its folders, by their names", "give the file itself")
+    sources = [SourceFile(os.fsencode(file.path), file.size, file.mtime_ns) for file in files]
+    folder = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
+    names, splits = [file.name for file in files], [file.split for file in files]
+    of = SourceFiles(sources, names, folder, notes=found.notes, of_splits=splits)
+    said = supervised_keys(found.root)
     try:
-        layout = _layout(files, options, form, path, _LOOKED_AT)
-        taken = Assembly(Gather(layout), files, options, path, names_around(path, files, layout))
-        for i, file in enumerate(files):
-            whole, problem, last = False, "", -1
-            for met in form.records(file):
-                last = met.record
-                whole, problem = whole or not met.problem, problem or met.problem
-                size = _take(taken, i, met, layout)
-                if size:
-                    for values, value in zip(where, (met.offset, met.size, size), strict=True):
-                        values.append(value)
-            if problem and not whole:
-                raise not_one(os.path.join(path, file.name), form, problem)
-            if file.problem:
-                taken.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing from here on: {file.problem}")
+        seen = _look_at(files, form, look.path, _LOOKED_AT)
+        for _ in range(_PASSES):
+            columns = find_columns(seen, options, look.path, said=said)
+            prefixes = [f"{name}/" for name in names]
+            gather = Gather(of, columns.roles, options, prefixes=prefixes, digits=6, upright=False, fractions=True)
+            if _read_all(gather, files, form, columns, seen):
+                break
+        else:
+            problem = f"{_PASSES} keys that may be labels or boxes are met one after the other"
+            raise UsageError(look.path, problem, "convert its files apart")
     except OSError as error:
-        raise storage_error(path, "read", error) from error
-    arrays = [taken.record_of, *(np.frombuffer(values, np.int64) for values in where)]
-    images = ExampleImages(form, tuple(files), taken.file_of, arrays, (layout.image, layout.pixels), unpacked)
-    folder = os.fsencode(os.path.abspath(path)) if os.path.isdir(path) else None
-    return taken.finish(images, unpacked.note, folder, f"{form.what} file")
+        raise storage_error(look.path, "read", error) from error
+    arrays = [gather.record_of, *map(gather.where, range(3))] if len(gather) else []
+    images = ExampleImages(form, tuple(files), gather.file_of, arrays, (columns.image, columns.pixels), unpacked)
+    return gather.source(images, form.what, beside=_names_around(found.root, files, columns), notes=unpacked.note)
 
 
-def _take(taken: Assembly, file: int, met: Met, layout: Layout) -> int:
-    """Bytes of the image of a record that became a sample; 0 where it did not."""
+class _Wanted:
+    """The keys of records that are decoded; `late`: whether one that may mean something was never met before."""
+
+    def __init__(self, keys: frozenset[str], known: set[str]) -> None:
+        self.keys, self.known, self.late = keys, known, False
+
+    def __contains__(self, key: str) -> bool:
+        if key not in self.known:
+            self.known.add(key)
+            self.late = self.late or may_mean(key)
+        return key in self.keys
+
+
+def _read_all(
+    gather: Gather, files: Sequence[ExampleFile], form: ExampleFormat, columns: RecordColumns, seen: FeatureLook
+) -> bool:
+    """Whether all records were read; else `seen` knows a key more."""
+    wanted = _Wanted(columns.keys, {*seen.seen})
+    for i, file in enumerate(files):
+        whole, problem, last = False, "", -1
+        for met in form.records(file):
+            last = met.record
+            whole, problem = whole or not met.problem, problem or met.problem
+            row = _row(i, met, columns, wanted)
+            if wanted.late:
+                wanted.late = False
+                with suppress(IntegrityError):  # a damaged record tells nothing
+                    _add(seen, met, decode(met.payload))
+                    return False
+            gather.add(row)
+        if problem and not whole:
+            raise _not_one(file.path if not file.problem else file.name, form, problem)
+        if file.problem:
+            gather.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing from here on: {file.problem}")
+    return True
+
+
+def _row(file: int, met: Met, columns: RecordColumns, wanted: _Wanted) -> Row:
+    """A record as the engine takes it."""
+
+    def bad(code: RejectCode, reason: str, name: bytes = b"") -> Row:
+        return Row(file, met.record, name=name, fault=(code, reason))
+
     if met.problem:
-        taken.reject(file, met.record, RejectCode.CORRUPT, met.problem)
-        return 0
+        return bad(RejectCode.CORRUPT, met.problem)
     try:
-        features = decode(met.payload, layout.keys)
+        features = decode(met.payload, wanted)
     except IntegrityError as error:
-        taken.reject(file, met.record, RejectCode.CORRUPT, f"no tf.train.Example: {error.problem}")
-        return 0
-    if layout.image not in features and is_sequence_example(met.payload):
-        taken.reject(file, met.record, RejectCode.UNSUPPORTED, "a tf.train.SequenceExample, which is not read")
-        return 0
-    dtype, values = features.get(layout.image, ("bytes", ()))
-    image = bytes(values[0]) if dtype == "bytes" and len(values) == 1 else None
-    raw = bool(layout.pixels) and not begins_as_image((image or b"")[:HEAD_BYTES])
-    return len(image or b"") if taken.add(file, met.record, features, image, "png" if raw else None) else 0
+        return bad(RejectCode.CORRUPT, f"no tf.train.Example: {error.problem}")
+    if columns.image not in features and is_sequence_example(met.payload):
+        return bad(RejectCode.UNSUPPORTED, "a tf.train.SequenceExample, which is not read")
+    name = one_text(features, columns.name)
+    dtype, values = features.get(columns.image, ("bytes", ()))
+    if dtype != "bytes" or len(values) != 1 or not values[0]:
+        empty = dtype == "bytes" and len(values) == 1
+        reason = f"no image in {escape(columns.image)}"
+        return bad(RejectCode.EMPTY if empty else RejectCode.NOT_IMAGE, reason, name)
+    image = bytes(values[0])
+    try:
+        cells = columns.values(features)
+    except RejectedError as error:
+        return bad(error.code, error.reason, name)
+    raw = columns.pixels and not begins_as_image(image[:HEAD_BYTES])
+    ending = b".png" if raw else ending_of(image)
+    return Row(file, met.record, (met.offset, met.size, len(image)), cells, name, ending)
 
 
-def _layout(
-    files: Sequence[ExampleFile], options: ContainerOptions, form: ExampleFormat, path: str, most: int
-) -> Layout:
-    """What the keys are, by the first records of each file. Raises UsageError."""
-    look = HeadLook()
-    said = supervised_keys(folder_of(path))
-    each = max(1, most // max(1, len(files)))
+def ending_of(image: bytes) -> bytes:
+    """The extension of an image by its bytes; b"" where it is none that is known: a worker says so when it reads it."""
+    try:
+        return _ENDINGS[image_kind(image[:HEAD_BYTES])]
+    except RejectedError:
+        return b""
+
+
+def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most: int) -> FeatureLook:
+    """What the features are, by the first records of each file. Raises UsageError."""
+    look = FeatureLook()
     problem = "no record"
-    for file in files[:most]:
-        for met in islice(form.records(file), each):
-            if met.problem:
-                problem = met.problem
-                continue
-            try:
-                features = decode(met.payload)
-            except IntegrityError as error:
-                problem = f"no tf.train.Example: {error.problem}"
-                continue
-            if is_sequence_example(met.payload):
-                problem = "tf.train.SequenceExamples"
-                continue
-            look.add(features)
+    for file in files:
+        for met in islice(form.records(file), max(1, most // max(1, len(files)))):
+            if not met.problem:
+                try:
+                    features = decode(met.payload)
+                except IntegrityError as error:
+                    problem = f"no tf.train.Example: {error.problem}"
+                else:
+                    problem = "tf.train.SequenceExamples"
+                    if not is_sequence_example(met.payload):
+                        _add(look, met, features)
+            problem = met.problem or problem
     if not look.records:
-        raise UsageError(path, f"nothing can be read of {escape(files[0].name)}: {problem}", _ONLY_EXAMPLES)
-    return find_layout(look, options.columns, path, said=said)
+        raise UsageError(place, f"nothing can be read of {escape(files[0].name)}: {problem}", _ONLY_EXAMPLES)
+    return look
+
+
+def _add(look: FeatureLook, met: Met, features: Fields) -> None:
+    """Look at a record, without features of another dtype than in those before: it is listed later.
+
+    An empty list says no dtype: some write those of texts as lists of integers.
+    """
+    fitting = {}
+    for key, (dtype, values) in features.items():
+        known = look.seen.get(key)
+        if known is not None and known.dtype != dtype and not known.most:
+            known.dtype = dtype
+        if known is None or known.dtype == dtype:
+            fitting[key] = dtype, values
+    look.add(fitting, met.record)
+    look.add_values(fitting)
+
+
+def _find(look: Look, form: ExampleFormat) -> ShardFiles:
+    """The files that a path means. Raises UsageError, StorageError."""
+    if look.is_folder:
+        found = find_shards(look.path, shards=form.shards)
+        for split in found.splits:
+            if split.missing:
+                numbers = listing([str(number) for number in split.missing])
+                problem = f"split {split.name}: of {len(split.files)} shards these are not there: {numbers}"
+                raise UsageError(look.path, problem, "get them, or give a folder of files that are not numbered so")
+        return found
+    if not look.is_file:
+        problem = "neither a file nor a folder" if os.path.exists(look.path) else "no such file or folder"
+        raise UsageError(look.path, problem, "check the path")
+    name = os.path.basename(look.path)
+    named = find_splits(look.path, [name], shards=form.shards)
+    return ShardFiles(look.folder, [FoundSplit(named[0].name if named else "", (name,))])
+
+
+def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[ExampleFile]:
+    """All files, those that are compressed unpacked. Their names say a split where one of them is a usual one."""
+    usual = any(usual_split(split.name) or split.name in ("dev", "eval") for split in found.splits)
+    files: list[ExampleFile] = []
+    for split in found.splits:
+        name = (usual_split(split.name) or split.name) if usual else None
+        for file in filter(None, split.files):
+            at = os.path.join(found.root, file)
+            try:
+                ready, problem = form.unpack(at, unpacked) if form.is_packed(at) else (at, "")
+                state = os.stat(ready)
+            except RecordError as error:
+                raise _not_one(at, form, error.problem) from None
+            except OSError as error:
+                raise storage_error(at, "read", error) from error
+            files.append(ExampleFile(file, name, os.path.abspath(ready), state.st_size, state.st_mtime_ns, problem))
+    return files
+
+
+def _not_one(path: str, form: ExampleFormat, problem: str) -> UsageError:
+    """The error for a file that is none of the format, or of which nothing is left."""
+    return UsageError(path, f"no {form.what}, or nothing of it is whole: {problem}", "move it away, or get it again")
+
+
+def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumns) -> dict[str, NamesBeside]:
+    """What lies beside the files and names classes, by column; "": a label map.
+
+    Raises LabelFileError for a label map that cannot be read, UsageError where two differ.
+    """
+    found: dict[str, NamesBeside] = {}
+    for folder in sorted({os.path.dirname(file.name) for file in files}):
+        for name in list_names(os.path.join(root, folder), os.DirEntry.is_file):
+            if name.endswith(".pbtxt") and "label" in name:
+                file = os.path.join(folder, name)
+                here = NamesBeside(file, read_named_classes(os.path.join(root, file)), True)
+                if "" in found and found[""].names != here.names:
+                    problem = f"{escape(here.file)} and {escape(found[''].file)} name other classes"
+                    raise UsageError(root, problem, f"give the right one: {argument('label_map', typed='FILE')}")
+                found.setdefault("", here)
+    plain = [name for name in list_names(root, os.DirEntry.is_file) if not name.endswith(".pbtxt")]
+    keys = {label: label} if (label := columns.roles.name("label")) else {}
+    if columns.objects is not None and columns.objects.label:
+        keys[columns.objects.label] = columns.objects.name
+    for i, (key, column) in enumerate(keys.items()):
+        if there := names_beside(root, plain, key, images=not i and "" not in found):
+            found[column] = NamesBeside(*there)
+    return found

@@ -26,8 +26,10 @@ def image_formats(features: Fields) -> dict[str, str]:
         if dtype != "bytes" or len(values) != 1:
             continue
         data = bytes(values[0])
-        if key == ENCODED and _declared(features) == b"raw":
-            found[key] = "raw" if len(data) == 3 * _side(features, HEIGHT) * _side(features, WIDTH) else DAMAGED
+        if key == ENCODED and one_text(features, FORMAT) == b"raw":
+            found[key] = (
+                "raw" if len(data) == 3 * one_number(features, HEIGHT) * one_number(features, WIDTH) else DAMAGED
+            )
         elif data.startswith(_STARTS) or data[4:8] == b"ftyp":
             try:
                 found[key] = _file_format(data)
@@ -50,11 +52,15 @@ def _file_format(data: bytes) -> str:
     return kind
 
 
-def _declared(features: Fields) -> bytes:
-    dtype, values = features.get(FORMAT, ("bytes", ()))
-    return bytes(values[0]) if dtype == "bytes" and len(values) == 1 else b""
+def one_text(features: Fields, key: str) -> bytes:
+    """The only value as text, a number in digits; b"" where there is none."""
+    dtype, values = features.get(key, ("", ()))
+    if len(values) != 1 or dtype == "float32":
+        return b""
+    return bytes(values[0]) if dtype == "bytes" else b"%d" % int(values[0])
 
 
-def _side(features: Fields, key: str) -> int:
+def one_number(features: Fields, key: str) -> int:
+    """The only value, an integer; -1 where it is none."""
     dtype, values = features.get(key, ("int64", ()))
     return int(values[0]) if dtype == "int64" and len(values) == 1 else -1

@@ -8,18 +8,15 @@ not even that (`birds.tfrecords`).
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.naming import check_split_name, shard_file
+from shardfeed.storage.local import storage_error
 
-_SUFFIX = r"\.(?:tfrecords?|tfrec|tfr|records?)"
 _PACKED = r"(?:\.(?:gz|gzip|zlib|zst|bz2|xz))?"
-_COUNTED = re.compile(
-    rf"(?P<stem>.+?)(?:{_SUFFIX})?[-_.](?P<number>\d+)[-_]of[-_](?P<count>\d+)(?:{_SUFFIX})?{_PACKED}\Z", re.IGNORECASE
-)
-_NAMED = re.compile(rf"(?P<stem>.+?){_SUFFIX}{_PACKED}\Z", re.IGNORECASE)
+_ARRAY_RECORD = re.compile(r"array_?record", re.IGNORECASE)
 # Kaggle's: the shard's number, perhaps the images' size, and how many records: `00-224x224-798`, `train00-2071`.
 _COUNTING = (
     re.compile(r"(?P<stem>.*?)[-_]?(?P<number>\d+)-\d+x\d+-\d+\Z", re.DOTALL),
@@ -32,6 +29,35 @@ _SPLIT_WORD = re.compile(
 )
 _Placed = tuple[int | None, int | None, str]  # number of shards, number of this one, file name
 _MOST_SHARDS = 1_000_000  # a name that says more says something else
+
+
+class ShardNames:
+    """How files of a format are called. `what`: one of them, for people. `suffix`: a pattern of their ends."""
+
+    def __init__(self, what: str, suffix: str) -> None:
+        self.what, self._of_arrays = what, bool(_ARRAY_RECORD.fullmatch(what))
+        counted = rf"(?P<stem>.+?)(?:{suffix})?[-_.](?P<number>\d+)[-_]of[-_](?P<count>\d+)(?:{suffix})?{_PACKED}\Z"
+        self._counted = re.compile(counted, re.IGNORECASE)
+        self._named = re.compile(rf"(?P<stem>.+?){suffix}{_PACKED}\Z", re.IGNORECASE)
+
+    def place(self, name: str) -> tuple[str, int | None, int | None] | None:
+        """(stem, number, count) by a file's name; None for a file that is no shard of the format."""
+        if name.startswith(".") or bool(_ARRAY_RECORD.search(name)) != self._of_arrays:
+            return None
+        if match := self._counted.match(name):
+            number, count = int(match["number"]), int(match["count"])
+            if number < count <= _MOST_SHARDS:
+                return match["stem"], number, count
+        if match := self._named.match(name):
+            stem = match["stem"]
+            if numbered := next(filter(None, (form.match(stem) for form in (*_COUNTING, _NUMBERED))), None):
+                return numbered["stem"] or "", int(numbered["number"]), None
+            return stem, None, None
+        return None
+
+
+TFRECORD = ShardNames("TFRecord", r"\.(?:tfrecords?|tfrec|tfr|records?)")
+ARRAY_RECORD = ShardNames("ArrayRecord", r"[-_.]?array_?record")
 
 
 @dataclass(frozen=True)
@@ -53,12 +79,9 @@ class FoundSplit:
         return all(file == shard_file(self.name, i, count) for i, file in enumerate(self.files))
 
 
-def looks_like_shard(name: str) -> bool:
-    """Whether a file's name is one that a shard may have."""
-    return _place(name) is not None
-
-
-def find_splits(directory: str, names: Iterable[str], split_name: str | None = None) -> list[FoundSplit]:
+def find_splits(
+    directory: str, names: Iterable[str], split_name: str | None = None, shards: ShardNames = TFRECORD
+) -> list[FoundSplit]:
     """The splits that `names`, the files of a folder, are shards of; sorted by name. Names of other files are ignored.
 
     `split_name`: all files are shards of this one split. Raises UsageError where the files of a split contradict each
@@ -66,7 +89,7 @@ def find_splits(directory: str, names: Iterable[str], split_name: str | None = N
     """
     by_stem: dict[str, list[_Placed]] = {}
     for name in names:
-        placed = _place(name)
+        placed = shards.place(name)
         if placed is not None:
             stem, number, count = placed
             by_stem.setdefault(stem, []).append((count, number, name))
@@ -80,20 +103,17 @@ def find_splits(directory: str, names: Iterable[str], split_name: str | None = N
     return sorted(found, key=lambda split: split.name)
 
 
-def splits_of_folders(directory: str, by_folder: Mapping[str, Iterable[str]]) -> list[FoundSplit]:
+def splits_of_folders(directory: str, shards: ShardNames = TFRECORD) -> list[FoundSplit]:
     """One split of the files of each folder of `directory`, called as the folder is; those without shards are none.
 
-    Raises UsageError where a folder that is not called as a split holds the shards alone: which split would it be?
+    Raises UsageError where two would have one name, StorageError.
     """
     found: list[FoundSplit] = []
-    for folder, names in sorted(by_folder.items()):
-        for split in find_splits(os.path.join(directory, folder), names, _fit(folder)):
+    for folder in list_names(directory, os.DirEntry.is_dir):
+        place = os.path.join(directory, folder)
+        for split in find_splits(place, list_names(place, os.DirEntry.is_file), _fit(folder), shards):
             files = tuple(None if file is None else f"{folder}/{file}" for file in split.files)
             found.append(FoundSplit(split.name, files))
-    if len(found) == 1 and not _SPLIT_WORD.match(found[0].name):
-        folder = next(file for file in found[0].files if file is not None).partition("/")[0]
-        problem = f"no TFRecord file in it; {escape(folder)} in it holds {len(found[0].files)}"
-        raise UsageError(directory, problem, f"give {escape(os.path.join(directory, folder))}")
     if len({split.name for split in found}) < len(found):
         raise UsageError(
             directory,
@@ -101,6 +121,43 @@ def splits_of_folders(directory: str, by_folder: Mapping[str, Iterable[str]]) ->
             f"name the files: {argument('splits', typed='NAME=PATTERN')}",
         )
     return found
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """The shards that a path means: `splits`, whose files are relative to the folder `root`; `notes` for the report."""
+
+    root: str
+    splits: list[FoundSplit]
+    notes: tuple[str, ...] = ()
+
+
+def find_shards(path: str, split_name: str | None = None, shards: ShardNames = TFRECORD) -> ShardFiles:
+    """The shards in the folder `path`; else those of its folders, which then are splits.
+
+    Where one folder in it alone holds some, and is not called as a split, that is the one that is meant: TFDS has one
+    for each version. Raises UsageError, StorageError.
+    """
+    names = list_names(path, os.DirEntry.is_file)
+    if found := find_splits(path, names, split_name, shards):
+        return ShardFiles(path, found)
+    found = splits_of_folders(path, shards)
+    if len(found) == 1 and not _SPLIT_WORD.match(found[0].name):
+        folder = next(file for file in found[0].files if file is not None).partition("/")[0]
+        inner = find_shards(os.path.join(path, folder), split_name, shards)
+        return ShardFiles(inner.root, inner.splits, (f"the files are in the folder {escape(folder)}", *inner.notes))
+    if split_name is not None and found:
+        found = [FoundSplit(split_name, tuple(file for split in found for file in split.files))]
+    return ShardFiles(path, found)
+
+
+def list_names(folder: str, fits: Callable[[os.DirEntry[str]], bool]) -> list[str]:
+    """The names in a folder that fit and are not hidden, sorted. Raises StorageError."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and fits(entry))
+    except OSError as error:
+        raise storage_error(folder, "list", error) from error
 
 
 def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[FoundSplit]:
@@ -122,22 +179,6 @@ def splits_by_pattern(directory: str, patterns: Mapping[str, str]) -> list[Found
             taken[file] = name
         found.append(FoundSplit(name, tuple(names)))
     return found
-
-
-def _place(name: str) -> tuple[str, int | None, int | None] | None:
-    """(stem, number, count) by a file's name; None for a file that is no shard."""
-    if name.startswith("."):
-        return None
-    if match := _COUNTED.match(name):
-        number, count = int(match["number"]), int(match["count"])
-        if number < count <= _MOST_SHARDS:
-            return match["stem"], number, count
-    if match := _NAMED.match(name):
-        stem = match["stem"]
-        if numbered := next(filter(None, (form.match(stem) for form in (*_COUNTING, _NUMBERED))), None):
-            return numbered["stem"] or "", int(numbered["number"]), None
-        return stem, None, None
-    return None
 
 
 def _split_names(stems: Iterable[str]) -> dict[str, str]:

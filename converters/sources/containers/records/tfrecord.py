@@ -1,28 +1,45 @@
 """TFRecords that others wrote: plain, or compressed with GZIP or ZLIB, by any names and with any keys."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.annotations.recognise import Evidence
-from shardfeed.converters.sources.archives.unpack import (
-    DamagedStreamError,
-    compression,
-    inflated,
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, compression, inflated
+from shardfeed.converters.sources.containers.records.examples import (
+    ExampleFile,
+    ExampleFormat,
+    Met,
+    read_examples,
+    recognise_examples,
 )
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.records.examples import read_examples, recognise_examples
-from shardfeed.converters.sources.containers.records.found_files import ExampleFile, ExampleFormat, Met
-from shardfeed.converters.sources.containers.records.repack import unpack_records
+from shardfeed.converters.sources.containers.records.shard_names import TFRECORD
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import RecordError, escape
-from shardfeed.formats.tfrecord.framing import HEADER_BYTES, payload_length, unframe
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length, unframe
 from shardfeed.formats.tfrecord.scan import pieces
 
 _HEAD = 64
-_ARRAY_RECORD = re.compile(r"array_?record", re.IGNORECASE)
+_WINDOW = 1 << 20
+_NO_END = 1 << 62
+
+
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
+    """Whether a path is a TFRecord file, or a folder with some, by the first record of the first."""
+    return recognise_examples(look, options, FORMAT)
+
+
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+    """The samples of a TFRecord file, or of those in a folder or in its folders, which then are splits.
+
+    Every record is read, and both its CRCs checked; damaged ones are listed. Compressed files are unpacked into a
+    temporary folder (TMPDIR). Raises UsageError where nothing tells what the records are, LabelFileError for a label
+    map that cannot be read, StorageError.
+    """
+    return read_examples(look, options, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -40,21 +57,6 @@ class FramedPart:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.place)}: {error.problem}") from None
 
 
-def recognise(path: str, options: ContainerOptions) -> Evidence | None:
-    """Whether `path` is a TFRecord file, or a folder with some, by the first record of the first."""
-    return recognise_examples(path, options, FORMAT)
-
-
-def read(path: str, options: ContainerOptions) -> ColumnarSource:
-    """The samples of a TFRecord file, or of those in a folder or in its folders, which then are splits.
-
-    Every record is read once, and both its CRCs checked; damaged ones are listed. Compressed files are unpacked into a
-    temporary folder (TMPDIR). Raises UsageError where nothing tells what the records are, LabelFileError for a label
-    map that cannot be read, StorageError.
-    """
-    return read_examples(path, options, FORMAT)
-
-
 def is_tfrecord(path: str) -> bool:
     """Whether a file begins with a record's length and its CRC, compressed or not. Raises OSError."""
     with open(path, "rb") as file:
@@ -64,7 +66,7 @@ def is_tfrecord(path: str) -> bool:
         if compression(head):
             file.seek(0)
             try:
-                head, size = next(inflated(file), b""), 1 << 62
+                head, size = next(inflated(file), b""), _NO_END
             except DamagedStreamError:
                 return False
     try:
@@ -74,10 +76,15 @@ def is_tfrecord(path: str) -> bool:
     return True
 
 
+def packing(path: str) -> str:
+    """How a file is compressed, "" where it is not. Raises OSError."""
+    with open(path, "rb") as file:
+        return compression(file.read(_HEAD))
+
+
 def is_packed(path: str) -> bool:
     """Whether a file is compressed. Raises OSError."""
-    with open(path, "rb") as file:
-        return bool(compression(file.read(_HEAD)))
+    return bool(packing(path))
 
 
 def records(file: ExampleFile) -> Iterator[Met]:
@@ -96,8 +103,42 @@ def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[],
     )
 
 
-def _stand_in(name: str) -> str:
-    return "" if _ARRAY_RECORD.search(name) else name
+def repacked(payloads: Iterator[bytes], source: str, into: Unpacked) -> str:
+    """A plain TFRecord file of payloads, which are those of the file `source`. Raises StorageError."""
+    with into.new(source) as out:
+        for payload in payloads:
+            out.write(frame(payload))
+        return out.path
 
 
-FORMAT = ExampleFormat("tfrecord", "TFRecord", is_tfrecord, is_packed, unpack_records, records, part, _stand_in)
+def _unpack(path: str, into: Unpacked) -> tuple[str, str]:
+    """(A plain TFRecord file with the records of a compressed one, up to a damaged length; what is damaged, or "").
+
+    A length is checked by its CRC before what it speaks of is written, so that not any stream of zeros fills the disk.
+    Raises StorageError; RecordError where the first record has no length.
+    """
+    with open(path, "rb") as file, into.new(path) as out:
+        stream = Stream(inflated(file))
+        first = True
+        try:
+            while header := stream.take(HEADER_BYTES):
+                try:
+                    left = payload_length(header, _NO_END, path) + FOOTER_BYTES
+                except RecordError as error:
+                    if first:
+                        raise
+                    return out.path, error.problem
+                out.write(header)
+                while left:
+                    data = stream.take(min(left, _WINDOW))
+                    if not data:
+                        return out.path, "it ends inside a record"
+                    out.write(data)
+                    left -= len(data)
+                first = False
+        except DamagedStreamError as error:
+            return out.path, f"the compressed data is damaged: {error}"
+        return out.path, ""
+
+
+FORMAT = ExampleFormat("tfrecord", TFRECORD, is_tfrecord, is_packed, _unpack, records, part)

@@ -19,7 +19,6 @@ FEATURES = {ENCODED: Feature("bytes"), LABEL: Feature("int64"), FILENAME: Featur
 MOST = 150  # bytes a sample
 CHILD = """
 import json, re, sys
-from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.readers import BY_NAME
 source = BY_NAME[sys.argv[1]].read(Look(sys.argv[2]), {})

@@ -6,13 +6,24 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import adopt, survey
-from shardfeed.converters.sources.containers.records.roles import image_feature, label_feature, supervised_keys
+from shardfeed.converters.existing.surveying import choose_key
+from shardfeed.converters.sources.containers.records.features import supervised_keys
 from shardfeed.errors import UsageError
 from shardfeed.schema import ENCODED, LABEL, Feature
 
 from others import picture, write
 
 BYTES, INT, FLOAT, MANY = Feature("bytes"), Feature("int64"), Feature("float32"), Feature("bytes", (None,))
+
+
+def image_feature(
+    features: dict[str, Feature], images: dict[str, int], given: str | None, said: str | None
+) -> str | None:
+    return choose_key("image", features, given, said, images)
+
+
+def label_feature(features: dict[str, Feature], given: str | None, said: str | None) -> str | None:
+    return choose_key("label", features, given, said)
 
 
 def test_the_image() -> None:
@@ -29,8 +40,8 @@ def test_the_image() -> None:
     assert image_feature(ours, {ENCODED: 1, "thumbnail": 9}, None, "thumbnail") == ENCODED
     assert image_feature(ours, {"thumbnail": 9}, None, None) is None, "raw pixels without a word about them"
     for features, given, match in (
-        (one, "png", "'png' is no feature of these records; of images there is 'jpg'"),
-        (one, "txt", "'txt' holds no images, by their bytes"),
+        (one, "png", "got 'png', expected an image in each record, by its bytes; there is 'jpg'"),
+        (one, "txt", "got 'txt', expected an image"),
         (ours, "thumbnail", "the records have 'image/encoded', too"),
     ):
         with pytest.raises(UsageError, match=match):
@@ -47,8 +58,8 @@ def test_the_label() -> None:
     assert label_feature({"x": FLOAT}, "x", None) == "x"
     assert label_feature({LABEL: INT, "label": INT}, None, "label") == LABEL
     for features, given, match in (
-        ({"id": INT, "name": BYTES}, "name", "'name' is text, and records are not rewritten; there is 'id'; .*adopt"),
-        ({"name": BYTES}, "id", "'id' is not one number a record; there is none"),
+        ({"id": INT, "name": BYTES}, "name", "got 'name', .*; there is 'id'; records are not rewritten, .*adopt"),
+        ({"name": BYTES}, "id", "got 'id', expected one number in each record; there is none"),
         ({LABEL: INT, "id": INT}, "id", "have 'image/class/label', too; .*label='id' to train_batches"),
     ):
         with pytest.raises(UsageError, match=match):

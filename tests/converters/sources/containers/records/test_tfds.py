@@ -15,10 +15,10 @@ import shardfeed
 from shardfeed.annotations import IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.records import arrayrecord, tfrecord
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import recognise
+from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError
@@ -77,7 +77,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def read(path: Path, **options: Any) -> ColumnarSource:
-    return arrayrecord.read(str(path), ContainerOptions(**options))
+    return arrayrecord.read(Look(str(path)), ColumnOptions(**options))
 
 
 def write(path: Path, records: list[bytes], options: str = "group_size:1,uncompressed") -> None:
@@ -101,7 +101,7 @@ class TestContract(SourceContract):
 @pytest.mark.parametrize("form", FORMATS)
 def test_prepared(prepared: dict[str, Path], form: str) -> None:
     """Names from the files beside, splits from the files' names, boxes turned into left, top, right, bottom."""
-    source = FORMATS[form].read(str(prepared[form]), ContainerOptions())
+    source = FORMATS[form].read(Look(str(prepared[form])), ColumnOptions())
     assert source.schema.class_names == {LABEL: tuple(NAMES), OBJECT_LABEL: ("leg", "wing")}  # no cat is there
     assert {sample.key: sample.split for sample in source} == {
         b"%d.png" % n: "train" if n < 5 else "test" for n in range(8)
@@ -146,12 +146,12 @@ def test_damage(tmp_path: Path, group: int) -> None:
     assert len(source) == 6 - group
     (rejected,) = source.findings.rejected
     assert "chunk data hash mismatch" in rejected.reason
-    assert rejected.key == (b"a.array_record, record 3" if group == 1 else b"a.array_record, record 4")
+    assert rejected.key == (b"a.array_record:3" if group == 1 else b"a.array_record:4")
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(UsageError, match="cut: the end, which lists its records, is not there"):
         read(path)
     path.write_bytes(b"nonsense" * 10_000)
-    assert arrayrecord.recognise(str(path), ContainerOptions()) is None
+    assert arrayrecord.recognise(Look(str(path)), ColumnOptions()) is None
     with pytest.raises(UsageError, match="no ArrayRecord file, or its start is damaged"):
         read(path)
 

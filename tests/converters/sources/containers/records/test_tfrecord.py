@@ -18,8 +18,9 @@ import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_LABEL
 from shardfeed.converters import convert
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.containers.records import examples, tfrecord
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
@@ -41,7 +42,7 @@ def row(number: int, **features: Any) -> dict[str, Any]:
 
 
 def read(path: Path | str, **options: Any) -> ColumnarSource:
-    return tfrecord.read(str(path), ContainerOptions(**options))
+    return tfrecord.read(Look(str(path)), ColumnOptions(**options))
 
 
 def packed(path: Path, rows: list[dict[str, Any]], how: Any) -> None:
@@ -78,14 +79,15 @@ class TestContractOfPacked(SourceContract):
 
 
 def test_converted(home: Path, tmp_path: Path) -> None:
-    evidence = tfrecord.recognise(str(home), ContainerOptions())
+    evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
     assert evidence is not None
-    assert evidence.found == "3 TFRecord files; image from image/encoded, label from image/class/label"
+    assert evidence.found.startswith("3 TFRecord files; ")
+    assert "image from image/encoded" in evidence.found
     assert not evidence.missing
     report = convert(read(home), tmp_path / "out", workers=OwnEngine(1))
     schema = report.manifest.schema  # type: ignore[union-attr]  # it is committed
     assert (schema.class_names[LABEL], schema.class_ids[LABEL]) == (("ant", "bee", "cat"), (1, 2, 3))
-    assert "image/class/label: numbers 1 to 3 are the labels 0 to 2, by the texts beside them" in report.notes
+    assert "column image/class/label: numbers 1 to 3 are the labels 0 to 2, by the texts beside them" in report.notes
     dataset = shardfeed.open(tmp_path / "out")
     assert {name: len(dataset[name]) for name in dataset} == {"train": 7, "validation": 2}
     for split in dataset:
@@ -103,20 +105,20 @@ def test_names_of_its_own(tmp_path: Path) -> None:
         for n in range(4)
     ]  # fmt: skip
     write(tmp_path / "a.tfrecord", rows)
-    with pytest.raises(UsageError, match=r"several features hold images: other, pic; say .* columns"):
+    with pytest.raises(UsageError, match=r"several columns may be the image: other, pic; say .* columns"):
         read(tmp_path)
-    given = {"image": "pic", "label": "y", "key": "who", "text": "says", "split": "part", "weight": "w"}
+    given = {"image": "pic", "label": "y", "key": "who", "text": "says", "split": "part", "image/weight": "w"}
     source = read(tmp_path, columns=given)
     assert [sample.key for sample in source] == [b"p/0.jpg", b"p/1.jpg", b"p/2.jpg", b"p/3.jpg"]
     assert [sample.split for sample in source] == ["train", "validation"] * 2
-    assert source[2].features == {LABEL: 0, TEXT: b"0", CAPTION: [b"a", b"b"], "weight": 0.5}
+    assert source[2].features == {LABEL: 0, TEXT: b"0", CAPTION: [b"a", b"b"], "image/weight": 0.5}
     assert read_image(source[3]) == picture(3)
-    assert source.described.endswith("; not taken: other, tags")
-    with pytest.raises(UsageError, match=r"no record, of the 4 looked at, has nope, .*there is other, part, pic, says"):
+    assert "columns not used: 2 (other, tags)" in source.findings.notes
+    with pytest.raises(UsageError, match=r"no column 'nope' for image: it has other, part, pic, .*"):
         read(tmp_path, columns={"image": "nope"})
-    with pytest.raises(UsageError, match="image/width is made of the image"):
+    with pytest.raises(UsageError, match="got 'image/width', expected image"):
         read(tmp_path, columns={**given, "image/width": "y"})
-    with pytest.raises(UsageError, match="label w is a float"):
+    with pytest.raises(UsageError, match="'w' holds float values, expected integer"):
         read(tmp_path, columns={**given, "label": "w"})
 
 
@@ -193,7 +195,7 @@ def test_classes_that_are_texts(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": [b"dog", b"ant"][n % 2]} for n in range(3)])
     source = read(tmp_path)
     assert (labels(source), source.schema.class_names) == ([1, 0, 1], {LABEL: ("ant", "dog")})
-    with pytest.raises(UsageError, match="classes are texts there, and label_offset is about numbers"):
+    with pytest.raises(UsageError, match="label_offset is about numbers, and labels are texts"):
         read(tmp_path, label_offset=1)
     with pytest.raises(UsageError, match="did you mean 'dogs'"):
         read(tmp_path, class_names=("dogs", "ant"))
@@ -224,7 +226,7 @@ def test_objects(tmp_path: Path) -> None:
     assert found is not None
     np.testing.assert_allclose(found.boxes[1], [0.25, 0.25, 0.45, 0.45], rtol=1e-6)
     assert found.columns == {OBJECT_LABEL: [0, 1, 0], IS_CROWD: [0] * 3, "image/object/difficult": [1] * 3}
-    assert source.described.endswith("; not taken: image/object/mask")
+    assert "columns not used: 1 (image/object/mask)" in source.findings.notes
     convert(source, tmp_path / "out", workers=OwnEngine(1))
     record = next(r for r in shardfeed.open(tmp_path / "out")["train"] if r[FILENAME] == b"3.jpg")
     assert list(record[OBJECT_LABEL]) == [0, 1, 0]
@@ -239,9 +241,9 @@ def test_objects(tmp_path: Path) -> None:
     rows[1][BOX[0]] = [0.0, 0.5]
     write(tmp_path / "in" / "coco_train.record-00000-of-00001", rows)
     source = read(tmp_path / "in", label_offset=1)
-    assert [skipped.reason for skipped in source.findings.rejected] == [
-        "the sides of its boxes are 2, 1, 1, 1, expected as many of each"
-    ]
+    assert [(skipped.key, skipped.code) for skipped in source.findings.rejected] == [(b"1.jpg", "E_NO_LABEL")]
+    assert source.findings.account is not None
+    assert [one.code for one in source.findings.account.left_out] == ["E_LINE"] * 2
 
 
 def test_folders_that_are_splits(tmp_path: Path) -> None:
@@ -262,8 +264,8 @@ def test_names_that_are_not_unique(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": 0, "id": b"same"} for n in range(2)])
     source = read(tmp_path)
     assert [sample.key for sample in source] == [b"a.tfrecord/000000.jpg", b"a.tfrecord/000001.jpg"]
-    assert "id is not one relative name for each image: files and records are" in source.findings.notes
-    with pytest.raises(UsageError, match="id is not one relative name for each image"):
+    assert any("called by their file and number" in note for note in source.findings.notes)
+    with pytest.raises(UsageError, match="column id: a value is no key, or comes again"):
         read(tmp_path, columns={"key": "id"})
     write(tmp_path / "a.tfrecord", [{"image": picture(n), "label": 0, "id": b"../%d" % n} for n in range(2)])
     assert read(tmp_path)[0].key == b"a.tfrecord/000000.jpg"
@@ -295,14 +297,19 @@ def test_records_that_cannot_be_offered(tmp_path: Path, monkeypatch: pytest.Monk
         writer.write(b"\xff nonsense")
         writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
     source = read(tmp_path, class_names=("ant", "bee", "cat"), label_offset=1)
-    assert [(s.key.decode(), s.code, s.reason.split(";")[0][:40]) for s in source.findings.rejected] == [
-        ("a.tfrecord, record 1", "E_NOT_IMAGE", "no image in image/encoded"),
-        ("a.tfrecord, record 2", "E_EMPTY", "no image in image/encoded"),
-        ("a.tfrecord, record 3", "E_NO_LABEL", "image/class/label is -1, which stands fo"),
-        ("a.tfrecord, record 4", "E_NO_LABEL", "2 values of image/class/label, expected "),
-        ("a.tfrecord, record 7", "E_CORRUPT", "no tf.train.Example: unknown wire type 7"),
-        ("a.tfrecord, record 8", "E_UNSUPPORTED", "a tf.train.SequenceExample, which is not"),
-    ]
+    found = {skipped.key.decode(): (skipped.code, skipped.reason) for skipped in source.findings.rejected}
+    expected = {
+        "n01.JPEG": ("E_NOT_IMAGE", "no image in image/encoded"),
+        "n02.JPEG": ("E_EMPTY", "no image in image/encoded"),
+        "n03.JPEG": ("E_NO_LABEL", "-1, which stands for"),
+        "n04.JPEG": ("E_NO_LABEL", "2 values of image/class/label, expected one"),
+        "a.tfrecord:7": ("E_CORRUPT", "no tf.train.Example: unknown wire type 7"),
+        "a.tfrecord:8": ("E_UNSUPPORTED", "a tf.train.SequenceExample, which is not"),
+    }
+    assert found.keys() == expected.keys()
+    for key, (code, reason) in expected.items():
+        assert found[key][0] == code
+        assert reason in found[key][1]
     assert [sample.key for sample in source] == [b"n00.JPEG", b"n05.JPEG", b"n06.JPEG"]
 
 
@@ -314,7 +321,7 @@ def test_damage(home: Path) -> None:
     path.write_bytes(data[:-30])
     source = read(home)
     assert [(s.key.decode(), s.code) for s in source.findings.rejected] == [
-        ("train-00000-of-00002, record 0", "E_CORRUPT"), ("train-00000-of-00002, record 4", "E_CORRUPT"),
+        ("train-00000-of-00002:0", "E_CORRUPT"), ("train-00000-of-00002:4", "E_CORRUPT"),
     ]  # fmt: skip
     assert len(source) == 7
     content = source[0].image
@@ -347,7 +354,7 @@ def test_compressed(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     packed(tmp_path / "in.tfrecord", [row(n) for n in range(4)], how)
-    evidence = tfrecord.recognise(str(tmp_path / "in.tfrecord"), ContainerOptions())
+    evidence = tfrecord.recognise(Look(str(tmp_path / "in.tfrecord")), ColumnOptions())
     assert evidence is not None
     assert evidence.found == "1 TFRecord file, compressed"
     assert not list((tmp_path / "tmp").iterdir())
@@ -373,24 +380,23 @@ def test_compressed_and_damaged(tmp_path: Path) -> None:
     (tmp_path / "in.tfrecord").write_bytes(zlib.compress(bytes(10_000_000)))  # would fill a disk, and is no record
     with pytest.raises(UsageError, match="no TFRecord file"):
         read(tmp_path / "in.tfrecord")
-    assert tfrecord.recognise(str(tmp_path / "in.tfrecord"), ContainerOptions()) is None
+    assert tfrecord.recognise(Look(str(tmp_path / "in.tfrecord")), ColumnOptions()) is None
 
 
 def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
-    options = ContainerOptions()
     (tmp_path / "a.tfrecord").write_bytes(b"something else, of some length")
-    assert tfrecord.recognise(str(tmp_path / "a.tfrecord"), options) is None
-    assert tfrecord.recognise(str(tmp_path / "none"), options) is None
+    assert tfrecord.recognise(Look(str(tmp_path / "a.tfrecord")), ColumnOptions()) is None
+    assert tfrecord.recognise(Look(str(tmp_path / "none")), ColumnOptions()) is None
     write(tmp_path / "texts" / "a.tfrecord", [{"text": b"no image"}])
-    evidence = tfrecord.recognise(str(tmp_path / "texts"), options)
+    evidence = tfrecord.recognise(Look(str(tmp_path / "texts")), ColumnOptions())
     assert evidence is not None
-    assert "no feature of the 1 records looked at is an image by its bytes; there is text" in evidence.missing
+    assert "no column of images in it: it has text" in evidence.missing
     with tf.io.TFRecordWriter(str(tmp_path / "sequences.tfrecord")) as writer:
         writer.write(tf.train.SequenceExample(feature_lists={"feature_list": {"a": {}}}).SerializeToString())
     with pytest.raises(UsageError, match=r"sequences\.tfrecord: tf\.train\.SequenceExamples; only records that are"):
         read(tmp_path / "sequences.tfrecord")
     (home / "train-00001-of-00002").unlink()
-    evidence = tfrecord.recognise(str(home), options)
+    evidence = tfrecord.recognise(Look(str(home)), ColumnOptions())
     assert evidence is not None
     assert "not there: 1" in evidence.missing
     (tmp_path / "empty.tfrecord").write_bytes(b"")
@@ -399,7 +405,7 @@ def test_what_is_not_recognised(tmp_path: Path, home: Path) -> None:
 
 
 def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
-    evidence = tfrecord.recognise(flowers.directory, ContainerOptions())
+    evidence = tfrecord.recognise(Look(flowers.directory), ColumnOptions())
     assert evidence is not None
     assert "which shardfeed.open reads" in evidence.missing
     source = read(flowers.directory)
@@ -410,15 +416,16 @@ def test_our_own_dataset_is_one_already(flowers: Dataset) -> None:
 
 
 def test_folders_that_hold_something_else(tmp_path: Path, prepared_by_version: Path) -> None:
-    """Not looked through, and named where what is meant lies in them."""
+    """Not looked through; where one alone holds what is meant, that is taken."""
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     (tmp_path / "photos" / "cat" / "1.jpg").write_bytes(picture(1))
-    assert tfrecord.recognise(str(tmp_path / "photos"), ContainerOptions()) is None
-    evidence = tfrecord.recognise(str(prepared_by_version), ContainerOptions())
+    assert tfrecord.recognise(Look(str(tmp_path / "photos")), ColumnOptions()) is None
+    evidence = tfrecord.recognise(Look(str(prepared_by_version)), ColumnOptions())
     assert evidence is not None
-    assert "1.0.0 in it holds 1" in evidence.missing
+    assert not evidence.missing
+    assert "the files are in the folder 1.0.0" in read(prepared_by_version).findings.notes
     os.mkfifo(tmp_path / "a.tfrecord")
-    assert tfrecord.recognise(str(tmp_path / "a.tfrecord"), ContainerOptions()) is None
+    assert tfrecord.recognise(Look(str(tmp_path / "a.tfrecord")), ColumnOptions()) is None
     with pytest.raises(UsageError, match="neither a file nor a folder"):
         read(tmp_path / "a.tfrecord")
     with pytest.raises(UsageError, match="no such file or folder"):

@@ -1,0 +1,397 @@
+"""Which features of records that nobody described hold the image, its label, its name, its objects.
+
+    image/encoded, image/class/label, image/filename ...    TensorFlow's own keys, and ours
+    image/object/bbox/xmin, image/object/class/label ...    the Object Detection API's
+    image, label, objects/bbox, objects/label ...           TFDS's; its boxes are ymin, xmin, ymax, xmax
+    image_raw, height, width, depth, label                  pixels as they are, of an early example of TensorFlow's
+
+Other keys are known by the words for columns that all readers have.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT, OBJECTS
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.records.image_look import image_formats
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.rows.objects import CLASS_KEYS, BadRowError, ObjectColumns
+from shardfeed.converters.sources.rows.roles import WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
+from shardfeed.errors import IntegrityError, escape, name_text
+from shardfeed.formats.format import Fields
+from shardfeed.schema import (
+    ENCODED,
+    FILENAME,
+    FORMAT,
+    HEIGHT,
+    LABEL,
+    RESTARTS,
+    SHA256,
+    SOURCE_ID,
+    TEXT,
+    WIDTH,
+    Dtype,
+    Feature,
+    is_plain,
+)
+
+_FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded", "group_of")}  # 0 or 1, of each object
+NAMES = (FILENAME, "filename", "file_name", "image_name", "image_id", "id")  # of the image, in the order of trust
+NUMBERS = (SOURCE_ID, "image/id", "image_id")
+_RAW = (ENCODED, "image_raw", "image/raw", "image")
+# Of the stored image, made anew; or of the file that it was. Their loss is none.
+_MADE_ANEW = {
+    *(FORMAT, HEIGHT, WIDTH, RESTARTS, SHA256, SOURCE_ID, "image/colorspace", "image/channels"),
+    *("height", "width", "depth"),
+}
+_LABEL_END, _TEXT_END = "/label", "/text"
+_WORDS = frozenset(word for words in WORDS.values() for word in words) | {"bbox"}
+_STATED = frozenset({FILENAME, SOURCE_ID, *BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS})
+_TEXT_BYTES = 1 << 16  # a longer value is no text
+_MOST_VALUES = 1 << 22  # of a key in one record: as many as a mask has pixels that stands as numbers
+_MOST_BYTES = 16 << 20  # of a description beside the records
+_NONE: tuple[str, Any] = ("", ())
+_KINDS: Mapping[Dtype, tuple[Kind, Kind]] = {
+    "int64": ("integer", "integers"),
+    "float32": ("float", "floats"),
+    "bytes": ("text", "texts"),
+}
+
+
+@dataclass
+class SeenFeature:
+    """A feature as records have it. `first`: the place where it was met first. `most`: values of a record, 2 for more.
+
+    `least`, `highest`: of integers. `images`: records in which it is an image by its bytes; `text`: whether it is text.
+    """
+
+    dtype: Dtype
+    first: object
+    records: int = 0
+    single: bool = True
+    most: int = 0
+    least: int = 0
+    highest: int = -1
+    images: int = 0
+    text: bool = True
+
+    @property
+    def kind(self) -> Kind:
+        """One value, where no record has several; a record that has none is at fault then."""
+        if self.dtype == "bytes" and self.most == 1 and self.images:
+            return "image"
+        return _KINDS[self.dtype][self.most != 1] if self.text else "other"
+
+
+class FeatureLook:
+    """Records in by `add`, what they have in common out. Memory does not grow with the number of records."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.seen: dict[str, SeenFeature] = {}
+        self._texts: dict[str, dict[int, str] | None] = {}  # by the label that they stand beside
+
+    def add(self, features: Fields, place: object) -> None:
+        """One record. Raises IntegrityError at `place` where a feature has another dtype than in an earlier record.
+
+        Such a record counts for nothing.
+        """
+        for key, (dtype, _) in features.items():
+            seen = self.seen.get(key)
+            if seen is not None and seen.dtype != dtype:  # an empty list's counts too: TensorFlow's parser refuses it
+                problem = f"feature {escape(key)} is {dtype}, and {seen.dtype} in {escape(seen.first)}"
+                raise IntegrityError(place, problem, "write the records again with one dtype for each feature")
+        for key, (dtype, values) in features.items():
+            seen = self.seen.setdefault(key, SeenFeature(dtype, place))
+            if len(values) and dtype == "int64":
+                numbers = np.asarray(values)
+                seen.least, seen.highest = min(seen.least, int(numbers.min())), max(seen.highest, int(numbers.max()))
+            seen.single &= len(values) == 1
+            seen.most = max(seen.most, min(len(values), 2))
+            seen.records += 1
+        self._add_texts(features)
+        self.records += 1
+
+    def _add_texts(self, features: Fields) -> None:
+        """One name for each label, by `x/text` beside `x/label`, or none is trusted."""
+        for key, (dtype, labels) in features.items():
+            if dtype != "int64" or not len(labels) or not key.endswith(_LABEL_END):
+                continue
+            kind, texts = features.get(key.removesuffix(_LABEL_END) + _TEXT_END, ("bytes", ()))
+            named = self._texts.setdefault(key, {})
+            if named is None:
+                continue
+            if kind != "bytes" or len(texts) != len(labels):
+                self._texts[key] = None
+                continue
+            for number, text in zip(labels, texts, strict=True):
+                name = name_text(bytes(text))
+                if named.setdefault(int(number), name) != name or not is_plain(name):
+                    self._texts[key] = None
+                    break
+
+    def texts(self, key: str) -> Mapping[int, str]:
+        """The text beside each number of a label; empty where a number has two, or one has none."""
+        return self._texts.get(key) or {}
+
+    def add_values(self, features: Fields) -> None:
+        """Note which features of a record that was added are images, and which texts."""
+        formats = image_formats(features)
+        for key, (dtype, values) in features.items():
+            seen = self.seen[key]
+            if formats.get(key, "raw") != "raw":
+                seen.images += 1
+            elif dtype == "bytes" and seen.text:
+                seen.text = all(_is_text(value) for value in values)
+
+    def features(self, ragged: Collection[str] = ()) -> dict[str, Feature]:
+        """Every feature with its dtype and shape: a scalar where every record has exactly one value of it, else ragged.
+
+        `ragged`: keys that have any number of values, even where each record happens to have one.
+        """
+        found: dict[str, Feature] = {}
+        for key, seen in sorted(self.seen.items()):
+            one = seen.single and seen.records == self.records and key not in ragged
+            found[key] = Feature(seen.dtype, () if one else (None,))
+        return found
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        bytes(value[:_TEXT_BYTES]).decode()
+    except UnicodeDecodeError:
+        return False
+    return len(value) < _TEXT_BYTES
+
+
+def supervised_keys(directory: str) -> tuple[str | None, str | None]:
+    """Image and label by TFDS's dataset_info.json in `directory`; (None, None) where it does not say."""
+    try:
+        with open(os.path.join(directory, "dataset_info.json"), "rb") as file:
+            info: Any = json.loads(file.read(_MOST_BYTES))
+        image, label = (item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"])
+        return str(image), str(label)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None, None
+
+
+def may_mean(key: str) -> bool:
+    """Whether a key may have a role by itself, so that it counts wherever it is met first."""
+    return key in _STATED or key.rpartition("/")[2].casefold() in _WORDS
+
+
+@dataclass(frozen=True)
+class ObjectKeys:
+    """The keys of objects. `name`: what all begin with. `box`: in the order of BOX, or ymin, xmin, ymax, xmax in one.
+
+    `label`, `text`, `area`, `id`: "" for none. `flags`: our key -> theirs.
+    """
+
+    name: str
+    box: tuple[str, ...]
+    label: str = ""
+    text: str = ""
+    area: str = ""
+    id: str = ""
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset({*self.box, self.label, self.text, self.area, self.id, *self.flags.values()} - {""})
+
+    def value(self, features: Fields) -> ObjectColumns | BadRowError | None:
+        """The objects of a record; None where it has none of the keys. Raises RejectedError for another dtype."""
+        if not any(key in features for key in self.box):
+            return None
+        sides = [np.asarray(self._values(features, key, "float32"), np.float32) for key in self.box]
+        counts = sorted({len(side) for side in sides})
+        if len(counts) > 1:
+            return BadRowError(counts[-1], f"the sides of its boxes are {counts[0]} to {counts[-1]}, not as many each")
+        if len(sides) == 1 and counts[0] % 4:
+            reason = f"{counts[0]} numbers in {escape(self.box[0])}, expected four for each box"
+            return BadRowError(max(1, counts[0] // 4), reason)
+        boxes = sides[0].reshape(-1, 4)[:, [1, 0, 3, 2]].T if len(sides) == 1 else sides
+        labels = self._values(features, self.label, "int64", "bytes") if self.label else None
+        if labels and isinstance(labels[0], bytes):
+            labels = [_decoded(label, self.label) for label in labels]
+        texts = [name_text(text) for text in self._values(features, self.text, "bytes")]
+        flags = {ours: self._values(features, theirs, "int64") for ours, theirs in self.flags.items()}
+        return ObjectColumns(
+            [*zip(*(side.tolist() for side in boxes), strict=True)],
+            labels,
+            texts or None,
+            self._values(features, self.area, "float32", "int64") if self.area else None,
+            {ours: values for ours, values in flags.items() if values},
+            self._values(features, self.id, "int64") or None,
+        )
+
+    @staticmethod
+    def _values(features: Fields, key: str, *dtypes: Dtype) -> list[Any]:
+        dtype, values = features.get(key, _NONE)
+        if len(values) and dtype not in dtypes:
+            raise RejectedError(RejectCode.CORRUPT, f"{escape(key)} is {dtype}, expected {' or '.join(dtypes)}")
+        return values.tolist() if isinstance(values, np.ndarray) else [*map(bytes, values)]
+
+
+@dataclass(frozen=True)
+class RecordColumns:
+    """What the keys of records mean. `name`: that of the image's own name, "" for none.
+
+    `pixels`: height, width and depth, where the image is raw pixels. `seen`: the features that were looked at.
+    """
+
+    roles: Roles
+    seen: Mapping[str, SeenFeature]
+    name: str = ""
+    pixels: tuple[str, str, str] | None = None
+    objects: ObjectKeys | None = None
+
+    @property
+    def image(self) -> str:
+        """The key of the image."""
+        return self.roles.by_role["image"].name
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All keys of records that something is taken from."""
+        of_objects = self.objects.keys if self.objects is not None else ()
+        return frozenset({*self.roles.columns, self.name, *(self.pixels or ()), *of_objects} - {""})
+
+    @cached_property
+    def _taken(self) -> list[tuple[str, Dtype, bool]]:
+        """Key, dtype, and whether a record has one value, of each column with values."""
+        infos = [info for info in (*self.roles.by_role.values(), *self.roles.extra.values()) if info.name in self.seen]
+        of_values = [info for info in infos if info.kind != "image"]
+        return [(info.name, self.seen[info.name].dtype, self.seen[info.name].most == 1) for info in of_values]
+
+    def values(self, features: Fields) -> dict[str, Any]:
+        """The values of a record by their keys, without the image's. Raises RejectedError: one is not as in others."""
+        found: dict[str, Any] = {}
+        for key, expected, one in self._taken:
+            dtype, values = features.get(key, _NONE)
+            if not dtype or (one and not len(values)):
+                continue
+            if dtype != expected and len(values):
+                raise RejectedError(RejectCode.NO_LABEL, f"{escape(key)} is {dtype}, and {expected} in others")
+            if len(values) > (1 if one else _MOST_VALUES):
+                reason = f"{len(values):,} values of {escape(key)}, expected {'one' if one else 'fewer'} as in others"
+                raise RejectedError(RejectCode.NO_LABEL, reason)
+            every = values.tolist() if isinstance(values, np.ndarray) else [_decoded(value, key) for value in values]
+            found[key] = every[0] if one else every
+        if self.objects is not None and (objects := self.objects.value(features)) is not None:
+            found[self.objects.name] = objects
+        return found
+
+
+def _decoded(value: Any, key: str) -> str:
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError:
+        raise RejectedError(RejectCode.CORRUPT, f"the text in {escape(key)} is no UTF-8") from None
+
+
+def find_columns(
+    look: FeatureLook, options: ColumnOptions, place: str, *, said: tuple[str | None, str | None] = (None, None)
+) -> RecordColumns:
+    """What the keys mean, by what the user says, else by TensorFlow's names, else by words.
+
+    `said`: image and label by a file beside the records. Raises UsageError as `choose_roles`.
+    """
+    seen, asked = look.seen, dict(options.columns)
+    objects = _object_keys(seen, asked)
+    kinds: dict[str, Kind] = {key: one.kind for key, one in sorted(seen.items())}
+    wanted_image = asked.get("image", asked.get(ENCODED))
+    pixels = _raw_pixels(kinds, wanted_image)
+    if pixels:
+        kinds[wanted_image or next(key for key in _RAW if key in kinds)] = "image"
+    # The text beside a number of a class is no caption, though it may be called so.
+    beside = {key: key.removesuffix(_LABEL_END) + _TEXT_END for key in kinds if key.endswith(_LABEL_END)}
+    beside = {key: text for key, text in beside.items() if seen[key].dtype == "int64" and text in kinds}
+    hidden = {*beside.values()} - {*asked.values()}
+    if objects is not None:
+        asked = {what: name for what, name in asked.items() if not what.startswith(OBJECTS)}
+    prefix = (OBJECTS, f"{objects.name}/" if objects is not None else OBJECTS)
+    hidden |= {key for key in kinds if key.startswith(prefix)} - {*asked.values()}
+    stated = _stated(kinds, said)
+    infos = [
+        ColumnInfo(key, "other" if key in hidden else kind, role=None if key in hidden else stated.get(key))
+        for key, kind in kinds.items()
+    ]
+    if objects is not None:
+        infos.append(ColumnInfo(objects.name, "objects", role="objects"))
+    roles = choose_roles(place, infos, asked, unlabelled=options.unlabelled)
+    by_role, unused = dict(roles.by_role), {*roles.unused}
+    text = beside.get(roles.name("label") or "", "")
+    if text and "label text" not in by_role and seen[text].dtype == "bytes":
+        by_role["label text"] = ColumnInfo(text, seen[text].kind)
+    name = next((key for key in NAMES if kinds.get(key) in ("integer", "text")), "")
+    found = RecordColumns(replace(roles, by_role=by_role), seen, name, pixels, objects)
+    unused -= found.keys | _MADE_ANEW
+    return replace(found, roles=replace(found.roles, unused=tuple(sorted(unused))))
+
+
+def _stated(kinds: Mapping[str, Kind], said: tuple[str | None, str | None]) -> dict[str, Role]:
+    """The role of each key that has one by TensorFlow's names, or by a file beside the records."""
+    classes = ("integer", "integers", "text", "texts")
+    label = next((key for key in (LABEL, said[1]) if kinds.get(key or "") in classes), None)
+    candidates: list[tuple[Role, tuple[str | None, ...], tuple[Kind, ...]]] = [
+        ("image", (ENCODED, said[0]), ("image",)),
+        ("label", (label,), classes),
+        ("label text", (TEXT if label is None else None,), ("text", "texts")),
+        ("text", (CAPTION,), ("text", "texts")),
+        ("number", NUMBERS, ("integer", "text")),
+    ]
+    found: dict[str, Role] = {}
+    for role, keys, fitting in candidates:
+        if (key := next((key for key in keys if kinds.get(key or "") in fitting), None)) is not None:
+            found.setdefault(key, role)
+    return found
+
+
+def _raw_pixels(kinds: Mapping[str, Kind], image: str | None) -> tuple[str, str, str] | None:
+    """Height, width and depth, where records have those and the image is none by its bytes."""
+    images = [key for key, kind in kinds.items() if kind == "image"]
+    if image in images or (image is None and (images or not any(key in kinds for key in _RAW))):
+        return None
+    for prefix, depths in (("image/", ("image/depth", "image/channels")), ("", ("depth", "channels"))):
+        sides = prefix + "height", prefix + "width"
+        if all(kinds.get(side) == "integer" for side in sides):
+            return *sides, next((depth for depth in depths if kinds.get(depth) == "integer"), "")
+    return None
+
+
+def _object_keys(seen: Mapping[str, SeenFeature], asked: Mapping[str, str]) -> ObjectKeys | None:
+    """The boxes and what belongs to them; None where there are none."""
+
+    def first(dtypes: tuple[Dtype, ...], ours: str, *keys: str) -> str:
+        keys = (asked[ours],) if ours in asked else keys
+        return next((key for key in keys if key in seen and seen[key].dtype in dtypes), "")
+
+    sides = tuple(asked.get(side, side) for side in BOX)
+    if all(side in seen and seen[side].dtype == "float32" for side in sides):
+        label, text = first(("int64",), OBJECT_LABEL, OBJECT_LABEL), first(("bytes",), OBJECT_TEXT, OBJECT_TEXT)
+        label, text = label or text, text if label else ""
+        area = first(("float32", "int64"), OBJECT_AREA, OBJECT_AREA, f"{OBJECTS}segment/area")
+        flags = {key: first(("int64",), key, key) for key in (IS_CROWD, *_FLAGS)}
+        return ObjectKeys(OBJECTS.removesuffix("/"), sides, label, text, area, "", _without_empty(flags))
+    boxes = [key for key, one in seen.items() if key.endswith("/bbox") and one.dtype == "float32"]
+    if len(boxes) != 1:
+        return None
+    prefix = boxes[0].removesuffix("bbox")
+    label = first(("int64", "bytes"), OBJECT_LABEL, *(prefix + word for word in ("label", *CLASS_KEYS)))
+    flags = {IS_CROWD: first(("int64",), IS_CROWD, prefix + "is_crowd")}
+    flags |= {key: first(("int64",), key, f"{prefix}is_{name}") for key, name in _FLAGS.items()}
+    area = first(("float32", "int64"), OBJECT_AREA, prefix + "area")
+    own = first(("int64",), "", prefix + "id")
+    return ObjectKeys(prefix.removesuffix("/"), (boxes[0],), label, "", area, own, _without_empty(flags))
+
+
+def _without_empty(flags: Mapping[str, str]) -> dict[str, str]:
+    return {ours: theirs for ours, theirs in flags.items() if theirs}
