@@ -135,7 +135,7 @@ READERS: tuple[Reader, ...] = (
     _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
     _samples("lmdb", "lmdb", _OF_COLUMNS, ".mdb", ".lmdb"),
     _annotations("coco", "coco", _OF_BOXES, ".json"),
-    _annotations("yolo", "yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
+    _rows("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _rows("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
     _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
     _rows("createml", "createml", _OF_BOXES, ".json"),

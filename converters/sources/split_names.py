@@ -21,6 +21,12 @@ def usual_split(name: bytes | str) -> str | None:
     return _USUAL.get(os.fsdecode(name).casefold())
 
 
+def split_words(name: str) -> list[str]:
+    """The other usual words for the split that `name` is a usual word for; nothing for another name."""
+    split = usual_split(name)
+    return [word for word, meant in _USUAL.items() if meant == split and word != name]
+
+
 # A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
 _FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
 

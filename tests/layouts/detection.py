@@ -157,7 +157,6 @@ def yolo_roboflow(to: Files) -> None:
     "Roboflow's YOLO: `data.yaml` says `../valid/images`, the folder is `val`",
     "convert roboflow out",
     TWO_SPLITS,
-    today="the proposed --images changes nothing",
 )
 def yolo_roboflow_renamed(to: Files) -> None:
     to.put("roboflow/data.yaml", "train: ../train/images\nval: ../valid/images\nnc: 2\nnames: ['cat', 'dog']")
@@ -178,7 +177,6 @@ def yolo_roboflow_darknet(to: Files) -> None:
     "Ultralytics' coco128: train and val are the same folder",
     "convert coco128 out",
     Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
-    today="the message says to leave validation out, and no option does",
 )
 def coco128(to: Files) -> None:
     to.put(

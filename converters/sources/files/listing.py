@@ -1,7 +1,7 @@
 """Files by number, sorted by the bytes of their relative path, in about 24 bytes and a path's length each."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -155,3 +155,22 @@ class Listing:
         blob = b"".join(map(self.key, indices.tolist()))
         sizes, mtimes = self.sizes[indices], self.mtimes[indices]
         return replace(self, blob=blob, ends=ends, sizes=sizes, mtimes=mtimes)
+
+
+def joined(root: bytes, parts: Iterable[Listing]) -> Listing:
+    """The files of several listings, all below `root`, as one; a file that is in two of them once."""
+    files: dict[bytes, tuple[int, int]] = {}
+    skipped: dict[bytes, Skipped] = {}
+    notes: list[str] = []
+    for part in parts:
+        before = os.path.relpath(part.root, root) + b"/" if part.root != root else b""
+        for i, key in enumerate(part):
+            files[before + key] = part.sizes.item(i), part.mtimes.item(i)
+        skipped |= {before + one.key: replace(one, key=before + one.key) for one in part.skipped}
+        notes += part.notes
+    keys = sorted(files)
+    ends = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+    sizes, mtimes = (np.array([files[key][i] for key in keys], np.int64) for i in (0, 1))
+    return Listing(
+        root, b"".join(keys), ends, sizes, mtimes, tuple(map(skipped.__getitem__, sorted(skipped))), notes=tuple(notes)
+    )

@@ -5,20 +5,19 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardfeed.annotations import Keypoints
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.annotations.yolo.data_yaml import MOST_BYTES, DataYaml, read_data_yaml
 from shardfeed.converters.sources.classes import class_list, read_class_list
-from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.split_names import split_words, usual_split
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
 from shardfeed.text import some
 
-USUAL_YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
 NAMES_FILES = ("obj.names", "classes.txt", "_darknet.labels")  # one class a line: Darknet, LabelImg, Roboflow
+_USUAL_YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
 _LISTS = ("train.txt", "valid.txt", "val.txt", "test.txt")
-_NAMED = frozenset({*NAMES_FILES, *_LISTS})
+_YAML = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class YoloDataset:
     """`place`: the file or folder that says it, an absolute path, for messages.
 
     `root`: the folder with the images and their labels. `names`: of the classes, in label order; None where nobody says
-    them. `entries`: by split, folders and lists, as they are written; empty where the folders of `root` tell.
-    `said`: what a data.yaml says; None without one.
+    them. `entries`: by split, absolute paths of folders, lists and images, all of which exist and most of which are in
+    `root`; empty where the folders of `root` tell. `said`: by a data.yaml.
     """
 
     place: str
@@ -37,56 +36,42 @@ class YoloDataset:
     said: DataYaml | None = None
     notes: tuple[str, ...] = ()
 
-    @property
-    def task(self) -> str:
-        """The task that is stated; "" where none is."""
-        return "" if self.said is None else self.said.task
 
-    @property
-    def keypoints(self) -> Keypoints | None:
-        """The key points that are stated."""
-        return None if self.said is None else self.said.keypoints
-
-
-def find_dataset(path: str, options: AnnotationOptions) -> YoloDataset:
-    """The dataset that `path` means: a data.yaml, a Darknet .data file, or a folder with one of them or without.
+def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:
+    """The dataset that a path means: a data.yaml, a Darknet .data file, or a folder with one of them or without.
 
     Raises UsageError or LabelFileError where it is none, or where two files describe it.
     """
-    place = os.path.abspath(path)
-    if os.path.isdir(place):
-        found = description(place)
-        if found is None:
-            return _of_folder(place, options)
-        place = found
-    elif not os.path.isfile(place):
-        raise UsageError(path, "no such file or folder", "check the path")
-    if place.lower().endswith((".yaml", ".yml")):
+    place = description(look) or os.path.abspath(look.path)
+    if place.lower().endswith(_YAML):
         return _of_yaml(place, options)
     if place.lower().endswith(".data"):
         return _of_darknet(place, options)
+    if look.is_folder:
+        return _of_folder(look, place, options)
     problem = "is no data.yaml, and no obj.data of Darknet"
-    raise UsageError(path, problem, "give one of them, or the folder that holds images and labels")
+    raise UsageError(look.path, problem, "give one of them, or the folder that holds images and labels")
 
 
-def description(folder: str) -> str | None:
+def description(look: Look) -> str | None:
     """The file in a folder that describes a dataset: a YAML file with names, or a Darknet .data file; None without.
 
     Raises UsageError where two do.
     """
-    visible = _files(folder)
-    usual = [name for name in visible if name.lower() in USUAL_YAML]
-    found = [name for name in usual if describes(os.path.join(folder, name), usual=True)]
+    if not look.is_folder:
+        return None
+    visible = look.names()[1]
+    usual = [name for name in visible if name.lower() in _USUAL_YAML]
+    found = [name for name in usual if describes(look.full(name), usual=True)]
     if not found:
-        others = [name for name in visible if name.lower().endswith((".yaml", ".yml")) and name not in usual]
-        found = [name for name in others if describes(os.path.join(folder, name))]
+        others = [name for name in visible if name.lower().endswith(_YAML) and name not in usual]
+        found = [name for name in others if describes(look.full(name))]
     if not found:
-        found = [name for name in visible if name.lower().endswith(".data") and is_darknet(os.path.join(folder, name))]
+        found = [name for name in visible if name.lower().endswith(".data") and is_darknet(look.full(name))]
     if len(found) > 1:
-        raise UsageError(
-            folder, f"more than one file describes a YOLO dataset ({some(found)})", "give the one you mean"
-        )
-    return os.path.join(folder, found[0]) if found else None
+        problem = f"more than one file describes a YOLO dataset ({some(found)})"
+        raise UsageError(look.path, problem, "give the one you mean")
+    return os.path.abspath(look.full(found[0])) if found else None
 
 
 def describes(path: str, *, usual: bool = False) -> bool:
@@ -109,17 +94,6 @@ def describes(path: str, *, usual: bool = False) -> bool:
     return said.names is not None or (usual and bool(said.entries))
 
 
-def _files(folder: str) -> list[str]:
-    """The names of the visible files right in a folder that may describe a dataset, sorted."""
-    ends = (".yaml", ".yml", ".data", ".names")
-    try:
-        with os.scandir(folder) as entries:
-            named = (entry for entry in entries if entry.name.lower().endswith(ends) or entry.name in _NAMED)
-            return sorted(e.name for e in named if not is_hidden(os.fsencode(e.name)) and e.is_file())
-    except OSError:
-        return []  # listing it says what is wrong
-
-
 def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, place: str) -> tuple[str, ...] | None:
     """The classes that the dataset names, or else the user. Raises UsageError where both do, and differ."""
     given = class_list(options.class_names)
@@ -133,100 +107,119 @@ def _class_names(options: AnnotationOptions, names: tuple[str, ...] | None, plac
 
 
 def _of_yaml(place: str, options: AnnotationOptions) -> YoloDataset:
+    """The root is `images` of the options, else `path`, else the file's own folder: where the images of a split are.
+
+    `path` may be that of another machine.
+    """
     said = read_data_yaml(place)
     names = _class_names(options, said.names, place)
-    entries = dict(said.entries or {})
-    root, notes = _root(place, said.path, entries, options)
-    return YoloDataset(place, root, names, entries, said, notes)
-
-
-def _root(
-    place: str, path: str, entries: Mapping[str, Sequence[str]], options: AnnotationOptions
-) -> tuple[str, tuple[str, ...]]:
-    """The folder of the images and labels of a data.yaml, and notes: the one given, or `path`, or the file's own.
-
-    `path` may be that of another machine: what decides is where the images of a split are. Raises UsageError where
-    they are nowhere.
-    """
     folder = os.path.dirname(place)
+    bases = list(dict.fromkeys([os.path.normpath(os.path.join(folder, said.path)), folder]))
     if options.images is not None:
         if not os.path.isdir(options.images):
             raise UsageError(options.images, "no such folder", "check the path")
         bases = [os.path.abspath(options.images)]
-    else:
-        written = os.path.normpath(os.path.join(folder, path))
-        bases = list(dict.fromkeys([written, folder] if path else [folder]))
+    entries = said.entries or {}
     needed = [entry for split, found in entries.items() if split != "test" for entry in found]
     needed = needed or [entry for found in entries.values() for entry in found]
     there = [base for base in bases if os.path.isdir(base)]
-    exact = [base for base in there if all(os.path.exists(os.path.join(base, e)) and _inside(base, e) for e in needed)]
-    partly = [base for base in there if any(in_folder(base, entry) is not None for entry in needed)]
+    exact = [base for base in there if all(_written(base, e) and is_in(_written(base, e), base) for e in needed)]
+    partly = [base for base in there if any(_resolve(base, entry) for entry in needed)]
     found = exact or partly or ([] if needed else there)
     if not found:
-        folders = argument("images", typed="DIR")
-        problem = f"{needed[0] if needed else path!r} is not in {' or '.join(map(repr, bases))}"
-        remedy = f"give the folder that holds the images and their labels: {folders}"
-        raise UsageError(f"{place}, {_key_of(entries, needed)}", problem, remedy)
-    notes = ()
+        problem = f"{needed[0] if needed else said.path!r} is not in {' or '.join(map(repr, bases))}"
+        remedy = f"give the folder that holds the images and their labels: {argument('images', typed='DIR')}"
+        key = next((split for split, paths in entries.items() if needed and needed[0] in paths), "path")
+        raise UsageError(f"{place}, {key}", problem, remedy)
+    notes = []
     if options.images is None and found[0] != bases[0]:
-        notes = (f"path of {escape(os.path.basename(place))} has no images: those beside the file are taken",)
-    return found[0], notes
+        notes = [f"path of {escape(os.path.basename(place))} has no images: those beside the file are taken"]
+    paths = _resolve_all(place, found[0], entries, notes)
+    return YoloDataset(place, found[0], names, paths, said, tuple(notes))
 
 
-def _key_of(entries: Mapping[str, Sequence[str]], needed: Sequence[str]) -> str:
-    """The split of the first entry that is needed; `path` where there is none."""
-    return next((split for split, found in entries.items() if needed and needed[0] in found), "path")
+def _resolve_all(place: str, base: str, entries: Mapping[str, Sequence[str]], notes: list[str]) -> dict[str, list[str]]:
+    """The paths that the entries of each split mean; adds to the notes. Raises UsageError for one that is nowhere."""
+    found: dict[str, list[str]] = {}
+    for split, texts in entries.items():
+        for text in texts:
+            path = _resolve(base, text)
+            if not path and split == "test":  # many exports name one that they do not have
+                notes.append(f"test: {escape(text)} is not there")
+            elif not path:
+                folder = f"give the folder that holds images and labels: {argument('images', typed='DIR')}"
+                remedy = f"correct it, remove the line, or {folder}"
+                raise UsageError(f"{place}, {split}", f"{text!r} is not in {base!r}", remedy)
+            else:
+                found.setdefault(split, []).append(path)
+                inside = os.path.relpath(path, base)
+                if not is_in(path, base):
+                    notes.append(f"{split}: {escape(text)} is outside of {escape(base)}, and taken as Ultralytics does")
+                elif not _written(base, text) and os.path.normpath(text).lstrip("./") != inside:
+                    notes.append(f"{split}: {escape(text)} is not there, {escape(inside)} is taken")
+    return found
 
 
-def _inside(base: str, entry: str) -> bool:
-    """Whether an entry, as it is written, is in a folder."""
-    path = os.path.normpath(os.path.join(base, entry))
+def is_in(path: str, base: str) -> bool:
+    """Whether a path is a folder or in it; both are absolute."""
     return path == base or path.startswith(base.rstrip("/") + "/")
 
 
-def in_folder(base: str, text: str) -> str | None:
-    """The path of a file or folder in `base` that `text` means, relative to it; None where there is none.
+def _written(base: str, text: str) -> str:
+    """The path that an entry says as it is written, where it exists; "" otherwise, and where `base` is in it."""
+    path = os.path.normpath(os.path.join(base, text))
+    return path if os.path.exists(path) and (path == base or not is_in(base, path)) else ""
 
-    As it is written; else without what leads out of `base`, and then without more and more of its first folders: those
-    of another machine, or of the folder in which a tool was started.
+
+def _resolve(base: str, text: str) -> str:
+    """The path that an entry means: as it is written, as Ultralytics takes it; "" where there is none.
+
+    Else in `base`, without more and more of its first folders: those of another machine, or of the folder in which a
+    tool was started. Else so with another word for the same split: Roboflow writes `valid`, and some rename it.
     """
-    if _inside(base, text) and os.path.exists(os.path.join(base, text)):
-        return os.path.relpath(os.path.join(base, text), base)
-    return next((end for end in ends(text) if os.path.exists(os.path.join(base, end))), None)
+    inside = (os.path.join(base, end) for end in (*path_ends(text), *_other_words(text)))
+    return _written(base, text) or next((path for path in inside if os.path.exists(path)), "")
 
 
-def ends(text: str) -> Iterator[str]:
+def path_ends(text: str) -> Iterator[str]:
     r"""`a/b/c`, `b/c` and `c` of `/a/b/c`, `../a/b/c` or `a\b\c`."""
     path = posixpath.normpath(text.strip().replace("\\", "/"))
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     return ("/".join(parts[i:]) for i in range(len(parts)))
 
 
+def _other_words(text: str) -> Iterator[str]:
+    """`val/images` of `../valid/images`."""
+    for end in path_ends(text):
+        parts = end.split("/")
+        for i, part in enumerate(parts):
+            yield from ("/".join([*parts[:i], word, *parts[i + 1 :]]) for word in split_words(part))
+
+
 # --- Darknet
 
 
 def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
-    """Of `classes = 2`, `train = data/train.txt`, `valid = ...`, `names = data/obj.names`."""
+    """`classes = 2`, `train = data/train.txt`, `valid = ...`, `names = data/obj.names`."""
     folder = os.path.dirname(place)
-    root = folder if options.images is None else os.path.abspath(options.images)
+    base = folder if options.images is None else os.path.abspath(options.images)
     said = _pairs(place)
     names = None
     if "names" in said:
-        found = in_folder(folder, said["names"]) or in_folder(root, said["names"])
-        if found is None:
+        file = _resolve(folder, said["names"]) or _resolve(base, said["names"])
+        if not file:
             raise LabelFileError(f"{place}, names", f"no file {said['names']!r}", f"put it into {folder!r}")
-        below = folder if os.path.exists(os.path.join(folder, found)) else root
-        names = read_class_list(os.path.join(below, found))
+        names = read_class_list(file)
         if said.get("classes", str(len(names))).strip() != str(len(names)):
-            problem = f"got {said['classes']!r}, and {len(names)} names in {found}"
+            problem = f"got {said['classes']!r}, and {len(names)} names in {os.path.relpath(file, folder)}"
             raise LabelFileError(f"{place}, classes", problem, "make them agree")
     entries: dict[str, list[str]] = {}
     for key, value in said.items():
-        split = usual_split(key)
-        if split and value:
+        if (split := usual_split(key)) and value:
             entries.setdefault(split, []).append(value)
-    names = _class_names(options, names, place)
-    return YoloDataset(place, root, names, entries)
+    notes: list[str] = []
+    paths = _resolve_all(place, base, entries, notes)
+    return YoloDataset(place, base, _class_names(options, names, place), paths, notes=tuple(notes))
 
 
 def _pairs(path: str) -> dict[str, str]:
@@ -261,41 +254,37 @@ def is_darknet(path: str) -> bool:
 # --- no description
 
 
-def _of_folder(root: str, options: AnnotationOptions) -> YoloDataset:
-    """Of a folder of which only its own folders and files tell: `train.txt`, `classes.txt`, `images/train`."""
+def _of_folder(look: Look, root: str, options: AnnotationOptions) -> YoloDataset:
+    """A folder of which only its own folders and files tell: `train.txt`, `classes.txt`, `images/train`."""
     if options.images is not None and not os.path.samefile(options.images, root):
         problem = "a folder without data.yaml or obj.data holds the images itself"
         raise UsageError("images", problem, "leave it out")
-    files = names_files(root)
+    files = [os.path.join(root, name) for name in names_files(look)]
     names = read_class_list(files[0]) if files else None
     for other in files[1:]:
         if read_class_list(other) != names:
             problem = f"names other classes than {files[0]}"
             raise UsageError(other, problem, "make them agree: labels are numbers in one list")
     entries: dict[str, list[str]] = {}
-    for name in _files(root):
+    for name in look.names()[1]:
         if name in _LISTS:
-            entries.setdefault(str(usual_split(name[:-4])), []).append(name)
+            entries.setdefault(str(usual_split(name[:-4])), []).append(os.path.join(root, name))
     return YoloDataset(root, root, _class_names(options, names, root), entries)
 
 
-def names_files(root: str) -> list[str]:
-    """The lists of class names in a folder, in its folders, and in those of them that are called `labels`."""
-    folders = [root, *_folders(root)]
-    folders += [inner for folder in folders[1:] for inner in _folders(folder)]
+def names_files(look: Look) -> list[str]:
+    """The lists of class names in a folder, in its usual folders, and in those in them; relative."""
+    folders = ["", *_usual_folders(look, "")]
+    folders += [inner for folder in folders[1:] for inner in _usual_folders(look, folder)]
     found: list[str] = []
     for folder in folders:
-        found += [os.path.join(folder, name) for name in _files(folder) if name in NAMES_FILES]
-        found += [os.path.join(folder, n) for n in _files(folder) if n.endswith(".names") and n not in NAMES_FILES]
+        named = [name for name in look.names(folder)[1] if name in NAMES_FILES or name.endswith(".names")]
+        found += [os.path.join(folder, name) for name in sorted(named, key=lambda name: name not in NAMES_FILES)]
     return found
 
 
-def _folders(folder: str) -> list[str]:
-    """The visible folders in a folder that are called as those of a dataset are."""
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-    names = [name for name in names if name.lower() in ("images", "labels", "data") or usual_split(name)]
+def _usual_folders(look: Look, folder: str) -> list[str]:
+    names = [
+        name for name in look.names(folder)[0] if name.lower() in ("images", "labels", "data") or usual_split(name)
+    ]
     return [os.path.join(folder, name) for name in names]

@@ -2,111 +2,163 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.errors import escape
+from shardfeed.converters.sources.annotations.yolo.data_yaml import DataYaml
+from shardfeed.errors import LabelFileError, argument, escape
 
 # What the lines of a dataset may be: boxes (5 numbers); polygons (a class, and x and y of three points or more);
 # either of the two; corners of boxes that are turned (9); boxes and key points.
 Shape = Literal["boxes", "polygons", "either", "corners", "keypoints"]
 
-BOX, CORNERS = 5, 9  # numbers of a line
+_BOX, _CORNERS = 5, 9  # numbers of a line
 _LEAST_POLYGON = 7
-_PIXEL = 2.0  # a coordinate beyond it is no fraction that is a little off
+_WHOLE = 2**53  # no class has a number that large
 _PLAIN = re.compile(rb"[-+.0-9eE \t]*\Z")  # numbers as people write them: no "nan", no "1_000"
+_MEANING: dict[Shape, str] = {
+    "boxes": "class and box",
+    "polygons": "class and outline",
+    "either": "class, and box or outline",
+    "corners": "class and four corners",
+    "keypoints": "class, box and key points",
+}
 
 
-class LabelLine(NamedTuple):
-    """`length`: how many numbers it has. `box`: left, top, right, bottom. `outline`: x, y, x, y, ..., of a polygon.
+class Line(NamedTuple):
+    """`label`: the number of the class. `box`: left, top, right, bottom. `outline`: x, y, x, y, ..., of a polygon.
 
     `keypoints`: x, y, visibility of each.
     """
 
-    length: int
-    label: int
+    label: str
     box: tuple[float, float, float, float]
-    outline: Sequence[float] = ()
-    keypoints: Sequence[float] = ()
+    outline: Sequence[float] | None = None
+    keypoints: Sequence[float] | None = None
 
 
-class PixelsError(BadAnnotationError):
-    """A line whose numbers look like pixels."""
+class Lines:
+    """Reads lines of one `shape`. Until all are read it is not known what they mean: `check` then says so."""
 
+    def __init__(self, shape: Shape, said: DataYaml | None) -> None:
+        self.said, self.labels = said, set[str]()
+        self._shape: Shape = shape
+        self._dimensions = 3 if said is None else said.dimensions
+        self._points = 0 if said is None or said.keypoints is None else len(said.keypoints.names)
+        of_points = _BOX + self._points * self._dimensions
+        self._length = {"corners": _CORNERS, "keypoints": of_points, "polygons": 0}.get(shape, _BOX)
+        self._counts: Counter[int] = Counter()  # lines of so many numbers, of those that were taken
+        self._places: dict[int, tuple[str, int]] = {}  # the first line of so many numbers, of those that were taken
+        self._misfits: dict[int, tuple[str, int]] = {}  # likewise, of those of another shape
+        self._bad = False  # whether a line of this shape has a bad number
 
-class LineReader:
-    """Reads lines of one `shape`, of `classes` classes. `keypoints` and `dimensions` (2 or 3): of that shape.
-
-    `last`: the numbers of the line that was read last, to tell whether one is there twice.
-    """
-
-    def __init__(self, shape: Shape, classes: int, keypoints: Keypoints | None = None, dimensions: int = 3) -> None:
-        self.shape, self.classes = shape, classes
-        self.dimensions = dimensions
-        self.points = 0 if keypoints is None else len(keypoints.names)
-        self.last: tuple[float, ...] = ()
-        self._polygons = shape in ("polygons", "either")
-        lengths = {"corners": CORNERS, "keypoints": BOX + self.points * dimensions, "polygons": 0}
-        self._length = lengths.get(shape, BOX)  # that a line has
-
-    def read(self, line: bytes) -> LabelLine:
-        """What a line says. Raises BadAnnotationError, of which PixelsError is one."""
-        words = line.split()
+    def read(self, text: bytes, place: tuple[str, int]) -> Line:
+        """What a line says; `place`: its file and number. Raises BadAnnotationError."""
+        words = text.split()
         count = len(words)
-        self._check_count(count)
-        numbers = _numbers(line, words)
-        self.last = tuple(numbers)
-        label = self._label(words[0], numbers[0])
-        if self.shape == "keypoints":
-            keypoints = self._keypoints(numbers[BOX:])
-            seen = [side for i, side in enumerate(keypoints) if i % 3 < 2]
-            _check_fractions([*numbers[1:BOX], *seen])
-            return LabelLine(count, label, _box(numbers), keypoints=keypoints)
-        _check_fractions(numbers[1:])
-        if count == BOX:
-            return LabelLine(count, label, _box(numbers))
+        polygon = self._shape in ("polygons", "either") and count >= _LEAST_POLYGON and count % 2
+        if count != self._length and not polygon:
+            self._misfits.setdefault(count, place)
+            hint = " (with a confidence, it is a prediction)" if count == _BOX + 1 else ""
+            raise BadAnnotationError(AnnotationCode.LINE, f"got {count} numbers{hint}, expected {self._expected}")
+        self._bad = True
+        numbers = _numbers(text, words)
+        label, rest = _label(words[0], numbers[0]), numbers[_BOX:]
+        self._bad = False
+        self._counts[count] += 1
+        self._places.setdefault(count, place)
+        self.labels.add(label)
+        if self._shape == "keypoints" or count == _BOX:
+            x, y, wide, high = numbers[1:_BOX]
+            box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
+            return Line(label, box, keypoints=self._with_visibility(rest) if rest else None)
         xs, ys = numbers[1::2], numbers[2::2]
-        return LabelLine(count, label, (min(xs), min(ys), max(xs), max(ys)), numbers[1:])
+        return Line(label, (min(xs), min(ys), max(xs), max(ys)), outline=numbers[1:])
+
+    def _with_visibility(self, numbers: Sequence[float]) -> Sequence[float]:
+        """Key points with visibility; where it is not said, 2 (visible), and 0 (not there) for 0, 0."""
+        if self._dimensions == 3:
+            return numbers
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        return [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
 
     @property
-    def expected(self) -> str:
+    def _expected(self) -> str:
         """The numbers that a line should have, in words."""
+        of_points = f"{self._dimensions} for each of {self._points} key points"
         return {
             "boxes": "5: class, x, y, width, height",
             "polygons": "a class and x and y of three points or more",
             "either": "5 (class, x, y, width, height), or a class and x and y of three points or more",
             "corners": "9: class, x and y of four corners",
-            "keypoints": f"{self._length}: class, x, y, width, height, and {self.dimensions} "
-            f"for each of {self.points} key points",
-        }[self.shape]
+            "keypoints": f"{self._length}: class, x, y, width, height, and {of_points}",
+        }[self._shape]
 
-    def _check_count(self, count: int) -> None:
-        """Raises BadAnnotationError for a line that is not of the shape."""
-        if count == self._length or (self._polygons and count >= _LEAST_POLYGON and count % 2):
+    def check(self, *, asked: bool) -> None:
+        """Raises LabelFileError where lines may mean two things, or all another thing, and nobody `asked` for boxes.
+
+        Polygons of a dataset differ in how many points they have: where all lines have as many numbers, it is not to
+        be told from them what they are.
+        """
+        if not self._counts and not self._bad and len(self._misfits) == 1:
+            ((count, place),) = self._misfits.items()
+            if self._shape != "either" and count >= _BOX:
+                problem = f"all lines have {count} numbers, expected {self._expected}"
+                raise _unclear(place, problem, f"ask for other {ask_for()}, or correct data.yaml")
+            if self._shape == "either" and count >= _BOX + 3:
+                problem = f"all lines have {count} numbers, as those of key points may"
+                raise _unclear(place, problem, "write kpt_shape: [K, 3] (x, y, visibility), or [K, 2], into data.yaml")
+        outlines = sorted(self._counts.keys() - {_BOX})
+        if self._shape != "either" or asked or not outlines:
             return
-        hint = " (with a confidence, it is a prediction)" if count == BOX + 1 else ""
-        raise BadAnnotationError(AnnotationCode.LINE, f"got {count} numbers{hint}, expected {self.expected}")
+        boxes, masks = ask_for("boxes"), ask_for("boxes", "masks")
+        if _BOX in self._counts:
+            file, number = self._places[_BOX]
+            problem = (
+                f"got a line of {outlines[0]} numbers, and one of {_BOX} at {escape(file)}:{number}: outlines, or boxes"
+            )
+            remedy = f"{boxes} takes the box of each; {masks} takes outlines and lists the other lines"
+        elif outlines == [_CORNERS]:
+            problem = f"all lines have {_CORNERS} numbers: turned boxes, or outlines of four points"
+            remedy = f"{boxes} takes the upright box around each, {masks} takes them for outlines, too"
+        elif len(outlines) == 1 and self.said is None:
+            problem = f"all lines have {outlines[0]} numbers: outlines, or boxes with key points"
+            remedy = f"{masks} takes them for outlines; for key points give a data.yaml with kpt_shape"
+        else:
+            return
+        raise _unclear(self._places[outlines[0]], problem, remedy)
 
-    def _label(self, word: bytes, number: float) -> int:
-        """The class; it may be written as 3.0."""
-        if number != int(number):
-            reason = f"the class is {escape(word[:40])}, expected a whole number"
-            raise BadAnnotationError(AnnotationCode.VALUE, reason)
-        if not 0 <= number < self.classes:
-            reason = f"the class is {int(number)}, expected 0 to {self.classes - 1}"
-            raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
-        return int(number)
+    @property
+    def meaning(self) -> str:
+        """What the lines that were taken say."""
+        shape = self._shape
+        if shape == "either" and self._counts:
+            shape = "boxes" if self._counts.keys() == {_BOX} else "either" if _BOX in self._counts else "polygons"
+        return _MEANING[shape]
 
-    def _keypoints(self, numbers: Sequence[float]) -> list[float]:
-        """x, y and visibility of each; where it is not said, 2 (visible), and 0 (not there) for 0, 0."""
-        if self.dimensions == 3:
-            return list(numbers)
-        found: list[float] = []
-        for x, y in zip(numbers[::2], numbers[1::2], strict=True):
-            found += (x, y, 2.0 if x or y else 0.0)
-        return found
+    @property
+    def outlines(self) -> int:
+        """How many lines have an outline."""
+        return 0 if self._shape == "keypoints" else sum(n for length, n in self._counts.items() if length != _BOX)
+
+
+def _unclear(place: tuple[str, int], problem: str, remedy: str) -> LabelFileError:
+    return LabelFileError(f"{place[0]}:{place[1]}", problem, remedy)
+
+
+def ask_for(*tasks: str) -> str:
+    """The argument that asks for these tasks, or for any, in a message."""
+    return argument("tasks", python=f"tasks={list(tasks)}" if tasks else "", typed=",".join(tasks))
+
+
+def _label(word: bytes, number: float) -> str:
+    """The class, in digits; it may be written as 3.0. Raises BadAnnotationError."""
+    if number != int(number):
+        reason = f"the class is {escape(word[:40])}, expected a whole number"
+        raise BadAnnotationError(AnnotationCode.VALUE, reason)
+    return str(int(number)) if abs(number) < _WHOLE else f"{number:g}"
 
 
 def _numbers(line: bytes, words: Sequence[bytes]) -> list[float]:
@@ -118,26 +170,18 @@ def _numbers(line: bytes, words: Sequence[bytes]) -> list[float]:
                 return numbers
     except ValueError:
         pass
-    word = next(word for word in words if not is_number(word))
+    word = next(word for word in words if not _is_number(word))
     raise BadAnnotationError(AnnotationCode.VALUE, f"got {escape(word[:40])!r}, expected a number")
 
 
-def is_number(word: bytes) -> bool:
-    """Whether it is a finite decimal number."""
+def _is_number(word: bytes) -> bool:
     try:
         return _PLAIN.match(word) is not None and math.isfinite(float(word))
     except ValueError:
         return False
 
 
-def _check_fractions(numbers: Sequence[float]) -> None:
-    """Raises PixelsError. What is a little outside is the matter of who knows the image."""
-    if max(numbers) > _PIXEL:
-        reason = f"got {max(numbers):g}, which looks like pixels, expected fractions of the image from 0 to 1"
-        raise PixelsError(AnnotationCode.VALUE, reason)
-
-
-def _box(numbers: Sequence[float]) -> tuple[float, float, float, float]:
-    """The sides, of a centre and a size."""
-    x, y, width, height = numbers[1:BOX]
-    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+def looks_like_label(line: bytes) -> bool:
+    """Whether a line is a class and four numbers or more."""
+    words = line.split()
+    return len(words) >= _BOX and words[0].isdigit() and all(map(_is_number, words))

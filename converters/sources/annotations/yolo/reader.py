@@ -1,74 +1,148 @@
-"""A YOLO dataset as a source: its images, and each line of their labels as an object or a line of the account."""
+"""Datasets as YOLO's tools have them: Ultralytics' data.yaml, Roboflow's exports, Darknet, LabelImg's folders.
+
+Labels are found by Ultralytics' rule: the last folder `images` of the path is `labels` there, and the name ends in
+`.txt`. Else they lie beside the image.
+"""
 
 import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.yolo.dataset import (
+    NAMES_FILES,
+    YoloDataset,
+    describes,
+    description,
+    find_dataset,
+    is_darknet,
+    is_in,
+    names_files,
+    path_ends,
+)
+from shardfeed.converters.sources.annotations.yolo.lines import Lines, Shape, ask_for, looks_like_label
+from shardfeed.converters.sources.files.image_lookup import PathLookup
+from shardfeed.converters.sources.files.listing import Listing, joined, names_image
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.reading import read_lines
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import Skipped
+from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
+from shardfeed.text import counted, in_usual_order, number, some
 
-from shardfeed.converters.sources.account import Account
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.yolo.dataset import YoloDataset, find_dataset
-from shardfeed.converters.sources.annotations.yolo.images import YoloImages
-from shardfeed.converters.sources.annotations.yolo.label_files import LabelFiles, ask_for
-from shardfeed.converters.sources.annotations.yolo.lines import Shape
-from shardfeed.converters.sources.files.walk import list_files
-from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.source import Findings
-from shardfeed.errors import UsageError, argument
-from shardfeed.text import number
+_LOOKED_AT = 50  # entries of a folder with labels
+_FIRST = 4096  # bytes of a file of labels
+_A_FRACTION = 1.5  # or a little off one
 
 
-def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """Evidence of a data.yaml, of Darknet's obj.data, or of labels beside images; None without. Reads little."""
+    try:
+        found = description(look) if look.is_folder else look.path
+    except UsageError as error:
+        return Evidence("yolo", error.problem)  # reading it says which to choose
+    if found is not None:
+        return _of_file(found)
+    labels = _labels(look)
+    if labels is None:
+        return None
+    lists = names_files(look)
+    if lists:
+        return Evidence("yolo", f"{some(lists)}, and lines of numbers as in {escape(labels)}")
+    missing = "" if options.class_names else f"a data.yaml with names, or {argument('class_names', typed='FILE')}"
+    return Evidence("yolo", f"images, and lines of a class and fractions as in {escape(labels)}", missing)
+
+
+def _of_file(path: str) -> Evidence | None:
+    name = os.path.basename(path)
+    if name.lower().endswith((".yaml", ".yml")):
+        usual = name.lower().startswith(("data.", "dataset."))
+        return Evidence("yolo", f"{escape(name)} of Ultralytics") if describes(path, usual=usual) else None
+    darknet = name.lower().endswith(".data") and is_darknet(path)
+    return Evidence("yolo", f"Darknet's {escape(name)}") if darknet else None
+
+
+def _labels(look: Look) -> str | None:
+    """A file of labels in a folder or in its usual folders, that has images where they are looked for; or None."""
+    for folder in _label_folders(look):
+        head, found, tail = f"/{folder}".rpartition("/labels")
+        images = f"{head}/images{tail}"[1:] if found and tail[:1] in ("", "/") else folder
+        if not any(names_image(os.fsencode(name)) for name in look.names(images)[1]):
+            continue
+        texts = [name for name in look.names(folder)[1] if name.endswith(".txt") and name not in NAMES_FILES]
+        for name in texts[:_LOOKED_AT]:
+            if _begins_with_labels(look.head(look.full(os.path.join(folder, name)))):
+                return os.path.join(folder, name)
+    return None
+
+
+def _label_folders(look: Look) -> Iterator[str]:
+    """The folder, those in it, and those in `labels` and called `labels` in them."""
+    yield ""
+    for name in look.names()[0][:_LOOKED_AT]:
+        yield name
+        if name == "labels":
+            yield from (os.path.join(name, inner) for inner in look.names(name)[0][:_LOOKED_AT])
+        else:
+            yield os.path.join(name, "labels")
+
+
+def _begins_with_labels(head: bytes) -> bool:
+    """Whether the first lines of a file are labels, in fractions."""
+    lines = head[:_FIRST].removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)
+    whole = [line for line in lines if line.strip() and (line.endswith((b"\n", b"\r")) or len(lines) == 1)][:3]
+    fractions = (max(map(float, line.split()[1:5])) <= _A_FRACTION for line in whole if looks_like_label(line))
+    return bool(whole) and all(map(looks_like_label, whole)) and all(fractions)
+
+
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The dataset of a data.yaml, of Darknet's obj.data, or of a folder of images and labels.
 
     Boxes and classes; key points where data.yaml has a `kpt_shape`; outlines where `options.tasks` has "masks".
     Raises UsageError or LabelFileError where it is none, where no image has labels, where their lines may mean two
     things, and where they are pixels.
     """
-    dataset = find_dataset(os.fspath(path), options)
+    dataset = find_dataset(look, options)
     if dataset.names is None:
         remedy = f"add a data.yaml with names: [...], or give {argument('class_names', typed='FILE')}, one class a line"
         raise UsageError(dataset.place, "labels are numbers, and nothing says the names of the classes", remedy)
     shape = _shape(dataset, options)
-    files = list_files(dataset.root, follow_links=options.follow_links)
-    images = YoloImages(files, dataset, options)
-    upright = options.upright if options.upright is not None else True
-    masks = "masks" in options.tasks
     wants_points = shape == "keypoints" and (not options.tasks or "keypoints" in options.tasks)
-    table = ObjectTable(
-        dataset.names,
+    files, images = look.list_images(files=_list_files(look, dataset))
+    found = Annotations(
+        dataset.place,
+        look,
+        replace(options, boxes_on=options.boxes_on or "upright"),
         what="line",
         unit="fractions",
-        upright=upright,
-        masks=masks,
-        keypoints=dataset.keypoints if wants_points else None,
+        keypoints=dataset.said.keypoints if wants_points and dataset.said is not None else None,
+        masks="masks" in options.tasks,
+        tasks=("boxes", "masks", "keypoints"),
+        files=images,
     )
-    labels = LabelFiles(files, dataset, shape, table, masks=masks)
-    rejected = labels.read_all(images)
-    labels.check(asked="boxes" in options.tasks)
-    kept = np.array([image not in rejected for image in images.images.tolist()], bool)
-    splits = images.splits
-    if splits is not None and rejected:
-        splits = Splits(splits.names, splits.numbers[kept])
-    findings = Findings(
-        sorted([*images.rejected, *rejected.values()], key=lambda skipped: skipped.key),
-        [*images.notes, *labels.notes()],
-        files.root,
-        Account(read=len(labels.left_out), left_out=tuple(labels.left_out)),
-    )
-    described = f"{number(len(dataset.names), 'class', 'classes')}, lines of {_MEANING[labels.shape]}"
-    listing = files.take(images.images[kept])
-    return AnnotatedSource(listing, objects=table, splits=splits, findings=findings, described=described)
-
-
-_MEANING: dict[Shape, str] = {
-    "boxes": "class and box",
-    "polygons": "class and outline",
-    "either": "class, and box or outline",
-    "corners": "class and four corners",
-    "keypoints": "class, box and key points",
-}
+    found.stated, found.ledger.notes = (dataset.names, ()), [*found.ledger.notes, *dataset.notes]
+    lines = Lines(shape, dataset.said)
+    reading = _Reading(dataset, files, found, lines)
+    for split in in_usual_order(dataset.entries) or [""]:
+        reading.add_split(split)
+    reading.check_labels()
+    reading.read_labels()
+    lines.check(asked="boxes" in options.tasks)
+    if lines.outlines and "masks" not in options.tasks:
+        found.note(f"outlines of which the box around them is taken: {lines.outlines}")
+    empty = [name for i, name in enumerate(dataset.names) if str(i) not in lines.labels]
+    if empty:
+        found.note(counted("classes without an object", empty, len(empty)))
+    if dataset.entries:
+        found.unnamed = "images of no split, which are not taken"
+    classes = number(len(dataset.names), "class", "classes")
+    return found.source(described=f"{classes}, lines of {lines.meaning}")
 
 
 def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
@@ -76,14 +150,10 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
 
     Raises UsageError where the two do not go together.
     """
-    tasks, task = options.tasks, dataset.task
-    other = sorted(tasks - {"boxes", "classes", "masks", "keypoints"})
-    if other or tasks == {"classes"}:
-        problem = f"got {', '.join(other or tasks)}, and YOLO labels have boxes, masks or key points"
-        raise UsageError("tasks", problem, f"give {ask_for('boxes')}, or leave it out")
+    tasks, task = frozenset(options.tasks), "" if dataset.said is None else dataset.said.task
     if {"masks", "keypoints"} <= tasks:
         raise UsageError("tasks", "lines of YOLO have an outline or key points, never both", "leave one of the two out")
-    if "keypoints" in tasks and dataset.keypoints is None:
+    if "keypoints" in tasks and task != "pose":
         problem = "nothing says how many key points a line has"
         raise UsageError(dataset.place, problem, "add kpt_shape: [K, 3] (x, y, visibility), or [K, 2], to data.yaml")
     if "masks" in tasks:
@@ -91,13 +161,292 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
             remedy = f"give {ask_for('boxes')}, or leave it out"
             raise UsageError(dataset.place, f"its task is {task}: lines without outlines", remedy)
         return "polygons"
-    if task == "obb":
-        if "boxes" in tasks:
-            return "corners"
+    if task == "obb" and "boxes" not in tasks:
         remedy = f"{ask_for('boxes')} takes the upright box around each: its angle is then lost"
         raise UsageError(dataset.place, "its boxes are turned (task: obb), and records have upright boxes", remedy)
-    if task == "pose":
-        return "keypoints"
-    if task == "detect":
-        return "boxes"
-    return "polygons" if task == "segment" else "either"
+    shapes: dict[str, Shape] = {"obb": "corners", "pose": "keypoints", "detect": "boxes", "segment": "polygons"}
+    return shapes.get(task, "either")
+
+
+def _list_files(look: Look, dataset: YoloDataset) -> Listing:
+    """The files of the dataset's folder, and of the folders outside of it that it names, with their labels."""
+    paths = [path for paths in dataset.entries.values() for path in paths if not is_in(path, dataset.root)]
+    if not paths:
+        return look.list_files(dataset.root, chosen=False)
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in paths]
+    labels = [os.path.dirname(name_text(label_keys(name_bytes(f"{folder}/x"))[0])) for folder in folders]
+    folders = [dataset.root, *folders, *filter(os.path.isdir, labels)]
+    parts = [look.list_files(folder, chosen=False) for folder in dict.fromkeys(folders)]
+    return joined(os.fsencode(os.path.commonpath(folders)), parts)
+
+
+def label_keys(image: bytes) -> tuple[bytes, bytes]:
+    """Where the labels of an image lie: in the folder `labels`, and beside it."""
+    stem = os.path.splitext(image)[0] + b".txt"
+    head, found, tail = (b"/" + stem).rpartition(b"/images/")
+    return ((head + b"/labels/" + tail)[1:] if found else stem), stem
+
+
+class _Reading:
+    """Finds the images of each split and their labels in `files`, and gives both to `found`."""
+
+    def __init__(self, dataset: YoloDataset, files: Listing, found: Annotations, lines: Lines) -> None:
+        self._dataset, self._files, self._found, self._lines = dataset, files, found, lines
+        self._lookup = PathLookup(files)
+        self._choice = found.listing.choice
+        self._split_of: dict[int, str] = {}  # by the number of an image in `files`
+        self._label_of: dict[int, int | Skipped] = {}  # likewise; without an image that has none
+        self._lost: dict[bytes, int] = {}  # the labels of images that are missing
+        self._lists: set[int] = set()
+
+    def add_split(self, split: str) -> None:
+        """Add the images of a split, "" where the folders tell. Raises UsageError where it cannot be read."""
+        new, again, elsewhere = 0, list[bytes](), list[bytes]()
+        for named, image in self._of_split(split):
+            key = image.key if isinstance(image, Skipped) else self._files.key(image)
+            if not self._choice.wants(key):
+                continue
+            if isinstance(image, Skipped):
+                self._lose(image, named)
+                continue
+            before = self._split_of.get(image)
+            if before is None:
+                self._split_of[image] = split
+                new += 1
+            elif before == split:
+                again += [key] if split else []
+            else:
+                elsewhere.append(key)
+                continue
+            if image not in self._label_of and (label := self._label(key, named)) is not None:
+                self._label_of[image] = label  # by another of its names it may have labels
+        notes = self._found.ledger.notes
+        if elsewhere and not new:
+            notes.append(f"{split}: all {len(elsewhere)} images are in another split, too: {split} is left out")
+        elif elsewhere:
+            what = "images in more than one split, taken for the first in the order train, validation, test"
+            notes.append(counted(what, sorted(elsewhere), len(elsewhere)))
+        elif split and not new:
+            notes.append(f"the split {split} has no image")
+        if again:
+            notes.append(counted("images that are named twice, taken once", sorted(again), len(again)))
+
+    def _lose(self, skipped: Skipped, named: bytes) -> None:
+        """An image that is missing: its labels are lost with it."""
+        self._found.reject(name_text(skipped.key), RejectCode(skipped.code), skipped.reason)
+        label = self._label(skipped.key, named)
+        if isinstance(label, int):
+            self._lost.setdefault(skipped.key, label)
+
+    def _label(self, key: bytes, named: bytes) -> int | Skipped | None:
+        """The file with the labels of an image; why it cannot be read; or None without."""
+        keys = label_keys(key)
+        if named != key:
+            keys = tuple(label for pair in zip(label_keys(named), keys, strict=True) for label in pair)
+        for label in dict.fromkeys(keys):
+            found = self._lookup.find(name_text(label))
+            if isinstance(found, int):
+                return found
+            if self._files.skipped_at(label) is not None:
+                return replace(found, key=label)
+        return None
+
+    # --- images
+
+    def _of_split(self, split: str) -> Iterator[tuple[bytes, int | Skipped]]:
+        """The images of a split: how each is named, a path relative to the root; its number, or why there is none."""
+        if not split:
+            yield from self._inside(b"")
+            return
+        for path in self._dataset.entries[split]:
+            key = os.path.relpath(os.fsencode(path), self._files.root)
+            file = self._files.find(key)
+            if file >= 0 and names_image(key):
+                yield key, file
+            elif file >= 0:
+                self._lists.add(file)
+                yield from self._of_list(file)
+            elif skipped := self._files.skipped_at(key):
+                place = f"{self._dataset.place}, {split}"
+                raise UsageError(place, f"{escape(key)}: {skipped.reason}", "put the images into the dataset's folder")
+            else:
+                yield from self._inside(key + b"/" if key != b"." else b"")
+
+    def _inside(self, folder: bytes) -> Iterator[tuple[bytes, int | Skipped]]:
+        """The images in a folder and its folders, also where links lead; what cannot be listed as Skipped."""
+        reached = [(folder, folder)]
+        for name, target in self._files.aliases:
+            link, listed = name + b"/", target + b"/" if target else b""
+            if folder.startswith(link):
+                reached.append((folder, listed + folder[len(link) :]))
+            elif link.startswith(folder):
+                reached.append((link, listed))
+        for named, listed in reached:
+            file = -1
+            for key in self._files.inside(listed):
+                if names_image(key):
+                    file = self._files.find(key, file + 1)
+                    yield named + key[len(listed) :], file
+        for skipped in self._files.skipped:
+            if skipped.key.startswith(folder) and not skipped.key.endswith(b".txt"):
+                yield skipped.key, skipped
+
+    def _of_list(self, file: int) -> Iterator[tuple[bytes, int | Skipped]]:
+        """The images that a list names, one a line: from the root, from its folder, or from another machine's root."""
+        key = self._files.key(file)
+        folder = name_text(key.rpartition(b"/")[0])
+        dropped = ""  # the beginning of paths of another machine, the same for all of them
+        for _, line in self._lines_of(file):
+            text = name_text(line.strip()).replace("\\", "/")
+            beside = f"{folder}/{text}" if folder and not text.startswith("/") else text
+            forms = [beside, text] if text.startswith("./") else [name_text(line.strip()), text, beside]
+            if dropped and text.startswith(dropped):
+                forms.insert(0, text[len(dropped) :])
+            named = next((form for form in forms if isinstance(self._find(form), int)), "")
+            if not named and not dropped:
+                named = next((end for end in path_ends(text) if isinstance(self._find(end), int)), "")
+                dropped = text[: len(text) - len(named)] if named and text.endswith(named) else ""
+            named = os.path.normpath(named or forms[0].lstrip("/"))
+            image = self._find(named)
+            if isinstance(image, int) and named.startswith("/"):
+                yield self._files.key(image), image
+            else:
+                yield named.encode("utf-8", "replace"), image
+        if dropped:
+            where = f"paths in {escape(key)} begin with {escape(dropped)}, which is not in the dataset's folder"
+            self._found.note(f"{where}: they are taken from there")
+
+    def _find(self, text: str) -> int | Skipped:
+        try:
+            return self._lookup.find(text)
+        except UnicodeEncodeError:  # half of a surrogate pair, which no file name has
+            return Skipped(text.encode("utf-8", "replace"), RejectCode.MISSING.value, "no such file")
+
+    def _lines_of(self, file: int) -> list[tuple[int, bytes]]:
+        """The lines of a list. Raises UsageError."""
+        try:
+            return read_lines(self._files.file(file))
+        except RejectedError as error:
+            raise UsageError(self._files.file(file).path, f"cannot be read: {error.reason}") from None
+
+    # --- labels
+
+    def check_labels(self) -> None:
+        """Raises UsageError where no image of a split but the test split has a file of labels, or is there at all."""
+        if not self._split_of:
+            lost = list(self._found.ledger.rejected.values())
+            if not lost:
+                raise UsageError(self._files.root, "no image in it", "give the folder that holds images and labels")
+            problem = f"none of {len(lost)} images is there, the first: {escape(lost[0].key)}: {lost[0].reason}"
+            raise UsageError(self._dataset.place, problem, "check that the lists belong to this folder")
+        first: dict[str, int] = {}
+        for image, split in sorted(self._split_of.items()):
+            first.setdefault(split, image)
+        labelled = {self._split_of[image] for image in self._label_of}
+        for split, image in first.items():
+            if split == "test" and labelled and split not in labelled:
+                self._found.note(f"no image of the split {split} has a file of labels")
+            elif split not in labelled:
+                raise self._no_labels(split, self._files.key(image))
+
+    def _no_labels(self, split: str, key: bytes) -> UsageError:
+        first, beside = label_keys(key)
+        looked = " and ".join(repr(escape(path)) for path in dict.fromkeys([first, beside]))
+        what = f"no image of the split {split}" if split else "no image"
+        problem = f"{what} has a file of labels: looked for {looked} for the image '{escape(key)}'"
+        name = b"/" + first.rpartition(b"/")[2]
+        other = next((found for found in self._files if (b"/" + found).endswith(name)), None)
+        there = f"there is '{escape(other)}': " if other is not None else ""
+        return UsageError(
+            self._files.root, problem, f"{there}put them there; an empty .txt says that an image has no object"
+        )
+
+    def read_labels(self) -> None:
+        """Read the labels of all images, and list those of no image."""
+        shared = Counter(label for label in self._label_of.values() if isinstance(label, int))
+        splits = self._splits()
+        alike, without, index = list[bytes](), 0, -1
+        for image in sorted(self._split_of):
+            key, label = self._files.key(image), self._label_of.get(image)
+            index = self._found.listing.find(key, index + 1)
+            number = self._found.file(index, split=splits.get(image))
+            if label is None:
+                without += 1
+            elif isinstance(label, Skipped):
+                reason = f"its labels, {escape(label.key)}: {label.reason}"
+                self._found.reject(number, RejectCode(label.code), reason)
+            else:
+                self._read(number, label)
+                alike += [key] if shared[label] > 1 else []
+        if without:
+            self._found.note(f"images without a file of labels, which have no object: {without}")
+        if alike:
+            self._found.note(counted("images that share a file of labels", alike, len(alike)))
+        self._list_lost()
+
+    def _read(self, image: int, label: int) -> None:
+        path = name_text(self._files.file(label).path)
+        try:
+            lines = read_lines(self._files.file(label))
+        except RejectedError as error:
+            reason = f"its labels, {escape(self._files.key(label))}: {error.reason}"
+            self._found.reject(image, error.code, reason)
+            return
+        for n, text in lines:
+            try:
+                line = self._lines.read(text, (path, n))
+            except BadAnnotationError as error:
+                self._found.leave_out(image, error.code, f"line {n}: {error.reason}")
+                continue
+            outline = [line.outline] if line.outline else None
+            self._found.object(image, n, line.box, line.label, keypoints=line.keypoints, outline=outline)
+
+    def _list_lost(self) -> None:
+        """List the lines of images that are missing, and of files that are of no image, in folders of labels."""
+        labels = {label for label in self._label_of.values() if isinstance(label, int)}
+        folders = {self._files.key(label).rpartition(b"/")[0] for label in labels}
+        known: set[bytes] | None = None  # what labels of an image may be called
+        others = {key: (label, AnnotationCode.IMAGE, "its image is not there") for key, label in self._lost.items()}
+        for file, key in enumerate(self._files):
+            folder, _, name = key.rpartition(b"/")
+            if not name.endswith(b".txt") or file in labels or folder not in folders or name_text(name) in NAMES_FILES:
+                continue
+            if known is None:
+                known = {label for image in self._files if names_image(image) for label in label_keys(image)}
+            if key not in known and file not in self._lists and file not in self._lost.values():
+                others[key] = file, AnnotationCode.ORPHAN, "this file of labels has no image"
+        texts = list[bytes]()
+        for key, (file, code, why) in others.items():
+            try:
+                lines = read_lines(self._files.file(file))
+            except RejectedError:
+                lines = []
+            if code == AnnotationCode.ORPHAN and not any(looks_like_label(text) for _, text in lines):
+                texts.append(key)
+                continue
+            for n, _ in lines:
+                reason = f"line {n} of {escape(self._files.key(file))}: {why}"
+                self._found.leave_out(name_text(key), code, reason)
+        if texts:
+            self._found.note(counted("texts beside the labels that are none", texts, len(texts)))
+
+    def _splits(self) -> dict[int, str | None]:
+        """The split of each image: the one that the dataset says, or its folders."""
+        if self._dataset.entries:
+            return dict(self._split_of)
+        found = {image: _folder_split(self._files.key(image)) for image in sorted(self._split_of)}
+        without, within = (next((i for i, s in found.items() if bool(s) == known), -1) for known in (False, True))
+        if without >= 0 and within >= 0:
+            keys = [escape(self._files.key(image)) for image in (within, without)]
+            problem = f"'{keys[0]}' is in a split, and '{keys[1]}' is in none"
+            remedy = "name the folders of each split in a data.yaml: train, val, test"
+            raise UsageError(self._files.root, problem, remedy)
+        return found
+
+
+def _folder_split(key: bytes) -> str | None:
+    """The split that the folders of an image name: `train/images/a.jpg`, `images/train/a.jpg`."""
+    parts = key.split(b"/")[:-1]
+    if parts and parts[0].lower() in (b"images", b"data") and len(parts) > 1:
+        parts = parts[1:]
+    return usual_split(parts[0]) if parts else None

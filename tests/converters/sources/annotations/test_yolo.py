@@ -13,10 +13,11 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL, OBJECT_TEXT, XMAX, XMIN, YMAX, YMIN
-from shardfeed.converters import convert
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.yolo import read, recognise
+from shardfeed.converters import convert, open_source
+from shardfeed.converters.sources.annotations.yolo import reader
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.errors import LabelFileError, MissingExtraError, ShardfeedError, UsageError
 from shardfeed.testing.source import SourceContract
 
@@ -102,7 +103,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
 }
 
 
-def told(source: AnnotatedSource) -> list[tuple[str, str | None, list[int]]]:
+def told(source: Any) -> list[tuple[str, str | None, list[int]]]:
     """(name, split, labels) of each sample, by name."""
     found = []
     for sample in source:
@@ -112,8 +113,21 @@ def told(source: AnnotatedSource) -> list[tuple[str, str | None, list[int]]]:
     return sorted(found)
 
 
-def options(**more: Any) -> AnnotationOptions:
-    return AnnotationOptions(**more)
+def options(**more: Any) -> dict[str, Any]:
+    return more
+
+
+_CHOSEN = ("include", "exclude", "follow_links")
+
+
+def read(path: str, given: dict[str, Any]) -> Any:
+    chosen = {name: value for name, value in given.items() if name in _CHOSEN}
+    options = AnnotationOptions(**{name: value for name, value in given.items() if name not in chosen})
+    return open_source(path, reader="yolo", options=options, **chosen)
+
+
+def recognise(path: str, given: dict[str, Any]) -> Evidence | None:
+    return reader.recognise(Look(path), AnnotationOptions(**given))
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -129,7 +143,7 @@ def test_every_layout_says_the_same(tmp_path: Path, name: str) -> None:
     assert list(source.findings.rejected) == []
     assert source.findings.account is not None
     assert source.findings.account.read == 0
-    assert source.described == "2 classes, lines of class and box"
+    assert source.described == "read as yolo, as asked: 2 classes, lines of class and box"
     for file in root.iterdir():
         if file.suffix in (".yaml", ".yml", ".data"):
             assert told(read(str(file), given)) == TRUE
@@ -156,7 +170,7 @@ class TestYoloSource(SourceContract):
     keys_are_sorted = True
 
     @pytest.fixture
-    def build(self, tmp_path: Path) -> Callable[[], AnnotatedSource]:
+    def build(self, tmp_path: Path) -> Callable[[], Any]:
         files = LAYOUTS["lists"] | {"lists/val.txt": "images/val/3.jpg\nimages/val/gone.jpg\n"}
         root = plant(tmp_path / "ds", files | {"labels/train/lost.txt": A, "labels/val/gone.txt": B})
         return lambda: read(str(root), options())
@@ -169,12 +183,6 @@ def test_names_stay_as_they_are_written(tmp_path: Path) -> None:
     assert names == ("no", "007", "1.0", "on", "null", "2001-01-01")
 
 
-def test_a_split_may_be_given_where_nothing_says_one(tmp_path: Path) -> None:
-    root = plant(tmp_path, {"images/1.jpg": "", "labels/1.txt": A, "classes.txt": NAMES})
-    assert read(str(root), options()).splits is None
-    assert {sample.split for sample in read(str(root), options(split="train"))} == {"train"}
-
-
 def test_images_may_lie_elsewhere(tmp_path: Path) -> None:
     plant(tmp_path / "far", IN_FOLDERS)
     file = plant(tmp_path / "near", {"my.yaml": YAML + "train: images/train\nval: ../images/val\n"}) / "my.yaml"
@@ -182,14 +190,39 @@ def test_images_may_lie_elsewhere(tmp_path: Path) -> None:
         read(str(file), options())
     assert "--images DIR" in caught.value.said({"images": "--images"})
     assert told(read(str(file), options(images=str(tmp_path / "far")))) == TRUE
-    # Nothing leads out of the dataset's folder, though it would be there.
-    file.write_text(YAML + "train: ../far/images/train\nval: ../far/images/val\n")
-    with pytest.raises(UsageError, match="is not in"):
-        read(str(file), options())
     file.write_text(YAML + f"path: {tmp_path / 'far'}\ntrain: images/train\nval: images/val\n")
     assert told(read(str(file), options())) == TRUE
     file.write_text(YAML + "path: ../far\ntrain: images/train\nval: images/val\n")
     assert told(read(str(file), options())) == TRUE
+
+
+@pytest.mark.parametrize(
+    "written", ["{new}/images/val", "../new/images/val", "../new/images/val/3.jpg", "../new/val.txt"]
+)
+def test_a_folder_outside_that_exists_is_meant(tmp_path: Path, written: str) -> None:
+    """As Ultralytics does, whatever the dataset's own folder has under a name that ends alike."""
+    plant(tmp_path / "new", {"images/val/3.jpg": "", "labels/val/3.txt": B, "val.txt": "./images/val/3.jpg\n"})
+    root = plant(tmp_path / "ds", IN_FOLDERS | {"images/val/old.jpg": "", "labels/val/old.txt": A})
+    (root / "data.yaml").write_text(YAML + f"train: images/train\nval: {written.format(new=tmp_path / 'new')}\n")
+    source = read(str(root), options())
+    assert told(source) == TRUE
+    assert [sample.key for sample in source] == [
+        b"ds/images/train/1.jpg", b"ds/images/train/2.jpg", b"new/images/val/3.jpg",
+    ]  # fmt: skip
+    assert "is outside of" in " ".join(source.findings.notes)
+    source = read(str(root), options(exclude="new/**"))
+    assert told(source) == TRUE[:2]
+    (root / "data.yaml").write_text(YAML + "train: images/train\nval: ..\n")
+    with pytest.raises(UsageError, match=r"validation: '\.\.' is not in"):
+        read(str(root), options())
+
+
+def test_another_word_for_a_split_is_taken(tmp_path: Path) -> None:
+    root = plant(tmp_path, LAYOUTS["roboflow"])
+    (root / "data.yaml").write_text(YAML + "train: ../train/images\nval: ../valid/images\n")
+    source = read(str(root), options())
+    assert told(source) == TRUE
+    assert "validation: ../valid/images is not there, val/images is taken" in source.findings.notes
 
 
 def test_what_was_chosen_is_said(tmp_path: Path) -> None:
@@ -197,7 +230,7 @@ def test_what_was_chosen_is_said(tmp_path: Path) -> None:
     assert any("path of dataset.yaml has no images" in note for note in read(str(root), options()).findings.notes)
     root = plant(tmp_path / "lists", LAYOUTS["lists of another machine"])
     notes = read(str(root), options()).findings.notes
-    assert any("train.txt begin with /content/x/, which is not here" in note for note in notes)
+    assert any("train.txt begin with /content/x/, which is not in" in note for note in notes)
     root = plant(tmp_path / "twice", LAYOUTS["lists"] | {"images/other/9.jpg": ""})
     notes = read(str(root), options()).findings.notes
     assert "images that are named twice, taken once: 2 (images/train/1.jpg, images/train/1.jpg)" in notes
@@ -210,9 +243,15 @@ def test_images_of_two_splits_are_in_the_first(tmp_path: Path) -> None:
     source = read(str(plant(tmp_path / "ds", files)), options())
     assert told(source) == TRUE
     assert any("more than one split" in note and "1 (images/train/1.jpg)" in note for note in source.findings.notes)
-    files["val.txt"] = "./images/train/1.jpg\n"
-    with pytest.raises(UsageError, match="all 1 images of validation are in another split"):
-        read(str(plant(tmp_path / "all", files)), options())
+
+
+def test_a_split_whose_images_are_all_in_another_is_left_out(tmp_path: Path) -> None:
+    """Ultralytics' coco128 names the same folder twice."""
+    files = LAYOUTS["ultralytics"] | {"data.yaml": YAML + "train: images/train\nval: images/train\n"}
+    source = read(str(plant(tmp_path / "ds", files)), options())
+    assert told(source) == TRUE[:2]
+    said = "validation: all 2 images are in another split, too: validation is left out"
+    assert said in source.findings.notes
 
 
 def test_images_that_are_not_there_take_their_lines_along(tmp_path: Path) -> None:
@@ -304,7 +343,7 @@ def test_include_and_exclude_choose_images(tmp_path: Path) -> None:
     root = plant(tmp_path, LAYOUTS["ultralytics"])
     source = read(str(root), options(include="*.jpg", exclude="images/train/2.jpg"))
     assert told(source) == [TRUE[0], TRUE[2]]
-    assert "images left out by include and exclude: 1" in source.findings.notes
+    assert "images left out by include and exclude: 1 (images/train/2.jpg)" in source.findings.notes
     with pytest.raises(UsageError, match="no image that is wanted"):
         read(str(root), options(include="*.png"))
 

@@ -28,11 +28,9 @@ from shardfeed.annotations import (
     YMIN,
     Keypoints,
 )
-from shardfeed.converters import convert
+from shardfeed.converters import convert, open_source
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
-from shardfeed.converters.sources.annotations.yolo import read
+from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.errors import TooManyRejectedError, UsageError
 
 WIDTH, HEIGHT = 60, 40
@@ -53,17 +51,17 @@ def dataset(root: Path, labels: Sequence[str | bytes], yaml: str = "", *, orient
     return root
 
 
-def source(root: Path, tasks: Sequence[Any] = (), **more: Any) -> AnnotatedSource:
-    return read(str(root), AnnotationOptions(tasks=frozenset(tasks), **more))
+def source(root: Path, tasks: Sequence[Any] = (), **more: Any) -> Any:
+    return open_source(root, reader="yolo", options=AnnotationOptions(tasks=frozenset(tasks), **more))
 
 
-def converted(found: AnnotatedSource, out: Path, **more: Any) -> tuple[list[Any], Report]:
+def converted(found: Any, out: Path, **more: Any) -> tuple[list[Any], Report]:
     """Records by file name, and the report."""
     report = convert(found, out, workers=1, **more)
     return sorted(shardfeed.open(out)["train"], key=lambda record: record["image/filename"]), report
 
 
-def left_out(found: AnnotatedSource) -> list[tuple[str, str]]:
+def left_out(found: Any) -> list[tuple[str, str]]:
     account = found.findings.account
     assert account is not None
     assert account.read == len(account.left_out)
@@ -71,7 +69,7 @@ def left_out(found: AnnotatedSource) -> list[tuple[str, str]]:
 
 
 BAD_LINES = {
-    "0 0.5 0.5 0.2": ("E_LINE", r"line 1 of labels/0.txt: got 4 numbers, expected 5"),
+    "0 0.5 0.5 0.2": ("E_LINE", "line 1: got 4 numbers, expected 5"),
     "0 0.5 0.5 0.2 0.2 0.9": ("E_LINE", r"got 6 numbers \(with a confidence, it is a prediction\)"),
     "0 .1 .1 .2 .2 .3 .3 .4": ("E_LINE", "got 8 numbers"),
     "0,0.5,0.5,0.2,0.2": ("E_LINE", "got 1 numbers"),
@@ -86,11 +84,10 @@ BAD_LINES = {
     "0 1e 0.5 0.2 0.2": ("E_VALUE", "got '1e'"),
     "0 ٣ 0.5 0.2 0.2": ("E_VALUE", "expected a number"),
     "0 \x00 0.5 0.2 0.2": ("E_VALUE", "expected a number"),
-    "3 0.5 0.5 0.2 0.2": ("E_CATEGORY", "the class is 3, expected 0 to 2"),
-    "-1 0.5 0.5 0.2 0.2": ("E_CATEGORY", "the class is -1"),
-    "1e300 0.5 0.5 0.2 0.2": ("E_CATEGORY", "expected 0 to 2"),
+    "3 0.5 0.5 0.2 0.2": ("E_CATEGORY", "got the class '3', expected one of a, b, c"),
+    "-1 0.5 0.5 0.2 0.2": ("E_CATEGORY", "got the class '-1'"),
+    "1e300 0.5 0.5 0.2 0.2": ("E_CATEGORY", "expected one of a, b, c"),
     "0.5 0.5 0.5 0.2 0.2": ("E_VALUE", "the class is 0.5, expected a whole number"),
-    "0 30 20 10 10": ("E_VALUE", "got 30, which looks like pixels, expected fractions"),
 }
 
 
@@ -117,7 +114,7 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
     assert objects is not None
     assert objects.columns[OBJECT_LABEL] == [0, 2, 1]
     np.testing.assert_allclose(objects.boxes[:2], [(0.4, 0.4, 0.6, 0.6), (0.2, 0.2, 0.3, 0.3)])
-    assert left_out(found) == [("E_TWICE", "line 6 of labels/0.txt: the same as line 1")]
+    assert left_out(found) == [("E_TWICE", "line 6: it is there already, the same in everything")]
     records, report = converted(found, tmp_path / "out")
     assert report.account is not None
     assert (report.account.read, report.account.written, report.account.clipped) == (4, 3, 1)
@@ -127,7 +124,7 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_leaves_the_image_is_decided_by_its_size(tmp_path: Path) -> None:
     found = source(dataset(tmp_path, ["0 1.2 0.5 0.2 0.2\n1 0.99 0.5 0.04 0.2\n2 0.5 0.5 0 0.1\n2 0.5 0.5 -0.1 0.1\n"]))
-    with pytest.raises(TooManyRejectedError, match="line 1"):
+    with pytest.raises(TooManyRejectedError, match="line 3"):
         convert(found, tmp_path / "no", workers=1)
     _, report = converted(found, tmp_path / "out", max_bad={"objects": 3})
     assert report.account is not None
@@ -135,13 +132,20 @@ def test_what_leaves_the_image_is_decided_by_its_size(tmp_path: Path) -> None:
     assert (report.account.written, report.account.clipped) == (1, 1)
 
 
-def test_pixels_are_refused(tmp_path: Path) -> None:
-    found = dataset(tmp_path, ["0 30 20 10 10\n1 5 5 10 10\n", ""])
-    with pytest.raises(
-        UsageError, match=r"labels/0.txt:1: got 30, which looks like pixels.*divide x and width"
-    ) as caught:
-        source(found)
+def test_pixels_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    root = dataset(tmp_path, ["0 30 20 10 10\n1 5 5 10 10\n", ""])
+    with pytest.raises(UsageError, match=r"2 of 2 boxes have coordinates beyond 2.*unit='pixels'") as caught:
+        source(root)
     assert "\n" not in str(caught.value)
+    records, _ = converted(source(root, unit="pixels"), tmp_path / "out")
+    assert [round(float(side) * WIDTH) for side in records[0][XMIN]] == [25, 0]
+
+
+def test_one_line_in_pixels_leaves_the_image(tmp_path: Path) -> None:
+    found = source(dataset(tmp_path, ["0 30 20 10 10\n0 .5 .5 .1 .1\n1 .5 .5 .1 .1\n"]))
+    _, report = converted(found, tmp_path / "out", max_bad={"objects": 1})
+    assert report.account is not None
+    assert [one.code for one in report.account.left_out] == ["E_BOX_OUTSIDE"]
 
 
 # --- tasks
@@ -158,8 +162,8 @@ def test_pixels_are_refused(tmp_path: Path) -> None:
         (["0 .5 .5 .2 .2 .4 .4 2"] * 2, "", (), r"all lines have 8 numbers.*write kpt_shape"),
         ([QUAD], "", ("keypoints",), "nothing says how many key points"),
         ([QUAD], "", ("masks", "keypoints"), "an outline or key points, never both"),
-        ([QUAD], "", ("captions",), "got captions, and YOLO labels have boxes"),
-        ([QUAD], "", ("classes",), "got classes"),
+        ([QUAD], "", ("captions",), "got the task 'captions', expected boxes"),
+        ([QUAD], "", ("classes",), "got the task 'classes'"),
         (["0 .5 .5 .1 .1"], "task: detect\n", ("masks",), "its task is detect: lines without outlines"),
         (["0 .5 .5 .1 .1"], "kpt_shape: [1, 3]\n", ("masks",), "its task is pose"),
         (["0 .5 .5 .1 .1"], "kpt_shape: [1, 3]\n", (), r"labels/0.txt:1: all lines have 5 numbers, expected 8: class"),
@@ -333,9 +337,7 @@ def test_many_lines_are_written_or_listed(
     _written_all(tmp_path_factory.mktemp("fuzz"), labels, yaml, tasks)
 
 
-def _read_all(
-    folder: Path, labels: list[bytes], yaml: str, tasks: tuple[Any, ...]
-) -> tuple[AnnotatedSource, int] | None:
+def _read_all(folder: Path, labels: list[bytes], yaml: str, tasks: tuple[Any, ...]) -> tuple[Any, int] | None:
     """The source and how many lines its labels have; None where they are refused as a whole."""
     lines = sum(bool(line.strip()) for text in labels for line in text.removeprefix(b"\xef\xbb\xbf").splitlines())
     try:
