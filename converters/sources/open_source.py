@@ -22,6 +22,7 @@ from shardfeed.naming import MANIFEST
 from shardfeed.storage.addresses import check_local
 
 _SHOWN_HEAD = 12  # bytes of a file, in a message
+_OF_TABLES = ("class_names", "delimiter", "encoding")
 _PARQUET = b"PAR1"  # without images it may be a label file
 
 
@@ -77,6 +78,8 @@ def open_source(
         if reader is not None:
             return _read(BY_NAME[reader], look, values, f"read as {reader}, as asked")
         _check_no_dataset(look)
+        if table := _table_of_labels(look, values):
+            return table
         found = [] if _is_plain(values) else recognise(look, values)
         if fit := _only_one(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
@@ -139,6 +142,21 @@ def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
                 found.append((len(taken) == len(values), evidence))
     able = [evidence for takes_all, evidence in found if takes_all]
     return able or [evidence for _, evidence in found]
+
+
+def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
+    """The boxes, or columns of classes, of a label file in a form that is known, unless an option names its columns."""
+    if not look.is_folder or "labels" not in values or not values.keys() <= {"labels", *_OF_TABLES}:
+        return None
+    file = Look(os.fsdecode(values["labels"]), look.include, look.exclude, look.follow_links)
+    of_table = {"images": look.path} | {name: values[name] for name in _OF_TABLES if name in values}
+    if isinstance(of_table.get("class_names"), Mapping) or not file.is_file:
+        return None
+    for one in (BY_NAME["boxes-csv"], BY_NAME["classes-csv"]):
+        evidence = one.recognise(file, of_table)
+        if evidence is not None and not evidence.missing:
+            return _read(one, file, of_table, f"recognised as {one.name}", evidence.found)
+    return None
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:

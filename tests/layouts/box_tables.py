@@ -38,7 +38,6 @@ def tf_tutorial(to: Files) -> None:
     BOXES,
     says="--images",
     then="convert train_labels.csv out --images images",
-    today="the message does not name `convert FILE OUT --images DIR`",
 )
 def tf_tutorial_labels(to: Files) -> None:
     tf_tutorial(to)
@@ -71,7 +70,6 @@ def corners_named(to: Files) -> None:
     BOXES,
     says="--images",
     then="convert ann.csv out --images photos",
-    today="the message does not name `convert FILE OUT --images DIR`",
 )
 def corners_by_labels(to: Files) -> None:
     corners_named(to)

@@ -222,7 +222,6 @@ def submission(to: Files) -> None:
     "the classes of an image as a list in a cell: `['cat', 'dog']`",
     "convert photos out --labels labels.csv",
     Gives("train 2", "cat dog", tags={"a.jpg": "cat dog", "b.jpg": "dog"}),
-    today="the text of the list becomes the class, in silence",
 )
 def list_in_cell(to: Files) -> None:
     to.images("photos/{a,b}.jpg")

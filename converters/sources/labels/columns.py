@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.labels.table import Column, LabelTable, Record, column_text
+from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import Feature
 from shardfeed.text import some
 
-# In order of preference, compared without case. A dataset that says it otherwise names its columns.
-_PATH_WORDS = ("path", "filepath", "file_path", "image_path", "filename", "file_name", "file", "image", "image_name")
-_PATH_WORDS += ("img", "img_path", "img_name", "imagename", "image_file", "fname", "image index", "image_id", "imageid")
-_PATH_WORDS += ("img_id", "id_code", "file_id", "isic_id", "id")
-_LABEL_WORDS = ("label", "labels", "class", "class_name", "category", "target")
 _SPLIT_WORD = "split"
+_LOOKED_AT = 1000  # rows of JSON whose keys are the columns
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def choose_columns(
     if table.keyed:
         if header is not None:
             raise UsageError("header", "got a value for JSON Lines or Parquet, which have no header", "leave it out")
-        names = list(first.cells)
+        names = list(dict.fromkeys(str(key) for record in islice(table, _LOOKED_AT) for key in record.cells))
         width = None
     else:
         cells = [str(cell).strip() for cell in first.cells]
@@ -120,13 +118,16 @@ def choose_columns(
         split = choice.usual_split(taken)
         taken.add(split) if split is not None else None
     labels = [found[column, "label_columns"] for column in asked.labels or ()]
-    if asked.labels is None and not asked.one_hot:
+    if asked.labels is None and not asked.one_hot and not table.counted:
         labels = choice.usual_label(taken, optional=asked.other_values)
     texts = [found[column, "text_columns"] for column in asked.texts]
     numbers = [(found[column, "number_columns"], feature) for column, feature in asked.numbers.items()]
     one_hot = [found[column, "one_hot"] for column in asked.one_hot]
-    used = [path, *labels, *texts, *(column for column, _ in numbers), *one_hot, *([] if split is None else [split])]
-    if len(set(used)) < len(used):
+    if table.counted and asked.labels is None and not one_hot and not asked.other_values:
+        labels, one_hot = [], [column for column in choice.columns if column not in taken]
+    said = [*labels, *texts, *(column for column, _ in numbers), *one_hot, *([] if split is None else [split])]
+    used = [path, *said]
+    if len({*said}) < len(said) or (path in said and path not in texts):  # the path may be kept as a text as well
         got = ", ".join(escape(choice.name(column)) for column in used)
         raise UsageError("label_columns", f"the columns in use are {got}", "use each column once")
     return Columns(
@@ -151,7 +152,7 @@ def _is_header(
 ) -> bool:
     if any(map(is_file, cells)):
         return False
-    if any(cell.casefold() in _PATH_WORDS for cell in cells):
+    if any(cell.casefold() in WORDS["path"] for cell in cells):
         return True
     if any(names_image(cell.encode("utf-8", "surrogateescape")) for cell in cells):
         return False
@@ -192,7 +193,7 @@ class _Choice:
 
     def usual_path(self) -> Column:
         folded = [name.casefold() for name in self.names]
-        for word in _PATH_WORDS if self.header or self.table.keyed else ():
+        for word in WORDS["path"] if self.header or self.table.keyed else ():
             if word in folded:
                 return self.columns[folded.index(word)]
         if self.table.keyed:
@@ -206,7 +207,9 @@ class _Choice:
     def usual_label(self, taken: set[Column], *, optional: bool) -> list[Column]:
         """The column of the label; none where it is `optional` and no column has a usual name."""
         rest = [column for column in self.columns if column not in taken]
-        known = [column for column in rest if self.name(column).casefold() in _LABEL_WORDS]
+        known = [column for column in rest if self.name(column).casefold() in WORDS["label"]]
+        if len(known) > 1:  # of a class and its number the class
+            known = [column for column in known if not self.name(column).casefold().endswith("_id")]
         if len(known) == 1 or (len(rest) == 1 and not optional):
             return known[:1] if known else rest
         if optional and not known:
@@ -218,7 +221,7 @@ class _Choice:
             remedy = f"give {delimiter}, {form} or {arguments}, or {none} where images have no labels"
             raise self._error("there is no column beside the path", remedy)
         if len(known) != 1 and self._binary(rest) > 1:
-            remedy = f"give {argument('one_hot')} with the 0/1 columns, or {arguments}"
+            remedy = f"give {argument('one_hot')} with the columns of 0 and 1 (or -1 and 1), or {arguments}"
             raise self._error(f"{len(known) or 'none'} of them is known to be the label", remedy)
         remedy = f"give {arguments}, {argument('text_columns')} or {argument('number_columns')}"
         raise self._error(f"{len(known) or 'none'} of them is known to be the label", remedy)
@@ -230,7 +233,7 @@ class _Choice:
         if row is None:
             return 0
         cells = row.cells if isinstance(row.cells, Mapping) else dict(enumerate(row.cells))
-        return sum(cells.get(column) in ("0", "1") for column in columns)  # type: ignore[call-overload]  # keys alike
+        return sum(cells.get(column) in ("0", "1", "-1") for column in columns)  # type: ignore[call-overload]  # keys alike
 
     def _error(self, problem: str, remedy: str) -> LabelFileError:
         columns = self.names if self.header or self.table.keyed else range(len(self.names))

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,6 +33,8 @@ from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, Feature, is_plain
 from shardfeed.text import counted, some
+
+_LOOKED_AT = 1000  # lines that tell where they are split
 
 
 class LabelFile(ListedSource):
@@ -115,6 +118,7 @@ class LabelFile(ListedSource):
         if not len(listing):
             raise nothing_listed(listing)
         lookup = PathLookup(listing)
+        table.at_first = table.format == "text" and not unlabelled and _classes_have_blanks(table, lookup)
         columns = choose_columns(table, lambda cell: isinstance(lookup.find(cell), int), lookup.is_id, asked, header)
         said = _Said.of(columns, label_separator, missing, class_names)
         rows = LabelRows(table, columns, lookup, optional=said.missing)
@@ -127,12 +131,30 @@ class LabelFile(ListedSource):
         made.classes()
         made.texts_and_numbers()
         splits = _splits(rows, chosen)
-        notes = [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
+        notes = ["lines are split at their first blank: classes have blanks"] if table.at_first else []
+        notes += [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
         rejected = rows.rejected()
         wanted = [skipped for skipped in rejected if listing.choice.wants(skipped.key)]
         if len(wanted) < len(rejected):
             notes.append(f"rows whose files include and exclude leave out: {len(rejected) - len(wanted)}")
         super().__init__(listing.take(files), tuple(made.columns), splits, Findings(wanted, notes))
+
+
+def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
+    """Whether lines of text are `path class` with blanks in the class: their first words are files, and no more of
+    them is.
+    """
+
+    def is_there(text: str) -> bool:
+        return isinstance(lookup.find(text), int) or lookup.is_id(text)
+
+    lines = (record.cells for record in islice(table, _LOOKED_AT))
+    several = [
+        f"{path} {label}" for path, label in (map(str, cells) for cells in lines if len(cells) == 2) if " " in path
+    ]
+    return any(is_there(line.split(None, 1)[0]) for line in several) and not any(
+        is_there(line.rpartition(" ")[0]) for line in several
+    )
 
 
 def _checked_numbers(
@@ -273,7 +295,7 @@ class _Made:
         cells = self.rows.cells[column]
         if column in self.said.missing:
             cells = cells.filled(self.said.missing[column])
-        return cells.split_at(self.said.separators[column]) if column in self.said.separators else cells
+        return cells.split_at(self.said.separators[column]) if column in self.said.separators else cells.listed()
 
     def _made(self, column: Column, name: str, make: "Callable[[], tuple[ListedColumn, tuple[str, ...]]]") -> None:
         try:

@@ -11,6 +11,7 @@ from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.labels.columns import Columns
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
 from shardfeed.converters.sources.labels.values import Cells, speaks_of_boxes
+from shardfeed.converters.sources.rows.ledger import Names
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape
 from shardfeed.text import counted, some
@@ -29,15 +30,20 @@ class LabelRows:
         self.table, self.columns = table, columns
         self.missing: dict[bytes, tuple[int, Skipped, int]] = {}  # by key: (number, why, line)
         self.ids: dict[bytes, int] = {}  # those that were taken for ids, with their files
+        self.rooted = Names("paths that begin with /, taken for relative to the root")
+        self.late: dict[Column, None] = {}  # keys of JSON that are no columns, since the first rows have none
         codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {c: ({}, array("q")) for c in columns.used}
         lines, files = array("q"), array("q")
         records = iter(table)
+        known = {columns.path, *columns.used, *(column for column, _ in columns.unused)}
         if columns.header:
             next(records)
         for record in records:
             if columns.width is not None and len(record.cells) != columns.width:
                 problem = f"got {len(record.cells)} cells, expected {columns.width} as in the first row"
                 raise LabelFileError(table.place(record.line), problem, "quote cells that contain the delimiter")
+            if columns.width is None and not record.cells.keys() <= known:  # type: ignore[union-attr]  # of JSON
+                self.late |= dict.fromkeys(key for key in record.cells if key not in known)
             lines.append(record.line)
             files.append(self._find(record, lookup))
             for column, (values, of_rows) in codes.items():
@@ -55,6 +61,11 @@ class LabelRows:
             if not isinstance(cell, str) or not cell.strip():
                 raise ValueError("got an empty path" if isinstance(cell, str) else "got a list or an object")
             found = lookup.find(cell)
+            if not isinstance(found, int) and cell.startswith("/"):
+                below = lookup.find(cell.lstrip("/"))
+                if isinstance(below, int):
+                    self.rooted.add(cell)
+                    return below
         except ValueError as error:
             problem = "the path is not Unicode" if isinstance(error, UnicodeError) else str(error)
             place = self.table.place(record.line, self.columns.shown(self.columns.path))
@@ -170,8 +181,10 @@ class LabelRows:
             yield counted("rows that say again what an earlier row says", lines, len(doubled))
         if self.missing:
             yield counted("paths in the label file that lead to no file", self.missing, len(self.missing))
-        if self.columns.unused:
-            yield counted("columns not used", (name for _, name in self.columns.unused), len(self.columns.unused))
+        yield from self.rooted.note
+        unused = [*(name for _, name in self.columns.unused), *self.late]
+        if unused:
+            yield counted("columns not used", map(str, unused), len(unused))
 
 
 def _show(cell: Cell) -> str:

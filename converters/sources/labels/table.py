@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, NoReturn, get_args
 
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
@@ -91,6 +92,8 @@ class LabelTable:
             raise UsageError("format", f"got {format!r}, expected one of {', '.join(get_args(Format))}")
         if delimiter is not None and (self.format not in ("csv", "tsv") or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise UsageError("delimiter", f"got {delimiter!r}, expected one character that separates CSV cells")
+        self.at_first = False  # of lines of text: whether the label is what follows the first blank
+        self.counted = self.format == "text" and not paths_only and self._is_counted()
         self.delimiter = delimiter or ("\t" if self.format == "tsv" else self._usual_delimiter())
 
     def __iter__(self) -> Iterator[Record]:
@@ -181,13 +184,32 @@ class LabelTable:
             if any(cell.strip() for cell in cells):
                 yield Record(line, cells)
 
+    def _is_counted(self) -> bool:
+        """Whether the first line is a number of rows, and the next names the columns behind the path, as CelebA's."""
+        try:
+            first, names, row = (line.split() for line in islice(self.lines(), 3))
+        except (ValueError, LabelFileError):  # not three, or no text, which is said when the rows are read
+            return False
+        return len(first) == 1 and first[0].isdecimal() and len(row) == len(names) + 1 > 2
+
+    def _counted_rows(self) -> Iterator[Record]:
+        for number, line in enumerate(self.lines(), 1):
+            if number > 1 and line.strip():
+                yield Record(number, ["image_id", *line.split()] if number == 2 else line.split())
+
     def _pairs(self) -> Iterator[Record]:
+        if self.counted:
+            yield from self._counted_rows()
+            return
         for number, line in enumerate(self.lines(), 1):
             text = line.rstrip("\r\n").rstrip(" \t")
             if not text.strip():
                 continue
             if self.paths_only:
                 yield Record(number, [text])
+                continue
+            if self.at_first:
+                yield Record(number, [*text.split(None, 1), ""][:2])
                 continue
             start = max(text.rfind(" "), text.rfind("\t")) + 1  # of the label
             path = text[:start].rstrip(" \t")

@@ -3,6 +3,7 @@
 An error is raised for a cell that cannot be meant, and a note made where something else may be.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from shardfeed.schema import Feature
 _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 )  # no nan, no inf, no digits of other scripts
+_LARGE = 2.0**63  # from there on float32's own limit is told
 _INT64 = range(-(2**63), 2**63)
 _NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, R, pandas and databases write it
 _BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
@@ -40,6 +42,21 @@ class Cells:
     def filled(self, text: str) -> "Cells":
         """The same with `text` in cells, and in places of lists, that are empty."""
         return Cells([_filled(cell, text) for cell in self.values], self.codes)
+
+    def listed(self) -> "Cells":
+        """The same with lists in the place of texts that all write one: `['cat', 'dog']`."""
+        if not all(isinstance(cell, str) and cell[:1] + cell[-1:] == "[]" for cell in self.values):
+            return self
+        values = []
+        for cell in self.values:
+            try:
+                parts = json.loads(str(cell) if '"' in str(cell) else str(cell).replace("'", '"'))
+            except (ValueError, RecursionError):
+                return self
+            if not all(isinstance(part, str | int) for part in parts):
+                return self
+            values.append(tuple(map(str, parts)))
+        return Cells(values, self.codes)
 
     def split_at(self, separator: str) -> "Cells":
         """The same with lists in the place of texts, which the separator splits; of an empty cell an empty one."""
@@ -241,8 +258,12 @@ def one_hot_columns(
     Raises BadCellError with the number of the column beside the code: `error.args`.
     """
     marks = np.empty((len(columns[0][1].codes), len(columns)), bool)
+    meaning = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
+    signed = {"-1": False, "-1.0": False, "1": True, "1.0": True}  # no 0 beside them, where -1 may mean unknown
+    found = {cell for _, cells in columns for cell in cells.values if isinstance(cell, str)}
+    meaning = signed if found <= signed.keys() else meaning
     for i, (_, cells) in enumerate(columns):
-        said = [_mark(cell) for cell in cells.values]
+        said = [meaning.get(cell.casefold()) if isinstance(cell, str) else None for cell in cells.values]
         if None in said:
             code = said.index(None)
             got = f"'{escape(cell)}'" if isinstance(cell := cells.values[code], str) else "a list"
@@ -259,12 +280,6 @@ def one_hot_columns(
     ends = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
     note = f"rows have {counts.min()} to {counts.max()} of the {len(names)} classes, so image/class/label is a list"
     return ClassColumn("image/class", names, numbers, ends, tags=True), (note,)
-
-
-def _mark(cell: Cell) -> bool | None:
-    """Whether a cell of a one-hot column says yes; None where it says neither."""
-    said = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
-    return said.get(cell.casefold()) if isinstance(cell, str) else None
 
 
 def _words(name: str) -> list[str]:
@@ -308,6 +323,9 @@ def _check_cells(cells: Cells, *, empty_allowed: bool = False) -> bool:
             raise BadCellError(code, problem, "flatten it, or leave the column out")
         if not empty_allowed and (cell == "" or (isinstance(cell, tuple) and "" in cell)):
             remedy = f"fill it in, leave the row out, or give {argument('missing')}"
+            others = [text for text in _first_codes(cells) if text]
+            if others and all(_kind(text) != "word" for text in others):
+                remedy += f"; for numbers that are no classes {argument('number_columns')} and {argument('missing')}"
             raise BadCellError(code, "got an empty cell, expected a label", remedy)
     if lists and single:
         counts = np.bincount(cells.codes, minlength=len(cells.values))
@@ -339,6 +357,11 @@ def _meaning(
             odd, expected = first["word"], "a number" if "fraction" in first else "an integer"
         problem = f"got '{escape(odd)}', expected {expected} as in other rows"
         remedy = f"correct it, or give {argument('class_names')} with every name in it"
+        if odd.casefold() in _NO_NUMBER:
+            remedy = (
+                f"give {argument('number_columns')} instead of {argument('label_columns')} for numbers of which some "
+            )
+            remedy += "are missing"
         raise BadLabelError(odd, problem, remedy)
     if "word" in first:
         return "classes"
@@ -359,6 +382,8 @@ def _number(text: str, dtype: type[np.int64] | type[np.float32]) -> int | float:
     """The number that a text says; a whole one with a point (`3.0`) is an int64, too. Raises BadLabelError."""
     if dtype is np.float32:
         number = float(text)
+        if is_integer(text) and abs(number) < _LARGE and int(np.float32(number)) != int(text):
+            raise BadLabelError(text, f"got {text[:40]} beside fractions, which float32 cannot say exactly", "round it")
         if not abs(number) > float(np.finfo(np.float32).max):  # nan is not, either
             return number
     else:

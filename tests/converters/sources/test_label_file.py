@@ -12,7 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.sources.labels.label_file import LabelFile
+from shardfeed.converters.sources.open_source import open_source
+from shardfeed.converters.sources.options import LabelOptions
+from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature
 
@@ -641,7 +645,9 @@ def test_one_hot_columns(images: Path) -> None:
     )
     uncertain = LabelFile(write(images, rows.replace("b.jpg,0", "b.jpg,")), one_hot=["cat", "dog"], missing={"cat": 0})
     assert labels(uncertain) == EXPECTED
-    assert refusal(images, "path,cat,dog\na.jpg,1,0\n").endswith("give one_hot with the 0/1 columns, or label_columns")
+    assert refusal(images, "path,cat,dog\na.jpg,1,0\n").endswith(
+        "give one_hot with the columns of 0 and 1 (or -1 and 1), or label_columns"
+    )
 
 
 # --- what is no class ----------------------------------------------------------------------------------------------
@@ -882,3 +888,75 @@ def test_any_paths_and_labels_round_trip_through_csv(rows: dict[bytes, str], quo
         source = LabelFile(f"{folder}/l.csv", root, delimiter=mark, class_names=names)
         assert [(s.key, s.features[TEXT]) for s in source] == sorted((k, v.encode()) for k, v in rows.items())
         assert not source.findings.rejected
+
+
+# --- forms of known datasets ---------------------------------------------------------------------------------------
+
+
+def test_columns_of_minus_one_and_one_are_sets_and_beside_zero_not_guessed(images: Path) -> None:
+    source = LabelFile(write(images, "path,x,y\na.jpg,-1,1\nb.jpg,1,1\n"), one_hot=["x", "y"])
+    assert [one.features[TEXT] for one in source] == [[b"y"], [b"x", b"y"]]
+    said = refusal(images, "path,x,y\na.jpg,-1,1\nb.jpg,0,1\n", one_hot=["x", "y"])
+    assert said.startswith("2, column 'x': got '-1', expected 0 or 1")
+
+
+def test_a_count_and_names_of_columns_before_the_rows(images: Path) -> None:
+    source = LabelFile(write(images, "2\nBald Male\na.jpg -1  1\nb.jpg -1 -1\n", "list_attr.txt"))
+    assert source.schema.class_names == {LABEL: ("Bald", "Male")}
+    assert [one.features[TEXT] for one in source] == [[b"Male"], []]
+
+
+def test_classes_with_blanks_behind_ids(images: Path) -> None:
+    source = LabelFile(write(images, "a Boeing 717\nb 707-320\n", "l.txt"))
+    assert [one.features[TEXT] for one in source] == [b"Boeing 717", b"707-320"]
+    assert "lines are split at their first blank: classes have blanks" in source.findings.notes
+    source = LabelFile(write(images, "a.jpg x\nsub/c d.jpg y\n", "l.txt"))
+    assert [one.features[TEXT] for one in source] == [b"x", b"y"]
+
+
+def test_a_leading_slash_is_relative_to_the_root_where_a_file_is_there(images: Path) -> None:
+    source = LabelFile(write(images, "/a.jpg 0\n/sub/c.jpg 1\n/b.jpg 1\n", "l.txt"))
+    assert [one.key for one in source] == [b"a.jpg", b"b.jpg"]
+    assert "paths that begin with /, taken for relative to the root: 2 (/a.jpg, /b.jpg)" in source.findings.notes
+    assert [one.code for one in source.findings.rejected] == ["E_PATH_ESCAPE"]
+
+
+def test_lists_that_are_written_in_cells_are_sets(images: Path) -> None:
+    source = LabelFile(write(images, "path,labels\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n"))
+    assert source.schema.features[LABEL] == Feature("int64", (None,), "tags")
+    assert [one.features[TEXT] for one in source] == [[b"cat", b"dog"], [b"dog"]]
+
+
+def test_the_id_may_be_kept_as_a_text(images: Path) -> None:
+    source = LabelFile(write(images, "id\na\nb\n"), label_columns=[], text_columns=["id"])
+    assert [one.features["image/id"] for one in source] == [b"a", b"b"]
+
+
+def test_numbers_that_are_missing_are_columns_of_numbers(images: Path) -> None:
+    table = "path,age\na.jpg,3.5\nb.jpg,\n"
+    said = refusal(images, table, label_columns=["age"], missing={"age": "nan"})
+    assert "give number_columns instead of label_columns" in said
+    assert "number_columns" in refusal(images, table, label_columns=["age"])
+    source = LabelFile(write(images, table), number_columns=["age"], missing={"age": "nan"})
+    assert "column age: 1 cells without a number are nan" in source.findings.notes
+
+
+def test_an_integer_beside_fractions_must_fit_float32(images: Path) -> None:
+    said = refusal(images, "path,n\na.jpg,16777217\nb.jpg,0.5\n", number_columns=["n"])
+    assert said.startswith("2, column 'n': got 16777217 beside fractions")
+
+
+def test_keys_that_only_later_objects_have_are_columns(images: Path) -> None:
+    rows = '{"path": "a.jpg", "x": 1}\n{"path": "b.jpg", "x": 2, "label": "cat"}\n'
+    assert "the object has no key 'label'" in refusal(images, rows, "l.jsonl")
+
+
+def test_a_table_of_boxes_that_is_given_as_labels_is_read_as_boxes(tmp_path: Path) -> None:
+    photos = plant(tmp_path / "photos", "a.jpg")
+    table = write(tmp_path, "image,xmin,ymin,xmax,ymax,label\na.jpg,1,2,3,4,cat\na.jpg,5,6,7,8,dog\n")
+    source = open_source(photos, options=LabelOptions(labels=table))
+    assert source.schema.class_names == {OBJECT_LABEL: ("cat", "dog")}
+    assert findings_of(source).notes[0].startswith("recognised as boxes-csv: ")
+    write(tmp_path, "image,xmin,ymin,xmax,ymax,label\na.jpg,1,2,3,4,cat\n")
+    source = open_source(photos, options=LabelOptions(labels=table, label_columns=["label"]))
+    assert source.schema.class_names == {LABEL: ("cat",)}

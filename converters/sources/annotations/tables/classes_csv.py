@@ -57,7 +57,7 @@ def _by_head(look: Look) -> str:
     if not look.is_file or not look.path.lower().endswith(".csv"):
         return ""
     line = look.head(look.path).partition(b"\n")[0].strip()
-    if line.removeprefix(b"\xef\xbb\xbf").startswith(_OPEN_IMAGES):
+    if line.removeprefix(b"\xef\xbb\xbf") == _OPEN_IMAGES:
         return "Open Images' labels of whole images"
     cells = line.decode("utf-8", "replace").split(",")
     vertex = len(cells) == 3 and cells[0].casefold() in _USES and cells[1].startswith("gs://") and cells[2].strip()
