@@ -10,7 +10,7 @@ from itertools import islice
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, escape
 from shardfeed.naming import check_split_name
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -46,7 +46,7 @@ class SourceFiles:
         wanted = None if split is None else check_split_name(split)
         if wanted is None and None in found and set(found) != {None}:
             problem = f"'{escape(self.names[found.index(None)])}' is of no split by its name, and others are"
-            raise UsageError(self.place, problem, f"rename it, or give {argument('split', typed='NAME')} for it")
+            raise UsageError(self.place, problem, "rename it, or put it into a folder that is called train, say")
         return [wanted if one is None else one for one in found]
 
     @property

@@ -6,6 +6,7 @@ has no checksum of a sample: sizes are compared, and an image that is damaged is
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,39 +87,26 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
 
 
 def _kinds(shards: "Sequence[_Opened]", path: str) -> dict[str, Kind]:
-    """The kind of each column, by the first samples of every shard. Raises UsageError where shards differ."""
+    """The kind of each column, by the first samples of every shard, or by more where those say null.
+
+    Raises UsageError where no sample is whole.
+    """
     found: dict[str, Kind] = {}
-    looked, damage = 0, ""
+    damage = ""
     for shard in shards:
-        for name in shard.columns.names:
-            found.setdefault(name, "other")
         for sample in shard.samples():
             damage = damage or sample.problem
-            if not sample.problem:
-                looked += 1
-                for i, name in enumerate(shard.columns.names):
-                    try:
-                        kind = kind_of(shard.columns.encodings[i], sample.cell(i))
-                    except (ValueError, TypeError, RecursionError):
-                        continue
+            for i, name in enumerate(shard.columns.names) if not sample.problem else ():
+                with suppress(ValueError, TypeError, RecursionError):  # whoever needs the cell says what is wrong
+                    kind = kind_of(shard.columns.encodings[i], sample.cell(i))
                     if kind is not None:
-                        found[name] = _either(found[name], kind, name, shard.path)
-            if sample.record >= _LOOKED_AT // len(shards):
+                        number = found.setdefault(name, kind) in ("integer", "integers") and kind in ("float", "floats")
+                        found[name] = kind if number else found[name]
+            if sample.record >= _LOOKED_AT // len(shards) and found.keys() >= {*shard.columns.names}:
                 break
-    if not looked and damage:
+    if not found and damage:
         raise UsageError(path, f"no sample is whole: {damage}", "get the shards again, or their index")
-    return found
-
-
-def _either(before: Kind, kind: Kind, name: str, place: str) -> Kind:
-    """The kind of a column by one cell more."""
-    if before in (kind, "other"):
-        return kind
-    for one, other in (("float", "integer"), ("floats", "integers")):
-        if {before, kind} == {one, other}:
-            return one  # type: ignore[return-value]  # a kind
-    problem = f"the column {escape(name)} holds {kind} values, and {before} values in samples before"
-    raise UsageError(place, problem, "convert the two kinds on their own, and merge the datasets")
+    return {name: found.get(name, "other") for shard in shards for name in shard.columns.names}
 
 
 def _roles(kinds: Mapping[str, Kind], options: ColumnOptions, path: str) -> tuple[Roles, str]:

@@ -177,16 +177,13 @@ def test_what_is_no_index(tmp_path: Path, home: Path) -> None:
 
 
 def test_the_union_of_columns(home: Path) -> None:
-    """A shard that lacks the label costs its samples theirs, and no other; one whose values differ is refused."""
+    """A shard that lacks the label costs its samples theirs, and no other."""
     index = home / "photos" / "val" / "index.json"
     change(index, lambda shard: shard.update(column_names=["other", *shard["column_names"][1:]]))
     source = read(home / "photos")
     assert len(source) == 6
     assert {skipped.code for skipped in source.findings.rejected} == {"E_NO_LABEL"}
     assert all("no such column" in skipped.reason for skipped in source.findings.rejected)
-    change(index, lambda shard: shard.update(column_names=["note", "filename", "image", "class", "scores"]))
-    with pytest.raises(UsageError, match=r"the column \w+ holds \w+ values, and \w+ values in samples before"):
-        read(home / "photos")
 
 
 def test_damaged_shards(home: Path) -> None:
