@@ -150,6 +150,7 @@ READERS: tuple[Reader, ...] = (
     _tool("cvat", ".xml"),
     _tool("supervisely", ".json"),
     _tool("fiftyone", "samples.json", "labels.json"),
+    _rows("split-lists", "split_lists", _NAMES, ".txt"),
     # Images with their labels in names or in a table: what is read where no other reader is meant.
     Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
     Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True),

@@ -4,7 +4,6 @@ from tests.layouts.files import Files
 from tests.layouts.layout import Gives, Topic
 
 TOPIC = Topic("Official lists")
-LISTS = "the folder `images` around the classes is refused, and the lists of splits are not read"
 
 
 @TOPIC.layout(
@@ -139,7 +138,6 @@ def celeba_csv_columns(to: Files) -> None:
         {"apple_pie/1.jpg": "apple_pie"},
         where={"apple_pie/3.jpg": "test", "churros/1.jpg": "train"},
     ),
-    today=LISTS,
 )
 def food_101(to: Files) -> None:
     to.images("food-101/images/{apple_pie,churros}/{1..3}.jpg")
@@ -159,7 +157,6 @@ def food_101(to: Files) -> None:
         {"banded_0001.jpg": "banded"},
         where={"banded_0001.jpg": "train", "dotted_0002.jpg": "validation", "dotted_0003.jpg": "test"},
     ),
-    today=LISTS,
 )
 def dtd(to: Files) -> None:
     for name in ("banded", "dotted"):
@@ -178,7 +175,6 @@ def dtd(to: Files) -> None:
         {"a_1.jpg": "001.Black_footed_Albatross"},
         where={"a_1.jpg": "train", "a_2.jpg": "test"},
     ),
-    today=LISTS,
 )
 def cub(to: Files) -> None:
     root = "CUB_200_2011"

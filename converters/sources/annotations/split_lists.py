@@ -1,0 +1,106 @@
+"""Class folders in `images/` with official lists of splits beside them: Food-101's, DTD's, CUB-200's.
+
+meta/train.txt, meta/test.txt                     apple_pie/1005649, a path without extension a line
+labels/train1.txt, labels/val1.txt, ...           banded/banded_0002.jpg, of the first of ten folds
+images.txt, train_test_split.txt                  `1 001.Albatross/a.jpg` and `1 0`: by number, 1 for training
+"""
+
+import os
+from collections.abc import Iterator
+
+from shardfeed.converters.sources.labels.table import LabelTable
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.errors import LabelFileError, UsageError, escape
+
+_IMAGES = "images"
+_LISTS = ("meta/{}.txt", "labels/{}1.txt")
+_SPLITS = {"train": "train", "val": "validation", "test": "test"}
+_NUMBERED = ("images.txt", "train_test_split.txt")
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """By the names of the lists, and that the first line of the first one is an image in `images`."""
+    del options
+    names = list(_lists(look))
+    if not names:
+        return None
+    first = look.head(os.path.join(look.path, names[0])).partition(b"\n")[0].strip().decode("utf-8", "replace")
+    path = first.partition(" ")[2] if names[0] == _NUMBERED[0] else first
+    folder, _, name = path.rpartition("/")
+    there = look.names(f"{_IMAGES}/{folder}")[1] if folder and ".." not in folder else ()
+    if not any(name in (file, os.path.splitext(file)[0]) for file in there):
+        return None
+    return Evidence("split-lists", f"class folders in {_IMAGES}, and the splits in {', '.join(names)}", sure=True)
+
+
+def _lists(look: Look) -> Iterator[str]:
+    """The names of the lists; none where they are not those of one layout."""
+    folders, files = look.names()
+    if _IMAGES not in folders:
+        return
+    if {*_NUMBERED} <= {*files}:
+        yield from _NUMBERED
+        return
+    for form in _LISTS:
+        found = [form.format(split) for split in _SPLITS]
+        found = [name for name in found if os.path.isfile(os.path.join(look.path, name))]
+        if len(found) > 1:
+            yield from found
+            return
+
+
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
+    """The images that the lists name, each with the class of its folder and its split.
+
+    Raises UsageError where there are no such lists, LabelFileError where an image is in two.
+    """
+    names = list(_lists(look))
+    if not names:
+        raise UsageError(look.path, "no lists of splits beside a folder `images`", "give the folder that has both")
+    found = Annotations(look.path, look, options, root=os.path.join(look.path, _IMAGES), tasks=("classes",))
+    found.unnamed = "image files that no list names, not taken"
+    found.note(f"splits from {', '.join(names)}; --from folder on `images` (in Python reader='folder') leaves them out")
+    numbered = names[0] == _NUMBERED[0]
+    for where, path, split in _by_number(look) if numbered else _by_path(look, names):
+        image = found.image(path, where=where, split=split)
+        label = path.rpartition("/")[0].rpartition("/")[2]
+        if not label:
+            raise LabelFileError(f"{look.path}, {where}", f"'{escape(path)}' is in no folder of a class", "correct it")
+        found.label(image, label)
+    if not len(found):
+        raise LabelFileError(look.path, "no line in the lists", "see that they are whole")
+    return found.source()
+
+
+def _lines(look: Look, name: str) -> Iterator[tuple[str, str]]:
+    """The place and the text of each line."""
+    table = LabelTable(os.path.join(look.path, name), "text", None, paths_only=True)
+    for record in table:
+        yield f"{name}:{record.line}", str(next(iter(record.cells))).strip()
+
+
+def _by_path(look: Look, names: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Place, path and split of each image, of lists that are called like splits."""
+    for name in names:
+        called = os.path.basename(name).removesuffix(".txt").removesuffix("1")
+        for where, path in _lines(look, name):
+            yield where, path, _SPLITS[called]
+
+
+def _by_number(look: Look) -> Iterator[tuple[str, str, str]]:
+    """Likewise of CUB's. Raises LabelFileError for a line that is not clear, and an image without a split."""
+    of_train: dict[str, str] = {}
+    for where, line in _lines(look, _NUMBERED[1]):
+        number, _, flag = line.partition(" ")
+        if flag not in ("0", "1") or of_train.setdefault(number, flag) != flag:
+            raise LabelFileError(f"{look.path}, {where}", "expected the number of an image, and 0 or 1", "correct it")
+    for where, line in _lines(look, _NUMBERED[0]):
+        number, _, path = line.partition(" ")
+        if number not in of_train or not path:
+            problem = f"expected a number that {_NUMBERED[1]} has, and a path"
+            raise LabelFileError(f"{look.path}, {where}", problem, "correct one of the two")
+        yield where, path, "train" if of_train[number] == "1" else "test"
