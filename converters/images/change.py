@@ -11,6 +11,7 @@ class Change(StrEnum):
     TIFF = "tiff"
     WEBP = "webp"
     AVIF = "avif"
+    HEIF = "heif"
     JPEG2000 = "jpeg2000"
     PNM = "pnm"
     CMYK = "cmyk"

@@ -70,7 +70,7 @@ def packed(colours: np.ndarray) -> np.ndarray:
 def read_mask(data: bytes, max_pixels: int = MAX_PIXELS) -> MaskFile:
     """What a mask's file holds. Raises RejectedError: lossy, more than one image, turned, transparent, cut."""
     kind = image_kind(data)
-    if kind in ("jpeg", "webp", "avif", "jpeg2000"):
+    if kind in ("jpeg", "webp", "avif", "heif", "jpeg2000"):
         raise RejectedError(RejectCode.MASK_LOSSY, f"a {kind} file, whose values may be mixtures of others: {_SAVE}")
     if kind == "pnm":
         raise RejectedError(RejectCode.UNSUPPORTED, f"a mask as {kind}: {_SAVE}")

@@ -21,6 +21,7 @@ class NoImage(NamedTuple):
 
 
 _UNPACK = "unpack it, and convert the folder"
+_FRAMES = "take its frames as images, by `ffmpeg -i FILE FOLDER/%06d.png` for example"
 _BY_START = {
     b"version https://git-lfs.github.com/spec/": NoImage("a git-lfs pointer", "`git lfs pull` fetches the file itself"),
     b"PK\3\4": NoImage("a zip archive", _UNPACK, archive=True),
@@ -40,9 +41,12 @@ _BY_START = {
     b"OggS": NoImage("Ogg audio or video"),
     b"fLaC": NoImage("FLAC audio"),
     b"ID3": NoImage("MP3 audio"),
-    b"\x1aE\xdf\xa3": NoImage("Matroska or WebM video"),
+    b"\x1aE\xdf\xa3": NoImage("Matroska or WebM video", _FRAMES),
+    b"\0\0\1\xba": NoImage("MPEG video", _FRAMES),
 }
-_BY_RIFF = {b"WAVE": NoImage("WAV audio"), b"AVI ": NoImage("AVI video")}
+_BY_RIFF = {b"WAVE": NoImage("WAV audio"), b"AVI ": NoImage("AVI video", _FRAMES)}
+_BOXES = (b"ftyp", b"moov", b"mdat")  # that a file of ISO/IEC 14496-12 or QuickTime may begin with
+_DICOM, _DICOM_AT = b"DICM", 128
 
 
 def what_it_is(head: bytes) -> NoImage | None:
@@ -54,6 +58,10 @@ def what_it_is(head: bytes) -> NoImage | None:
         return _BY_RIFF.get(head[8:12])
     if head.startswith(_TAR, _TAR_AT):
         return NoImage("a tar archive", _UNPACK, archive=True)
+    if head.startswith(_DICOM, _DICOM_AT):
+        return NoImage("a DICOM file", "draw it as PNG, with a window of your choice: `dcm2img` or pydicom do it")
+    if head[4:8] in _BOXES:
+        return NoImage("MP4 audio") if head[8:11] == b"M4A" else NoImage("MP4 or QuickTime video", _FRAMES)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"<"):
         # A page may have drawings in it, a drawing no page.

@@ -1,4 +1,4 @@
-"""GIF, BMP, TIFF, WebP, AVIF, JPEG 2000 and PNM to pixels."""
+"""GIF, BMP, TIFF, WebP, AVIF, JPEG 2000, PNM and, by an extra, HEIF to pixels."""
 
 import io
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from shardfeed.converters.images.pnm import load_pnm
 from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.limits import check_size
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.errors import MissingExtraError, needing_extra
 
 # The plugins' classes and not Image.open: what the bytes are is known, and no other plugin may try its luck with them.
 _FILES: dict[Kind, type[ImageFile.ImageFile]] = {
@@ -54,6 +55,8 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
     if kind == "pnm":
         image, bits = load_pnm(data, max_pixels)
         return LoadedImage(image, (Change.PNM, *_BITS.get(bits, ())), 1, None, lossy=False)
+    if kind == "heif":
+        return _load_heif(data, max_pixels, background)
     lossy = kind == "avif"
     if kind == "gif":
         check_gif(data, max_pixels)
@@ -94,3 +97,22 @@ def load_other(kind: Kind, data: bytes, max_pixels: int, background: Rgb = WHITE
             changes.append(Change.TURNED)
         image.load()
         return LoadedImage(gray_or_rgb(image, background), tuple(changes), orientation, problem, lossy)
+
+
+def _load_heif(data: bytes, max_pixels: int, background: Rgb) -> LoadedImage:
+    """One HEIF image, as telephones write it. Its own boxes say how it is turned, and its EXIF nothing more."""
+    try:
+        with needing_extra("HEIF"):
+            import pillow_heif
+    except MissingExtraError as error:
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a HEIF image, and {error.problem}: {error.remedy}") from None
+    with strict_decoding("heif"):
+        found = pillow_heif.open_heif(data)
+        check_size(found.size[1], found.size[0], max_pixels)
+        if len(found) > 1:
+            raise RejectedError(RejectCode.ANIMATED, "heif with more than one image")
+        image = found.to_pillow()
+        changes = [Change.HEIF, *_BITS.get(16 if found.info["bit_depth"] > 8 else 8, ())]
+        if image.has_transparency_data:
+            changes.append(Change.ALPHA)
+        return LoadedImage(gray_or_rgb(image, background), tuple(changes), 1, None, lossy=True)

@@ -71,7 +71,7 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError, struct.error, IndexError and others
         said = str(error).lower()
         code = RejectCode.CORRUPT
-        if isinstance(error, EOFError) or "truncated" in said:
+        if isinstance(error, EOFError) or "truncated" in said or "end of file" in said:
             code = RejectCode.TRUNCATED
         elif "unsupported" in said or "unknown pixel mode" in said:
             code = RejectCode.UNSUPPORTED

@@ -7,7 +7,7 @@ from shardfeed.converters.images.no_image import what_it_is
 from shardfeed.converters.images.png import SIGNATURE as PNG_SIGNATURE
 from shardfeed.converters.rejects import RejectCode, RejectedError
 
-Kind = Literal["jpeg", "png", "gif", "bmp", "tiff", "webp", "avif", "jpeg2000", "pnm"]
+Kind = Literal["jpeg", "png", "gif", "bmp", "tiff", "webp", "avif", "heif", "jpeg2000", "pnm"]
 
 HEAD_BYTES = 4096  # of a file, enough to say what it is
 PNM_BLANK = rb"(?:[ \t-\r]|#[^\n\r]*[\n\r])+"  # white space and comments
@@ -33,6 +33,7 @@ _UNSUPPORTED = {
     b"IIRO": "camera RAW",
     b"IIU\0": "camera RAW",
 }
+_HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}  # with AVIF's, it is AVIF
 _JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
 _TGA_FOOTER = b"TRUEVISION-XFILE.\0"
 
@@ -50,8 +51,6 @@ def image_kind(data: bytes) -> Kind:
     for signature in (_JPEG_SIGNATURE, PNG_SIGNATURE):
         if signature.startswith(data):
             raise RejectedError(RejectCode.TRUNCATED, f"ends after {len(data)} bytes")
-    if data[4:8] == b"ftyp":
-        raise RejectedError(RejectCode.NOT_IMAGE, f"a media file of brand {data[8:12]!r}")
     found = what_it_is(data[:HEAD_BYTES])
     raise RejectedError(RejectCode.NOT_IMAGE, str(found) if found else f"begins with {data[:12]!r}")
 
@@ -81,15 +80,12 @@ def _converted_kind(data: bytes) -> Kind | None:
         return "jpeg2000"
     if data.startswith(b"P") and PNM_START.match(data, 0, HEAD_BYTES):
         return "pnm"
-    if b"avif" in _brands(data):
-        return "avif"
-    return None
+    brands = _brands(data)
+    return "avif" if b"avif" in brands else "heif" if brands & _HEIF_BRANDS else None
 
 
 def _unsupported_name(data: bytes) -> str | None:
     """The name of an image format that is known and not handled."""
-    if _brands(data) & {b"heic", b"heix", b"hevc", b"hevx", b"mif1", b"msf1"}:
-        return "HEIF"
     # "\0\0\1\0" alone begins many files; then come the number of icons and, in each one's entry, a zero.
     if data.startswith(b"\0\0\1\0") and 0 < int.from_bytes(data[4:6], "little") < 256 and data[9:10] in (b"", b"\0"):
         return "icon"

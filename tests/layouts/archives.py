@@ -149,21 +149,22 @@ def seven_zip(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "HEIC of a telephone",
+    "HEIC of a telephone (`pip install 'shardfeed[heic]'`)",
     "convert photos out --unlabelled",
-    says="shardfeed[",
-    code=3,
-    today="the message does not name an extra that reads them",
+    Gives("train 1"),
+    needs="pillow_heif",
 )
 def heic(to: Files) -> None:
-    to.put("photos/IMG_0001.HEIC", b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic" + b"\x00" * 64)
+    import pillow_heif
+
+    pillow_heif.from_bytes("RGB", (60, 40), bytes(60 * 40 * 3)).save(to.root / "IMG_0001.HEIC")
+    to.put("photos/IMG_0001.HEIC", (to.root / "IMG_0001.HEIC").read_bytes())
 
 
 @TOPIC.layout(
     "a folder of DICOM",
     "convert stage_2_train_images out --unlabelled",
     says="DICOM",
-    today="the message counts `.dcm`, and says to check the path",
 )
 def dicom(to: Files) -> None:
     to.put("stage_2_train_images/p1.dcm", b"\x00" * 128 + b"DICM" + b"\x02\x00\x00\x00UL\x04\x00" + b"\x00" * 64)
@@ -173,7 +174,6 @@ def dicom(to: Files) -> None:
     "a folder of videos",
     "convert clips out",
     says="video",
-    today="the message counts `.mp4`, and says to check the path",
 )
 def videos(to: Files) -> None:
     to.put("clips/run/a.mp4", b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom" + b"\x00" * 64)

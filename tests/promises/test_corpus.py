@@ -449,7 +449,7 @@ FILES = [
     Case(31, "12 bits.jpg", lambda: jpeg_of_process(0xC1, 12), "E_UNSUPPORTED"),
     Case(31, "lossless.jpg", lambda: jpeg_of_process(0xC3), "E_UNSUPPORTED"),
     Case(31, "arithmetic.jpg", lambda: jpeg_of_process(0xC9), "E_UNSUPPORTED"),
-    Case(31, "photo.heic", lambda: b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "E_UNSUPPORTED"),
+    Case(31, "photo.heic", lambda: b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "E_CORRUPT"),
     Case(31, "image.jp2", lambda: encode(picture(), "JPEG2000"), "jpeg2000 -> png", lambda: pixels(picture())),
     Case(31, "image.jxl", lambda: b"\xff\x0a" + bytes(50), "E_UNSUPPORTED"),
     Case(31, "favicon.ico", lambda: encode(picture(), "ICO"), "E_UNSUPPORTED"),

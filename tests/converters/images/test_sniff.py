@@ -60,7 +60,6 @@ def test_no_bytes() -> None:
         b"8BPS\0\x01",
         b"\0\0\x01\0\x01\0\x10\x10\0\0",
         b"\xff\x0a\0",
-        b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
         b"P7\nWIDTH 4\n",
         bytes(50) + b"TRUEVISION-XFILE.\0",
     ],
@@ -74,8 +73,9 @@ def test_an_image_sequence_is_animated() -> None:
     assert code(b"\0\0\0\x18ftypavis\0\0\0\0avifavis") is RejectCode.ANIMATED
 
 
-def test_avif_by_a_compatible_brand() -> None:
+def test_avif_and_heif_by_a_compatible_brand() -> None:
     assert image_kind(b"\0\0\0\x18ftypmif1\0\0\0\0mif1avif") == "avif"
+    assert image_kind(b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic") == "heif"
 
 
 @pytest.mark.parametrize("start", [b"\xff\xd8", b"\x89PN", b"\x89PNG\r\n\x1a"])
