@@ -123,7 +123,7 @@ def _tool(name: str, *suffixes: str) -> Reader:
 
 
 READERS: tuple[Reader, ...] = (
-    _samples("webdataset", "webdataset.reader", _OF_RECORDS, *_TAR_ENDS),
+    _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS, legacy=False),
     _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", legacy=False),
     _samples("tfrecord", "records.tfrecord", _OF_RECORDS, legacy=False),
     _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS, legacy=False),

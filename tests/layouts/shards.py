@@ -51,7 +51,6 @@ def webdataset(to: Files) -> None:
     says="--max-bad 1",
     then="convert shards out --max-bad 1",
     code=3,
-    today="the labels of all are dropped, with the words `no label` alone",
 )
 def webdataset_test_without(to: Files) -> None:
     tar(to, "shards/train-000000.tar", _samples(cls=lambda i: b"%d" % LABELS[i]))
@@ -67,7 +66,6 @@ def webdataset_json(to: Files) -> None:
     "WebDataset: `cls` and a JSON with further columns",
     "convert shards.tar out",
     Gives("train 4", {"0", "1"}, gray={20: "1"}, values={"image/width_cm": {"000001.jpg": 3}}),
-    today="columns of the JSON are dropped",
 )
 def webdataset_json_columns(to: Files) -> None:
     columns = {"cls": lambda i: b"%d" % LABELS[i], "json": lambda i: json.dumps({"width_cm": i + 2}).encode()}

@@ -135,7 +135,7 @@ class _Folder:
 
 
 def _unpack_tar(path: str, form: str, into: _Folder) -> None:
-    file = _Forwards(unpacked(path, form, path), path)
+    file = Forwards(unpacked(path, form, path), path)
     for member in members(cast("BinaryIO", file), path, _SKIPPED):
         if not member.plain:
             into.note("links, devices and the like", member.name)
@@ -144,7 +144,7 @@ def _unpack_tar(path: str, form: str, into: _Folder) -> None:
         into.add(member.name, file.pieces(member.size))
 
 
-class _Forwards:
+class Forwards:
     """A stream as `members` reads a file: forwards. Bytes that are passed over count as unpacked."""
 
     def __init__(self, source: Iterator[bytes], place: str) -> None:

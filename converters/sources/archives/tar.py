@@ -113,8 +113,8 @@ def looks_like_header(block: bytes) -> bool:
     said = block[_CHECKSUM].strip(b" \0")
     if not said or said.strip(b"01234567"):
         return False
-    total = sum(block) - sum(block[_CHECKSUM]) + 8 * ord(" ")
-    return total == int(said, 8) or total - 256 * sum(b > 127 for b in block) == int(said, 8)
+    total, wanted = sum(block) - sum(block[_CHECKSUM]) + 8 * ord(" "), int(said, 8)
+    return total == wanted or total - 256 * sum(b > 127 for b in block) == wanted
 
 
 def _number(field: bytes, place: str, offset: int) -> int:

@@ -314,7 +314,7 @@ class Gather:
         if not key or key.startswith(b"/") or b"://" in key or b"\0" in key or b".." in key.split(b"/"):
             self._named, self._names, self._hashes = False, ByteStrings(), array("Q")
             return
-        key += b"" if names_image(key) else ending
+        key += b"" if not ending or names_image(key) else ending
         self._names.add(key)
         self._hashes.append(int.from_bytes(blake2b(key, digest_size=8).digest(), "little"))
 

@@ -22,8 +22,10 @@ of lists. A rule is tried with every reader whose `says` has all that the rule `
 A reader that stores boxes in fractions has `fractions=True`: its writer divides them by 60 and 40, the image's sides.
 """
 
+import io
 import json
 import math
+import tarfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,11 +54,12 @@ _SIDES = (60, 40, 60, 40)  # of the images, in the order of BOX
 
 @dataclass(frozen=True)
 class Builder:
-    """How a reader's files are written. `options`: fields of its `ColumnOptions` beside those of a rule."""
+    """How a reader's files are written. `column`: how its columns are called; `options`: of its `ColumnOptions`."""
 
     write: Callable[[Path, Files], None]
     says: frozenset[str]
     fractions: bool = False
+    column: str = "{}"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -130,12 +133,26 @@ def mds(folder: Path, files: Files) -> None:
         (folder / name / "index.json").write_text(json.dumps({"shards": [shard], "version": 2}))
 
 
+def webdataset(folder: Path, files: Files) -> None:
+    """`png`, and all else in a JSON."""
+    for name, rows in files.items():
+        with tarfile.open(folder / f"{name}.tar", "w") as tar:
+            for row in rows:
+                said = {key: value for key, value in row.items() if key not in ("image", "key")}
+                members = {"png": row["image"]} | ({"json": json.dumps(said).encode()} if said else {})
+                for column, data in members.items():
+                    info = tarfile.TarInfo(f"{row['key']}.{column}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+
+
 _VALUES = frozenset({"files", "label", "caption", "objects", "number", "area", "id", "iscrowd", "null", "nan", "int"})
 BUILDERS: dict[str, Builder] = {
     "parquet": Builder(parquet, _VALUES | {"lists", "double"}),
     "tfrecord": Builder(tfrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
     "arrayrecord": Builder(arrayrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
     "mds": Builder(mds, _VALUES | {"lists", "double", "mixed"}),
+    "webdataset": Builder(webdataset, _VALUES | {"absent", "mixed", "lists", "double"}, column="json.{}"),
 }
 
 
@@ -335,7 +352,8 @@ def test_rules(tmp_path: Path, rule: str, reader: str) -> None:
             count += 1
     (folder := tmp_path / "in").mkdir()
     builder.write(folder, files)
-    options = ColumnOptions(**{**builder.options, **wanted.options})
+    columns = {key: builder.column.format(name) for key, name in wanted.options.get("columns", {}).items()}
+    options = ColumnOptions(**{**builder.options, **wanted.options, "columns": columns})
     if wanted.refused:
         with pytest.raises(UsageError) as caught:
             open_source(folder, reader=reader, options=options)
