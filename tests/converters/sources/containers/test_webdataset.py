@@ -234,7 +234,7 @@ def test_classes(tmp_path: Path) -> None:
         read(path, PLAIN)
     with pytest.raises(UsageError, match="numbers from 1 to 3: expected 2 or more"):
         read(path, ColumnOptions(label_offset=2))
-    with pytest.raises(UsageError, match="there is no column 'json.nothing' for label: it has .*json.label"):
+    with pytest.raises(UsageError, match=r"there is no column 'json.nothing' for label: it has .*json.label"):
         read(path, ColumnOptions(columns={"label": "json.nothing"}))
     source = read(path, ColumnOptions(columns={"label": "json.breed", "key": "json.label"}))
     assert list(source.keys) == [b"1.png", b"2.png", b"3.png"]
