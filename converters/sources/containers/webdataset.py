@@ -126,14 +126,15 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         problem = "no sample in it: no member is called KEY.COLUMN"
         raise UsageError(files.place, problem, "see what is in it: `tar -tf FILE`")
     chosen = seen.choose(files.place)
-    while True:
-        passing = _Pass(files, tars, chosen, seen)
-        for file in range(len(tars)):
-            passing.add_tar(file)
+    passing = _Pass(files, tars, chosen, seen)
+    for _ in range(2):
+        passing.add_tars()
         again = seen.choose(files.place)
-        if again.roles.columns == chosen.roles.columns:
+        if again.roles.by_role == chosen.roles.by_role:
             break
-        chosen = again  # a column that something is taken from was seen late
+        chosen, passing = again, _Pass(files, tars, again, seen)  # a column that is taken was seen late
+    else:
+        passing.add_tars()
     passing.check_unique()
     gather = passing.gather
     gather.roles = again.roles
@@ -285,6 +286,7 @@ class _Seen:
         self.options = options
         self.members: dict[str, None] = {}
         self.kinds: dict[str, Counter[str]] = {}
+        self._null: set[str] = set()  # columns of which no value tells the kind
 
     def look(self, path: str, most: int) -> "_Seen":
         """Take the first samples of a tar. Raises UsageError for one that is damaged."""
@@ -300,10 +302,17 @@ class _Seen:
         self.members |= dict.fromkeys(sample.columns)
         for name, value in values.items():
             if name in self.kinds or len(self.kinds) < _MOST_COLUMNS:
-                self.kinds.setdefault(name, Counter())[_kind(value)] += 1
+                kind = _kind(value)
+                if kind != "null":
+                    self._null.discard(name)
+                elif name not in self.kinds:
+                    self._null.add(name)
+                self.kinds.setdefault(name, Counter())[kind] += 1
 
     def knows(self, sample: TarSample, values: Mapping[str, Any]) -> bool:
-        """Whether no column of a sample is new."""
+        """Whether no column of a sample is new, or of a kind that is not known yet."""
+        if any(values.get(name) is not None for name in self._null):
+            return False
         return all(map(self.members.__contains__, sample.columns)) and all(map(self.kinds.__contains__, values))
 
     def choose(self, place: str) -> _Chosen:
@@ -379,11 +388,11 @@ class _Seen:
 
 
 def _most(kinds: Counter[str]) -> Any:
-    """The kind that most values have, of numbers "float" where one is; "other" where nothing tells."""
+    """The kind that most values have, of numbers "float" where one is; "text", which may be any, where nothing tells."""
     known = Counter({kind: count for kind, count in kinds.items() if kind != "null"})
     if known.keys() == {"integer", "float"} or known.keys() == {"integers", "floats"}:
         return "floats" if "floats" in known else "float"
-    kind = known.most_common(1)[0][0] if known else "other"
+    kind = known.most_common(1)[0][0] if known else "text"
     return "other" if kind == "object" else kind
 
 
@@ -402,8 +411,12 @@ class _Pass:
         self._wanted = {name for name in chosen.roles.columns if roles.get(name) not in ("image", "mask")}
         self._not_needed = {name for name, role in roles.items() if role in ("text", "objects")}
 
-    def add_tar(self, file: int) -> None:
-        """Take all samples of a tar. Raises UsageError."""
+    def add_tars(self) -> None:
+        """Take all samples. Raises UsageError."""
+        for file in range(len(self.tars)):
+            self._add_tar(file)
+
+    def _add_tar(self, file: int) -> None:
         listed, place = self.tars[file], os.fsdecode(self.files.files[file].path)
         with open(listed.path, "rb") as tar:
             state = os.fstat(tar.fileno())

@@ -215,6 +215,12 @@ RULES: dict[str, Rule] = {
         kept={"objects": [*[[]] * 120, [CAT_KEPT]], "captions": [*[[]] * 120, ["a"]]},
         notes="120 samples without captions",
     ),
+    "a label that is null at first": Rule(
+        {"label"},
+        {"a": [{"label": None}] * 120 + [{"label": 1}, {"label": 0}]},
+        rejected={"E_NO_LABEL": 120},
+        kept={"label": ["1", "0"]},
+    ),
     "a label that is null": Rule(
         {"label"},
         {"a": [{"label": "cat"}, {"label": None}, {"label": "dog"}]},

@@ -238,7 +238,7 @@ def test_classes(tmp_path: Path) -> None:
         read(path, ColumnOptions(columns={"label": "json.nothing"}))
     source = read(path, ColumnOptions(columns={"label": "json.breed", "key": "json.label"}))
     assert list(source.keys) == [b"1.png", b"2.png", b"3.png"]
-    with pytest.raises(UsageError, match=r"none of 3 samples can be taken, the first.*no such key, or null"):
+    with pytest.raises(UsageError, match=r"none of 3 samples can be taken, the first.*label from json.other: null"):
         read(path, ColumnOptions(columns={"label": "json.other"}))
 
 
