@@ -11,7 +11,7 @@ import stat
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -125,19 +125,18 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     if not seen.members:
         problem = "no sample in it: no member is called KEY.COLUMN"
         raise UsageError(files.place, problem, "see what is in it: `tar -tf FILE`")
-    chosen = seen.choose(files.place)
-    passing = _Pass(files, tars, chosen, seen)
-    for _ in range(2):
+    chosen, passes = seen.choose(files.place), 0
+    while True:
+        passing = _Pass(files, tars, chosen, seen)
         passing.add_tars()
+        passes += 1
         again = seen.choose(files.place)
-        if again.roles.by_role == chosen.roles.by_role:
+        if again.roles.by_role == chosen.roles.by_role or passes == 3:
             break
-        chosen, passing = again, _Pass(files, tars, again, seen)  # a column that is taken was seen late
-    else:
-        passing.add_tars()
+        chosen = again  # a column that is taken was seen late
     passing.check_unique()
     gather = passing.gather
-    gather.roles = again.roles
+    gather.roles = replace(gather.roles, unused=again.roles.unused)
     parts = [
         Parts(tars, gather.file_of, gather.where(2 * place), gather.where(2 * place + 1), into)
         for place in range(2 if chosen.masks else 1)
@@ -388,7 +387,7 @@ class _Seen:
 
 
 def _most(kinds: Counter[str]) -> Any:
-    """The kind that most values have, of numbers "float" where one is; "text", which may be any, where nothing tells."""
+    """The kind that most values have, of numbers "float" where one is; "text" where nothing tells."""
     known = Counter({kind: count for kind, count in kinds.items() if kind != "null"})
     if known.keys() == {"integer", "float"} or known.keys() == {"integers", "floats"}:
         return "floats" if "floats" in known else "float"
