@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.sources.options import naming
@@ -88,7 +88,8 @@ class Roles:
     @property
     def described(self) -> str:
         """What was taken for what, in words."""
-        said = [f"{role} from {escape(info.name)}" for role, info in self.by_role.items()]
+        roles = sorted(self.by_role, key=get_args(Role).index)
+        said = [f"{role} from {escape(self.by_role[role].name)}" for role in roles]
         said += [f"{key} from {escape(info.name)}" for key, info in self.extra.items()]
         if not {"label", "label text", "text", "mask", "objects"} & self.by_role.keys():
             said.append("no label")

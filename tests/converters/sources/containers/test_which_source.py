@@ -128,7 +128,7 @@ def test_what_is_in_records_is_said_once(tmp_path: Path, reader: str | None, png
     report = convert(open_source(tmp_path / "in", reader=reader), tmp_path / "out", workers=1)
     told = [note for note in report.notes if "image from image/encoded" in note]
     by = "recognised as tfrecord" if reader is None else "read as tfrecord, as asked"
-    assert told == [f"{by}: 1 TFRecord file; image from image/encoded, label from image/class/label"]
+    assert told == [f"{by}: 1 TFRecord file, 2 samples: image from image/encoded, label from image/class/label"]
 
 
 def test_a_dry_run_counts_the_objects_in_records(
