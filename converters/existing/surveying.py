@@ -15,7 +15,7 @@ import numpy as np
 from shardfeed.converters.existing.record_schema import class_names as names_of
 from shardfeed.converters.existing.record_schema import could_name
 from shardfeed.converters.existing.tally import ShardTally
-from shardfeed.converters.sources.containers.records.features import FeatureLook, supervised_keys
+from shardfeed.converters.sources.containers.records.features import FeatureLook, is_of_objects, supervised_keys
 from shardfeed.converters.sources.containers.records.image_look import UNKNOWN
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, find_shards, splits_by_pattern
 from shardfeed.converters.sources.containers.records.tfrecord import is_tfrecord, packing
@@ -94,7 +94,7 @@ def survey(
         image_key: the feature that is the image, `image/encoded` to readers; default that key, else the only feature
             whose values are images by their bytes.
         label_key: the feature that is the label, `image/class/label` to readers; default that key, else the only
-            integer called `label`, `class` or `target`.
+            integer that is called as labels are, such as `label`, `class` or `target`.
         class_names: of the label, or of the objects where images have none: from label 0, or by number. Default what
             lies in the folder (TFDS's `KEY.labels.txt`, `labels.txt`, `label_map.pbtxt`), else the texts beside the
             labels, else the numbers.
@@ -223,7 +223,7 @@ def choose_key(
         return said
     if images is not None and len(fitting) == 1:
         return fitting[0]
-    whole = [key for key in fitting if features[key].dtype != "float32"]
+    whole = [key for key in fitting if features[key].dtype != "float32" and not is_of_objects(key, features)]
     called = [[key for key in whole if _last_word(key) == word] for word in WORDS[role]]
     first = next(filter(None, called), [])
     return first[0] if len(first) == 1 else None

@@ -53,6 +53,7 @@ _MADE_ANEW = {
 _LABEL_END, _TEXT_END = "/label", "/text"
 _WORDS = frozenset(word for words in WORDS.values() for word in words) | {"bbox"}
 _STATED = frozenset({FILENAME, SOURCE_ID, *BOX, OBJECT_LABEL, OBJECT_TEXT, OBJECT_AREA, IS_CROWD, *_FLAGS})
+_WHOLE = "image"  # what the keys of whole images begin with
 _TEXT_BYTES = 1 << 16  # a longer value is no text
 _MOST_VALUES = 1 << 22  # of a key in one record: as many as a mask has pixels that stands as numbers
 _MOST_BYTES = 16 << 20  # of a description beside the records
@@ -186,6 +187,12 @@ def may_mean(key: str) -> bool:
     return key in _STATED or key.rpartition("/")[2].casefold() in _WORDS
 
 
+def is_of_objects(key: str, keys: Collection[str]) -> bool:
+    """Whether a key among others is about each object, by its name or by a box beside it."""
+    prefix = key.rpartition("/")[0]
+    return key.startswith(OBJECTS) or (prefix != _WHOLE and f"{prefix}/bbox" in keys)
+
+
 @dataclass(frozen=True)
 class ObjectKeys:
     """The keys of objects. `name`: what all begin with. `box`: in the order of BOX, or ymin, xmin, ymax, xmax in one.
@@ -317,8 +324,7 @@ def find_columns(
     hidden = {*beside.values()} - {*asked.values()}
     if objects is not None:
         asked = {what: name for what, name in asked.items() if not what.startswith(OBJECTS)}
-    prefix = (OBJECTS, f"{objects.name}/" if objects is not None else OBJECTS)
-    hidden |= {key for key in kinds if key.startswith(prefix)} - {*asked.values()}
+    hidden |= {key for key in kinds if is_of_objects(key, kinds)} - {*asked.values()}
     stated = _stated(kinds, said)
     infos = [
         ColumnInfo(key, "other" if key in hidden else kind, role=None if key in hidden else stated.get(key))
@@ -385,6 +391,8 @@ def _object_keys(seen: Mapping[str, SeenFeature], asked: Mapping[str, str]) -> O
     if len(boxes) != 1:
         return None
     prefix = boxes[0].removesuffix("bbox")
+    if prefix == f"{_WHOLE}/":  # what else begins so is of the image
+        return ObjectKeys(boxes[0], (boxes[0],))
     label = first(("int64", "bytes"), OBJECT_LABEL, *(prefix + word for word in ("label", *CLASS_KEYS)))
     flags = {IS_CROWD: first(("int64",), IS_CROWD, prefix + "is_crowd")}
     flags |= {key: first(("int64",), key, f"{prefix}is_{name}") for key, name in _FLAGS.items()}

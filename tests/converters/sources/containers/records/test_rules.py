@@ -4,11 +4,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shardfeed
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_TEXT
-from shardfeed.converters import convert
+from shardfeed.converters import convert, survey
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.errors import UsageError
@@ -127,3 +128,13 @@ def test_pixels_are_no_fractions(tmp_path: Path) -> None:
 def test_a_class_of_objects_is_no_label_of_the_image(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [boxed(n, 1) | {OBJECT_LABEL: [n]} for n in range(2)])
     assert LABEL not in open_source(tmp_path).schema.features
+    assert survey(tmp_path).schema.key(LABEL) is None
+
+
+def test_boxes_among_the_keys_of_the_image(tmp_path: Path) -> None:
+    """`image/bbox` makes the other keys of the image no keys of objects."""
+    rows = [{"image/encoded": picture(n), "image/label": n, "image/bbox": [0.1, 0.2, 0.5, 0.6]} for n in range(2)]
+    write(tmp_path / "a.tfrecord", rows)
+    source = open_source(tmp_path)
+    assert [sample.features[LABEL] for sample in source] == [0, 1]
+    assert np.allclose(source[0].objects.boxes, [[0.2, 0.1, 0.6, 0.5]])  # type: ignore[union-attr]
