@@ -29,7 +29,7 @@ _PARQUET = b"PAR1"  # without images it may be a label file
 def open_source(
     path: str | os.PathLike[str],
     *,
-    reader: str | None = None,
+    reader: str | Reader | None = None,
     include: Globs = (),
     exclude: Globs = (),
     follow_links: bool = False,
@@ -51,7 +51,7 @@ def open_source(
     Args:
         path: a folder, a file, or several files: `train-{00000..00012}.tar`.
         reader: the name of the reader, where two would do: "coco" or "webdataset" for example, or "folder" or "labels"
-            where there are no annotations.
+            where there are no annotations. Or a `Reader` of your own.
         include: a pattern, or some, of the files that are wanted, relative to the folder; default all. `*` stands for
             any part of a name, `**` for any folders. Without a "/" a pattern fits names in every folder (`*.png`), with
             one it begins at the folder (`train/**/*.png`); one that fits a folder fits all that is in it.
@@ -70,13 +70,14 @@ def open_source(
     values = given(options)
     for name in ("labels", "images"):
         _check_place(values.get(name))
-    if reader is not None and reader not in BY_NAME:
+    chosen = reader if isinstance(reader, Reader) else BY_NAME.get(reader or "")
+    if reader is not None and chosen is None:
         problem = f"got {reader!r}, expected one of {', '.join(BY_NAME)}"
         raise UsageError("reader", problem, "leave it out: files say what they are")
     _check_there(look)
     with guarded(look.path):
-        if reader is not None:
-            return _read(BY_NAME[reader], look, values, f"read as {reader}, as asked")
+        if chosen is not None:
+            return _read(chosen, look, values, f"read as {chosen.name}, as asked")
         _check_no_dataset(look)
         if table := _table_of_labels(look, values):
             return table

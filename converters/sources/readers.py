@@ -22,7 +22,7 @@ class Reader:
 
     Attributes:
         name: as `--from` takes it, in Python `reader=`.
-        module: with `recognise` and `read`, below `shardfeed.converters.sources`.
+        module: with `recognise` and `read`: its name below `shardfeed.converters.sources`, or itself.
         options: the class of its options.
         takes: the names of those options that it takes; any other is refused.
         suffixes: ends of file names, in lower case, one of which must be in a folder; empty: any that is no image's.
@@ -30,7 +30,7 @@ class Reader:
     """
 
     name: str
-    module: str
+    module: str | ReaderModule
     options: type[Options]
     takes: Collection[str] = ()
     suffixes: tuple[str, ...] = ()
@@ -60,6 +60,8 @@ class Reader:
 
     def load(self) -> ReaderModule:
         """The module."""
+        if not isinstance(self.module, str):
+            return self.module
         return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
 
     def may_be(self, look: Look) -> bool:
