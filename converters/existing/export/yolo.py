@@ -70,7 +70,14 @@ class YoloForm:
 
     def finish(self) -> list[Again]:
         """data.yaml, without `path`: the folder it lies in."""
-        lines = [f"{_KEYS[split]}: {_quoted('images/' + word.decode())}" for split, word in self._words.items()]
+        words = {_KEYS[split]: word.decode() for split, word in self._words.items()}
+        if "train" in words and "val" not in words:
+            words["val"] = words["train"]
+            note = "no split for val of data.yaml: it is train, as in coco128, which readers of ours leave out"
+            self.notes.append(f"{note}; `shardfeed split` makes one")
+        elif lacking := [key for key in ("train", "val") if key not in words]:
+            self.notes.append(f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics asks for")
+        lines = [f"{key}: {_quoted(f'images/{word}')}" for key, word in words.items()]
         lines += ["names:", *(f"  {label}: {_quoted(name)}" for label, name in enumerate(self._names))]
         if self._points is not None:
             lines.append(f"kpt_shape: [{len(self._points.names)}, 3]")
@@ -78,14 +85,6 @@ class YoloForm:
             of_class = json.dumps(list(self._points.names), ensure_ascii=False)
             lines += ["kpt_names:", *(f"  {label}: {of_class}" for label in range(len(self._names)))]
         self._tree.write(b"data.yaml", ("\n".join(lines) + "\n").encode(), "data.yaml")
-        lacking = [key for split, key in _KEYS.items() if split in ("train", "validation") and split not in self._words]
-        if lacking:
-            note = f"there is no split for {' and '.join(lacking)} of data.yaml, which Ultralytics asks for"
-            if lacking == ["val"]:
-                note += (
-                    f": add `val: images/{self._words['train'].decode()}`, or make a split by `shardfeed split` first"
-                )
-            self.notes.append(note)
         options: dict[str, Any] = {"reader": "yolo"}
         return [Again("data.yaml", {**options, "tasks": ["keypoints"]} if self._points is not None else options)]
 

@@ -566,6 +566,9 @@ def test_voc_has_the_list_of_classes_that_datumaro_asks_for(tmp_path: Path) -> N
     assert lines == ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in names)]
 
 
-def test_yolo_says_what_ultralytics_asks_for(tmp_path: Path) -> None:
+def test_yolo_has_the_two_splits_that_ultralytics_asks_for(tmp_path: Path) -> None:
     report = export(made(Boxed([[0, 0, 4, 4]]), tmp_path), tmp_path / "out", "yolo")
-    assert any("no split for val of data.yaml" in note and "add `val: images/train`" in note for note in report.notes)
+    lines = (tmp_path / "out" / "data.yaml").read_text().splitlines()
+    assert lines[:2] == ['train: "images/train"', 'val: "images/train"']
+    assert any("no split for val of data.yaml" in note for note in report.notes)
+    assert list(converted_again(report, tmp_path / "again")) == ["train"]
