@@ -1,6 +1,7 @@
 """Create ML: a JSON list of images with their boxes; centre and size in pixels. Roboflow writes one a split."""
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -78,14 +79,15 @@ def _entries(path: str) -> list[Any]:
 def _add(found: Annotations, image: int, n: int, one: Any) -> None:
     """One object; without coordinates it is listed."""
     place = one.get("coordinates") if isinstance(one, Mapping) else None
-    if not isinstance(place, Mapping):
+    if not isinstance(place, Mapping) or not place:
         found.leave_out(image, AnnotationCode.BOX_EMPTY, f"annotation {n}: it has no coordinates")
         return
     numbers = [place.get(key) for key in ("x", "y", "width", "height")]
     if all(map(is_number, numbers)):
         x, y, wide, high = cast("list[float]", numbers)
         with suppress(OverflowError):  # an integer beyond all floats, which is refused as it is
-            numbers = [x - wide / 2, y - high / 2, x + wide / 2, y + high / 2]
+            if all(map(math.isfinite, (x, y, wide, high))):
+                numbers = [x - wide / 2, y - high / 2, x + wide / 2, y + high / 2]
     try:
         found.object(image, n, numbers, class_text(one.get("label")))
     except BadAnnotationError as error:

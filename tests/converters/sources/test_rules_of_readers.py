@@ -36,11 +36,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from object_images import image_file
+from object_images import image_file, put
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_TEXT
-from shardfeed.converters import ColumnOptions, convert, open_source
+from shardfeed.converters import AnnotationOptions, ColumnOptions, convert, open_source
+from shardfeed.converters.sources.options import Options
 from shardfeed.errors import UsageError
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
@@ -54,13 +55,14 @@ _SIDES = (60, 40, 60, 40)  # of the images, in the order of BOX
 
 @dataclass(frozen=True)
 class Builder:
-    """How a reader's files are written. `column`: how its columns are called; `options`: of its `ColumnOptions`."""
+    """How a reader's files are written. `column`: how its columns are called; `options`: of its options, a `kind`."""
 
     write: Callable[[Path, Files], None]
     says: frozenset[str]
     fractions: bool = False
     column: str = "{}"
     options: Mapping[str, Any] = field(default_factory=dict)
+    kind: type[Options] = ColumnOptions
 
 
 def parquet(folder: Path, files: Files) -> None:
@@ -146,6 +148,77 @@ def webdataset(folder: Path, files: Files) -> None:
                     tar.addfile(info, io.BytesIO(data))
 
 
+def _beside(folder: Path, files: Files, name: str, text: Callable[[Row], str]) -> None:
+    """An image and a text for each row; `name`: of the text, with the key for {}."""
+    for row in (row for rows in files.values() for row in rows):
+        put(folder / name.format(row["key"]), text(row))
+
+
+def _images(folder: Path, files: Files) -> None:
+    for row in (row for rows in files.values() for row in rows):
+        put(folder / f"{row['key']}.png", row["image"])
+
+
+def _corners(one: Mapping[str, Any]) -> list[float]:
+    """Left, top, right, bottom of an object; NaN where it has no box."""
+    left, top, width, height = one["bbox"] or [math.nan] * 4
+    return [left, top, left + width, top + height]
+
+
+def yolo(folder: Path, files: Files) -> None:
+    """Centres and sizes in fractions."""
+
+    def line(one: Mapping[str, Any]) -> str:
+        left, top, right, bottom = (side / of for side, of in zip(_corners(one), _SIDES, strict=True))
+        if not one["bbox"]:
+            return f"{['cat', 'dog'].index(one['category'])}\n"
+        numbers = ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)
+        return f"{['cat', 'dog'].index(one['category'])} {' '.join(map(repr, numbers))}\n"
+
+    _images(folder / "images", files)
+    _beside(folder, files, "labels/{}.txt", lambda row: "".join(map(line, row.get("objects", ()))))
+    put(folder / "data.yaml", "train: images\nnames: [cat, dog]\n")
+
+
+def voc(folder: Path, files: Files) -> None:
+    """An XML file beside each image."""
+
+    def text(one: Mapping[str, Any]) -> str:
+        sides = zip(("xmin", "ymin", "xmax", "ymax"), _corners(one), strict=True)
+        box = "".join(f"<{side}>{value!r}</{side}>" for side, value in sides) if one["bbox"] else ""
+        return f"<object><name>{one['category'] or ''}</name>{f'<bndbox>{box}</bndbox>' if box else ''}</object>"
+
+    _images(folder, files)
+    _beside(
+        folder, files, "{}.xml", lambda row: f"<annotation>{''.join(map(text, row.get('objects', ())))}</annotation>"
+    )
+
+
+def kitti(folder: Path, files: Files) -> None:
+    """Lines of 15 columns."""
+
+    def line(one: Mapping[str, Any]) -> str:
+        return f"{one['category']} 0.0 0 -1.5 {' '.join(map(repr, _corners(one)))} 1.6 1.7 3.6 -0.6 1.7 46.7 -1.5\n"
+
+    _images(folder / "image_2", files)
+    _beside(folder, files, "label_2/{}.txt", lambda row: "".join(map(line, row.get("objects", ()))))
+
+
+def createml(folder: Path, files: Files) -> None:
+    """A JSON file with centres and sizes."""
+
+    def annotation(one: Mapping[str, Any]) -> dict[str, Any]:
+        left, top, width, height = one["bbox"] or [None] * 4
+        place = {"x": left + width / 2, "y": top + height / 2, "width": width, "height": height} if one["bbox"] else {}
+        return {"label": one["category"], "coordinates": place}
+
+    _images(folder, files)
+    rows = [row for rows in files.values() for row in rows]
+    entries = [{"image": f"{r['key']}.png", "annotations": [*map(annotation, r.get("objects", ()))]} for r in rows]
+    put(folder / "_annotations.createml.json", json.dumps(entries))
+
+
+_OBJECTS = frozenset({"objects", "nan"})
 _VALUES = frozenset({"files", "label", "caption", "objects", "number", "area", "id", "iscrowd", "null", "nan", "int"})
 BUILDERS: dict[str, Builder] = {
     "parquet": Builder(parquet, _VALUES | {"lists", "double"}),
@@ -153,6 +226,10 @@ BUILDERS: dict[str, Builder] = {
     "arrayrecord": Builder(arrayrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
     "mds": Builder(mds, _VALUES | {"lists", "double", "mixed"}),
     "webdataset": Builder(webdataset, _VALUES | {"absent", "mixed", "lists", "double"}, column="json.{}"),
+    "yolo": Builder(yolo, frozenset({"objects"}), fractions=True, kind=AnnotationOptions),
+    "voc": Builder(voc, _OBJECTS | {"null"}, kind=AnnotationOptions),
+    "kitti": Builder(kitti, _OBJECTS, kind=AnnotationOptions),
+    "createml": Builder(createml, _OBJECTS | {"null"}, kind=AnnotationOptions),
 }
 
 
@@ -359,7 +436,8 @@ def test_rules(tmp_path: Path, rule: str, reader: str) -> None:
     (folder := tmp_path / "in").mkdir()
     builder.write(folder, files)
     columns = {key: builder.column.format(name) for key, name in wanted.options.get("columns", {}).items()}
-    options = ColumnOptions(**{**builder.options, **wanted.options, "columns": columns})
+    given = {**builder.options, **wanted.options, **({"columns": columns} if columns else {})}
+    options = builder.kind(**given)
     if wanted.refused:
         with pytest.raises(UsageError) as caught:
             open_source(folder, reader=reader, options=options)

@@ -61,6 +61,8 @@ class Lines:
         polygon = self._shape in ("polygons", "either") and count >= _LEAST_POLYGON and count % 2
         if count != self._length and not polygon:
             self._misfits.setdefault(count, place)
+            if count == 1 and _is_number(words[0]):
+                raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "it has a class and no numbers")
             hint = " (with a confidence, it is a prediction)" if count == _BOX + 1 else ""
             raise BadAnnotationError(AnnotationCode.LINE, f"got {count} numbers{hint}, expected {self._expected}")
         self._bad = True
