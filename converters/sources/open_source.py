@@ -11,7 +11,7 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import ColumnOptions, Options, given
+from shardfeed.converters.sources.options import ColumnOptions, LabelOptions, Options, given
 from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.readers import ARCHIVE_ENDS, BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS, Reader
 from shardfeed.converters.sources.source import Findings, Source, findings_of
@@ -81,7 +81,7 @@ def open_source(
         _check_no_dataset(look)
         if table := _table_of_labels(look, values):
             return table
-        found = [] if _is_plain(values) else recognise(look, values)
+        found = recognise(look, values)
         if fit := _only_one(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
         again = {"include": include, "exclude": exclude, "follow_links": follow_links, "options": options}
@@ -132,10 +132,14 @@ def _noted(source: Source, notes: Sequence[str], *, kept: object = None) -> Sour
 def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
     """The evidence of every reader that takes the path for its own, or almost. `values`: the options given.
 
-    Readers that take all of the options are meant before those that do not.
+    Readers that take all of the options are meant before those that do not. Where an option is one that only plain
+    readers have, no other is asked but those that take all of them.
     """
+    plain = _is_plain(values)
     found: list[tuple[bool, Evidence]] = []
     for one in READERS:
+        if plain and (one.name in PLAIN or one.options is not LabelOptions or not set(values) <= set(one.takes)):
+            continue
         if one.name != "labels" and one.may_be(look):
             taken = {name: value for name, value in values.items() if name in one.takes}
             evidence = one.recognise(look, taken)
@@ -162,7 +166,7 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
 
 def _is_plain(values: Mapping[str, Any]) -> bool:
     """Whether an option was given that only folders and label files have."""
-    taken = {name for one in READERS if one.name not in PLAIN for name in one.takes}
+    taken = {name for one in READERS if one.options is not LabelOptions for name in one.takes}
     return not values.keys() <= taken or isinstance(values.get("class_names"), Mapping)
 
 

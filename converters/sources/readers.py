@@ -96,6 +96,7 @@ _OF_TABLES = frozenset({"delimiter", "encoding"})
 _OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES
 _OF_RECORDS = _OF_COLUMNS | {"unit"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
+_OF_PIXELS = frozenset({"label_columns", "split_column", "unlabelled"}) | _NAMES
 _OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
 
 _TABLE_ENDS = (".csv", ".tsv", ".tab", ".txt", ".token")
@@ -153,6 +154,7 @@ READERS: tuple[Reader, ...] = (
     _tool("supervisely", ".json"),
     _tool("fiftyone", "samples.json", "labels.json"),
     _rows("split-lists", "split_lists", _NAMES, ".txt"),
+    Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",)),
     # Images with their labels in names or in a table: what is read where no other reader is meant.
     Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
     Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True),

@@ -1,0 +1,236 @@
+"""Images whose pixels are numbers in a CSV file: `label,pixel0,...,pixel783`, or `emotion,pixels` with all in a cell.
+
+A row is an image: gray where the number of its pixels is a square, RGB, colours side by side, where a third of it is.
+"""
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.arrays.pixels import Layout
+from shardfeed.converters.sources.files.source_files import SourceFiles, find_files
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.gather import Gather, Row
+from shardfeed.converters.sources.rows.parts import FilePart, Parts
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Roles, choose_roles
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.text import counted, some
+
+_ENDS = (".csv",)
+_PIXEL = re.compile(r"(?:pixel|px|p)?[_.]?\d+(?:x\d+)?\Z", re.IGNORECASE)
+_IN_ONE = "pixels"
+_FEWEST = 16  # columns that are numbered are pixels from so many on
+_LOOKED_AT = 20  # tables
+_MOST_LINE = 64 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class _Header:
+    """Of a file: `names` of columns; pixels are in those from `start` to `end`, or all in one cell, `start`."""
+
+    names: tuple[str, ...]
+    start: int
+    end: int
+
+    @property
+    def in_one(self) -> bool:
+        return self.end == self.start + 1
+
+    @property
+    def others(self) -> list[int]:
+        """The numbers of the other columns."""
+        return [i for i in range(len(self.names)) if not self.start <= i < self.end]
+
+
+def _header(line: bytes) -> _Header | None:
+    """The header of a file of pixels; None for any other line."""
+    names = tuple(name.strip() for name in _cells(line.removeprefix(b"\xef\xbb\xbf")))
+    folded = [name.casefold() for name in names]
+    if len(names) > 1 and folded.count(_IN_ONE) == 1:
+        start = folded.index(_IN_ONE)
+        return _Header(names, start, start + 1)
+    of_pixels = [i for i, name in enumerate(names) if _PIXEL.match(name)]
+    if len(of_pixels) < _FEWEST or of_pixels[-1] - of_pixels[0] + 1 != len(of_pixels) or not _layout(len(of_pixels)):
+        return None
+    return _Header(names, of_pixels[0], of_pixels[-1] + 1)
+
+
+def _cells(line: bytes) -> list[str]:
+    """The cells of a line; none of one that is no CSV."""
+    text = line.decode("utf-8", "replace").strip("\r\n")
+    if '"' not in text:
+        return text.split(",")
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []
+
+
+def _layout(count: int) -> Layout | None:
+    """How so many numbers are an image; None where they are none."""
+    side = math.isqrt(count)
+    if side and side * side == count:
+        return Layout((side, side), (0, 1))
+    side = math.isqrt(count // 3)
+    return Layout((side, side, 3), (0, 1, 2)) if side and side * side * 3 == count else None
+
+
+def recognise(look: Look, options: LabelOptions) -> Evidence | None:
+    """By the headers of the first tables, in a folder without images."""
+    del options
+    for name in islice(look.files(_ENDS, depth=1), _LOOKED_AT):
+        header, row, *_ = [*look.head(look.full(name)).split(b"\n", 2), b""]
+        found = _header(header)
+        if found is None or look.image or (found.in_one and not _is_pixels(_cells(row), found.start)):
+            continue
+        where = f"the column {escape(found.names[found.start])}"
+        if not found.in_one:
+            where = f"{found.end - found.start} columns from {escape(found.names[found.start])} on"
+        return Evidence("pixels-csv", f"{escape(name)} with pixels in {where}", sure=True)
+    return None
+
+
+def _is_pixels(cells: Sequence[str], column: int) -> bool:
+    """Whether a cell is the pixels of an image; a row that is cut at the end of the head has at least some."""
+    numbers = cells[column].split() if column < len(cells) else []
+    return len(numbers) >= _FEWEST and all(number.isdecimal() for number in numbers)
+
+
+def read(look: Look, options: LabelOptions) -> ColumnarSource:
+    """One sample for each row, its image a PNG that is made when it is read. The label is `options.label_columns`, a
+    column with a usual name, or the only other one.
+
+    Raises UsageError where no table has pixels, or nothing tells which column is the label.
+    """
+    files, headers = _files(look)
+    asked = {} if options.split_column is None else {"split": str(options.split_column)}
+    if options.label_columns:
+        if len(options.label_columns) > 1:
+            raise UsageError("label_columns", f"got {len(options.label_columns)}, expected one", "name the class alone")
+        asked["label"] = str(options.label_columns[0])
+    column_options = ColumnOptions(columns=asked, unlabelled=options.unlabelled, class_names=options.class_names)  # type: ignore[arg-type]  # a mapping is refused
+    roles = _roles(files, headers, column_options)
+    gather = Gather(files, roles, column_options)
+    for number, header in enumerate(headers):
+        for row in _rows(files, number, header, roles):
+            gather.add(row)
+    parts = Parts(files.files, gather.file_of, gather.where(0), gather.where(1))
+    return gather.source(_Images(parts, tuple((one.start, one.end) for one in headers)), "table")
+
+
+def _files(look: Look) -> tuple[SourceFiles, list[_Header]]:
+    """The tables of pixels, with their headers; others are noted. Raises UsageError where there is none."""
+    files = find_files(look.path, _ENDS)
+    headers = [_header(look.head(os.fsdecode(file.path)).partition(b"\n")[0]) for file in files.files]
+    there = [i for i, header in enumerate(headers) if header is not None]
+    if not there:
+        remedy = "a header such as label,pixel0,pixel1,... tells, or a column pixels"
+        raise UsageError(look.path, "no CSV file with pixels in its cells", remedy)
+    others = [name for i, name in enumerate(files.names) if i not in there]
+    notes = [*files.notes, *([counted("tables without pixels, passed over", others, len(others))] if others else [])]
+    kept = replace(files, files=[files.files[i] for i in there], names=[files.names[i] for i in there], notes=notes)
+    return kept, [header for header in headers if header is not None]
+
+
+def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOptions) -> Roles:
+    """Choose among the columns of all files. Raises UsageError where nothing tells which is the label."""
+    infos = {headers[0].names[headers[0].start]: ColumnInfo("pixels", "image", role="image")}
+    for file, header in zip(files.files, headers, strict=True):
+        with open(file.path, "rb") as stream:
+            stream.readline(_MOST_LINE)
+            first = _cells(stream.readline(_MOST_LINE))
+        for i in header.others:
+            digits = i < len(first) and first[i].strip().removeprefix("-").isdecimal()
+            infos.setdefault(header.names[i], ColumnInfo(header.names[i], "integer" if digits else "text"))
+    roles = choose_roles(files.place, infos.values(), options.columns, unlabelled=options.unlabelled)
+    if options.unlabelled or roles.name("label"):
+        return roles
+    rest = [name for name in roles.unused if infos[name].kind in ("integer", "text")]
+    if len(rest) > 1:
+        problem = f"got the columns {some(rest)} beside the pixels: none of them is known to be the label"
+        remedy = f"give {argument('label_columns', typed=rest[0])} (and {argument('split_column', typed='COLUMN')})"
+        raise UsageError(files.place, problem, remedy)
+    asked = {**options.columns, **dict.fromkeys(["label"] if rest else [], *rest)}
+    return choose_roles(files.place, infos.values(), asked)
+
+
+def _rows(files: SourceFiles, number: int, header: _Header, roles: Roles) -> Iterator[Row]:
+    """The rows of a file; `where` of each: offset and size of its line."""
+    wanted = [(header.names[i], i) for i in header.others if header.names[i] in roles.columns]
+    with open(files.files[number].path, "rb") as file:
+        offset = len(file.readline(_MOST_LINE))
+        record = 0
+        while line := file.readline(_MOST_LINE + 1):
+            if len(line) > _MOST_LINE:
+                place = os.fsdecode(files.files[number].path)
+                raise LabelFileError(place, f"a line of more than {_MOST_LINE:,} bytes", "see that it is whole")
+            if line.strip():
+                cells = _cells(line)
+                fault = None
+                if len(cells) != len(header.names):
+                    fault = RejectCode.CORRUPT, f"got {len(cells)} cells, expected {len(header.names)}"
+                values = {name: _value(cells[i]) for name, i in wanted} if fault is None else {}
+                yield Row(number, record, (offset, len(line)), values, ending=b".png", fault=fault)
+                record += 1
+            offset += len(line)
+
+
+def _value(cell: str) -> int | str | None:
+    text = cell.strip()
+    return int(text) if text.removeprefix("-").isdecimal() and len(text) < 18 else text or None
+
+
+@dataclass(frozen=True, eq=False)
+class _Images:
+    """The images of rows; `columns`: of each file, where its pixels begin and end."""
+
+    parts: Parts
+    columns: Sequence[tuple[int, int]]
+
+    def __getitem__(self, index: int, /) -> "PixelRow":
+        return PixelRow(self.parts[index], *self.columns[self.parts.numbers.item(index)])
+
+
+@dataclass(frozen=True)
+class PixelRow:
+    """The PNG of a row's pixels: a content as `Sample.image` takes it. Raises RejectedError when called."""
+
+    part: FilePart
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the row."""
+        return self.part.size
+
+    @property
+    def mtime_ns(self) -> int:
+        """Of the file."""
+        return self.part.mtime_ns
+
+    def __call__(self) -> bytes:
+        """The PNG."""
+        cells = _cells(self.part())[self.start : self.end]
+        cells = cells[0].split() if len(cells) == 1 else cells
+        layout = _layout(len(cells))
+        if layout is None:
+            reason = f"got {len(cells)} pixels, expected as many as a square has, or three times that"
+            raise RejectedError(RejectCode.CORRUPT, reason)
+        try:
+            values = np.array(cells, np.float64)
+        except ValueError:
+            values = np.full(1, np.nan)
+        if not ((values >= 0) & (values <= 255) & (values == np.floor(values))).all():
+            raise RejectedError(RejectCode.CORRUPT, "its pixels are not whole numbers from 0 to 255")
+        return layout.png(values.astype(np.uint8))
