@@ -11,13 +11,13 @@ import numpy as np
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.gathering import read_number, read_size
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.cells import read_number, read_size
 from shardfeed.converters.sources.rows.ledger import Names
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split

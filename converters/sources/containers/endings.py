@@ -1,15 +1,15 @@
-"""What names of images end in, by their content."""
+"""Extensions of images, by their content."""
 
-from shardfeed.converters.images.sniff import image_kind
+from shardfeed.converters.images.sniff import HEAD_BYTES, image_kind
 from shardfeed.converters.rejects import RejectedError
 
-_ENDING = {"jpeg": b".jpg", "tiff": b".tif", "jpeg2000": b".jp2", "pnm": b".ppm"}
+_ENDING = {"jpeg": b".jpg", "tiff": b".tif", "jpeg2000": b".jp2", "pnm": b".ppm", "heif": b".heic"}
 
 
-def ending_of(head: bytes) -> bytes:
-    """Of an image that begins with `head`: b".jpg"; b"" where it is no image that is converted."""
+def ending_of(image: bytes) -> bytes:
+    """The extension of an image, by its first bytes; b"" where it is none that is known: a worker says so later."""
     try:
-        kind = image_kind(head)
+        kind = image_kind(image[:HEAD_BYTES])
     except RejectedError:
         return b""
     return _ENDING.get(kind, b"." + kind.encode())

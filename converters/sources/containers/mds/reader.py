@@ -13,9 +13,9 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
+from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.mds.encodings import FILES, PixelPart, kind_of, value_of
 from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, index_files, is_mds, read_index
-from shardfeed.converters.sources.containers.records.examples import ending_of
 from shardfeed.converters.sources.containers.records.features import NAMES, NUMBERS
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.look import Look

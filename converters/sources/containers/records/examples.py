@@ -11,9 +11,10 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
-from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, image_kind
+from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.records.features import (
     FeatureLook,
     RecordColumns,
@@ -47,10 +48,6 @@ from shardfeed.naming import MANIFEST
 from shardfeed.storage.local import storage_error
 from shardfeed.text import listing, number
 
-_ENDINGS = {
-    "jpeg": b".jpg", "png": b".png", "gif": b".gif", "bmp": b".bmp", "tiff": b".tif", "webp": b".webp",
-    "avif": b".avif", "jpeg2000": b".jp2", "pnm": b".ppm",
-}  # fmt: skip
 _LOOKED_AT = 1000  # records, of all files, by which it is known what the keys are; but one of each file
 _RECOGNISED_BY = 16
 _PASSES = 32  # over all records, each begun because a key with a meaning was met for the first time
@@ -286,14 +283,6 @@ def _row(file: int, met: Met, columns: RecordColumns, wanted: _Wanted) -> Row:
     raw = columns.pixels and not begins_as_image(image[:HEAD_BYTES])
     ending = b".png" if raw else ending_of(image)
     return Row(file, met.record, (met.offset, met.size, len(image)), cells, name, ending)
-
-
-def ending_of(image: bytes) -> bytes:
-    """The extension of an image by its bytes; b"" where it is none that is known: a worker says so when it reads it."""
-    try:
-        return _ENDINGS[image_kind(image[:HEAD_BYTES])]
-    except RejectedError:
-        return b""
 
 
 def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most: int) -> FeatureLook:

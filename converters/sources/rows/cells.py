@@ -1,0 +1,52 @@
+"""Numbers in cells of tables, in elements of XML and in words of text files."""
+
+import functools
+import math
+
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.errors import escape
+
+_ABSENT = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, pandas and databases write it
+
+
+def is_absent(text: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return text.strip().casefold() in _ABSENT
+
+
+def read_number(text: str | None, what: str) -> float:
+    """The number that a cell or an element holds; NaN and infinity are for the caller to judge.
+
+    Raises BadAnnotationError: E_BOX_EMPTY where there is none, E_VALUE where it is something else.
+    """
+    try:
+        if text and "_" not in text and text.isascii():  # Python reads both as numbers, nobody writes them so
+            value = float(text)
+            if value == value:
+                return value
+    except ValueError:
+        pass
+    if text is None or is_absent(text):
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"no {what}")
+    try:
+        if "_" in text or not text.isascii():
+            raise ValueError
+        return float(text)  # NaN, with a sign
+    except ValueError:
+        raise BadAnnotationError(AnnotationCode.VALUE, f"got {what} '{escape(text[:40])}', expected a number") from None
+
+
+@functools.lru_cache(4096)  # few images differ in size
+def _number_of_pixels(text: str | None) -> int | None:
+    """A side that an image may have; None for what is none."""
+    try:
+        side = read_number(text, "size")
+    except BadAnnotationError:
+        return None
+    return int(side) if math.isfinite(side) and side >= 1 and side == int(side) else None
+
+
+def read_size(width: str | None, height: str | None) -> tuple[int, int] | None:
+    """(width, height) of an image, pixels; None where they do not say it: empty, 0, no whole numbers."""
+    wide, high = _number_of_pixels(width), _number_of_pixels(height)
+    return None if wide is None or high is None else (wide, high)
