@@ -71,6 +71,16 @@ def emnist_letters(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "EMNIST as it comes: `emnist-letters-mapping.txt` beside, a label and the codes of its letters a line",
+    "convert emnist out",
+    Gives("train 4, test 2", {"A", "B"}, gray={10: "A", 20: "B"}),
+)
+def emnist_mapping(to: Files) -> None:
+    emnist_letters(to)
+    to.put("emnist/emnist-letters-mapping.txt", "1 65 97\n2 66 98\n")
+
+
+@TOPIC.layout(
     "EMNIST's digits, from 0", "convert emnist out", Gives("train 4, test 2", {"0", "1"}, gray={10: "0", 20: "1"})
 )
 def emnist_digits(to: Files) -> None:
@@ -81,7 +91,6 @@ def emnist_digits(to: Files) -> None:
     "Kuzushiji-MNIST: `kmnist-train-imgs.npz`, `kmnist-train-labels.npz` and so on, each with `arr_0`",
     "convert kmnist out",
     DIGITS,
-    today="images and labels in files of their own are not read",
 )
 def kmnist(to: Files) -> None:
     for split, pixels, labels in (("train", TRAIN, LABELS), ("test", TEST, TEST_LABELS)):
@@ -330,7 +339,6 @@ def hdf5(to: Files) -> None:
     "convert Galaxy10.h5 out",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
     needs="h5py",
-    today="the array `ans` is not taken, and there is no label",
 )
 def galaxy10(to: Files) -> None:
     _hdf5(to, "Galaxy10.h5", images=grays(TRAIN, 69, 69, 3), ans=np.array(LABELS, np.uint8))
@@ -351,7 +359,6 @@ def galaxy10_column(to: Files) -> None:
     "convert pcam out",
     Gives("train 4, validation 2, test 2", {"0", "1"}, gray={10: "0", 20: "1"}),
     needs="h5py",
-    today="images and labels in files of their own are not read",
 )
 def pcam(to: Files) -> None:
     for split, pixels, labels in (("train", TRAIN, LABELS), ("valid", (70, 80), (0, 1)), ("test", TEST, TEST_LABELS)):

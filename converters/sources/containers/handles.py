@@ -7,10 +7,11 @@ all are closed before this process forks, and opened again when they are needed.
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.errors import UsageError, escape
+from shardfeed.converters.sources.rows.parts import as_listed
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.errors import UsageError
 
 _KEPT = 8  # open at a time: a folder may have thousands of files
 
@@ -22,65 +23,46 @@ class _Closing(Protocol):
 _Handle = TypeVar("_Handle", bound=_Closing)
 
 
-class FileState(NamedTuple):
-    """A file as it was when it was listed: its absolute path, size in bytes and time of modification."""
-
-    path: str
-    size: int
-    mtime_ns: int
-
-    @classmethod
-    def of(cls, path: str) -> "FileState":
-        """As it is now. Raises OSError."""
-        found = os.stat(path)
-        return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns)
-
-    @classmethod
-    def listed(cls, path: str) -> "FileState":
-        """As it is now, and can be read. Raises UsageError."""
-        try:
-            with open(path, "rb"):
-                return cls.of(path)
-        except OSError as error:
-            raise UsageError(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
-
-    def check(self) -> None:
-        """Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) where it is not so any more."""
-        try:
-            now = FileState.of(self.path)
-        except FileNotFoundError:
-            raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} was there and is gone") from None
-        except OSError as error:
-            problem = f"{escape(self.path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
-            raise RejectedError(RejectCode.UNREADABLE, problem) from None
-        if now != self:
-            raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} is not as it was when it was listed")
+def listed(path: str) -> SourceFile:
+    """A file as it is now, which can be read. Raises UsageError."""
+    try:
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+    except OSError as error:
+        raise UsageError(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
+    return SourceFile(os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns)
 
 
-_open: OrderedDict[str, tuple[FileState, Any]] = OrderedDict()
+def check(file: SourceFile) -> None:
+    """Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) where a file is not as it was when it was listed."""
+    with as_listed(file.path, file.size, file.mtime_ns):
+        pass
+
+
+_open: OrderedDict[bytes, tuple[SourceFile, Any]] = OrderedDict()
 _process = os.getpid()
 
 
-def opened(state: FileState, open_file: Callable[[str], _Handle]) -> _Handle:
+def opened(file: SourceFile, open_file: Callable[[str], _Handle]) -> _Handle:
     """What `open_file` gives for the file's path, opened by this process; the last few stay open.
 
-    The caller has checked that the file is as `state` says. Raises what `open_file` does.
+    The caller has checked that the file is as it was listed. Raises what `open_file` does.
     """
     global _process  # a fork that Python did not see: what is open is the parent's
     if _process != os.getpid():
         _process = os.getpid()
         _open.clear()
-    if state.path in _open and _open[state.path][0] != state:
-        close(state.path)
-    if state.path not in _open:
+    if file.path in _open and _open[file.path][0] != file:
+        close(file.path)
+    if file.path not in _open:
         while len(_open) >= _KEPT:
             close(next(iter(_open)))
-        _open[state.path] = state, open_file(state.path)
-    _open.move_to_end(state.path)
-    return _open[state.path][1]
+        _open[file.path] = file, open_file(os.fsdecode(file.path))
+    _open.move_to_end(file.path)
+    return _open[file.path][1]
 
 
-def close(path: str) -> None:
+def close(path: bytes) -> None:
     """Close the file of this absolute path, if it is open."""
     _, handle = _open.pop(path, (None, None))
     if handle is not None:

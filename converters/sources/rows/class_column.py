@@ -204,8 +204,8 @@ def _by_themselves(
     listed = f"name all: {argument('class_names', typed='FILE')}, or {argument('label_map', typed='FILE.pbtxt')}"
     got = f"has {len(found)} different numbers from {low} to {high}"
     if low == 1 and first == 0:
-        remedy = f"if 1 is the first class, give {argument('label_offset', 1)}"
-        remedy += f"; {listed}" if high - low + 1 > len(found) else " (0 then means background)"
+        whole = " (0 then means background)" if high == len(found) else ""
+        remedy = f"if 1 is the first class, give {argument('label_offset', 1)}{whole}; {listed}"
         raise UsageError(place, f"{got}, and nothing says what they are: labels are 0 to {len(found) - 1}", remedy)
     if low < first:
         remedy = f"give the number of the first class: {argument('label_offset', low)}" if low >= 0 else listed

@@ -37,6 +37,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from object_images import image_file, put
+from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_TEXT
@@ -219,6 +220,33 @@ def createml(folder: Path, files: Files) -> None:
 
 
 _OBJECTS = frozenset({"objects", "nan"})
+
+
+def _arrays(rows: Sequence[Row]) -> dict[str, Any]:
+    """Pixels, and labels where a row has one: numbers, or texts of which the empty one stands for null."""
+    arrays = {"images": np.stack([np.asarray(Image.open(io.BytesIO(row["image"])).convert("RGB")) for row in rows])}
+    if any("label" in row for row in rows):
+        labels = [row.get("label") for row in rows]
+        arrays["labels"] = np.array(["" if label is None else label for label in labels])
+    return arrays
+
+
+def npz(folder: Path, files: Files) -> None:
+    """An array of images, and one of labels."""
+    for name, rows in files.items():
+        np.savez(folder / f"{name}.npz", **_arrays(rows))
+
+
+def hdf5(folder: Path, files: Files) -> None:
+    """Likewise, as datasets."""
+    import h5py
+
+    for name, rows in files.items():
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            for key, array in _arrays(rows).items():
+                file[key] = array.astype("S") if array.dtype.kind == "U" else array
+
+
 _VALUES = frozenset({"files", "label", "caption", "objects", "number", "area", "id", "iscrowd", "null", "nan", "int"})
 BUILDERS: dict[str, Builder] = {
     "parquet": Builder(parquet, _VALUES | {"lists", "double"}),
@@ -230,6 +258,8 @@ BUILDERS: dict[str, Builder] = {
     "voc": Builder(voc, _OBJECTS | {"null"}, kind=AnnotationOptions),
     "kitti": Builder(kitti, _OBJECTS, kind=AnnotationOptions),
     "createml": Builder(createml, _OBJECTS | {"null"}, kind=AnnotationOptions),
+    "npz": Builder(npz, frozenset({"files", "label", "int"})),
+    "hdf5": Builder(hdf5, frozenset({"files", "label", "int"})),
 }
 
 

@@ -14,21 +14,17 @@ import numpy as np
 
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
 from shardfeed.converters.sources.containers.arrays.raw_arrays import MAX_UNPACKED_BYTES, RawArray, RawImages
-from shardfeed.converters.sources.containers.arrays.source import (
-    LOOKED_AT,
-    Images,
-    evidence_of,
-    files_of,
-    source_of,
-)
+from shardfeed.converters.sources.containers.arrays.source import Images, evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.endings import ending_of
-from shardfeed.converters.sources.containers.handles import FileState, close, opened
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.containers.handles import check, close, listed, opened
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
 from shardfeed.text import counted, number, size_text
 
@@ -46,50 +42,40 @@ _BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, Runtime
 _OBJECTS = 10_000  # in a file; more are not looked through
 
 
-def recognise(path: str, options: ContainerOptions) -> Evidence | None:
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """An HDF5 file, or a folder of them."""
-    names = files_of(path, _ENDS)
-    if os.path.isfile(path) and _is_hdf5(path):
-        names = [os.path.basename(path)]
-    elif not names or not all(_is_hdf5(os.path.join(path, name)) for name in names):
+    names = [*files_of(look, _ENDS if look.is_folder else ("",), look_only=True)]
+    if not names or not all(_is_hdf5(look, name) for name in names):
         return None
-    return evidence_of("hdf5", number(len(names), "HDF5 file"), lambda: _read(path, options, labelled=False))
+    return evidence_of("hdf5", number(len(names), "HDF5 file"), lambda: _read(look, options, look_only=True))
 
 
-def read(path: str, options: ContainerOptions) -> BlockSource:
-    """The images of an HDF5 file, or of each in a folder, with the labels that they have.
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+    """The images of an HDF5 file, or of each in a folder, with the labels that they have, there or in another file.
 
     Datasets are pixels, uint8, or encoded images: uint8 of any length, or bytes. Raises UsageError, MissingExtraError.
     """
-    return _read(path, options, labelled=True)
+    return _read(look, options)
 
 
-def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSource:
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
-    names = [os.path.basename(path)] if os.path.isfile(path) else files_of(path, _ENDS)
-    if not names:
-        raise UsageError(path, f"no HDF5 file is there ({', '.join(_ENDS)})", "check the path")
+def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     notes: list[str] = []
-    names = names if labelled else names[:LOOKED_AT]
-    places = {name: os.path.abspath(os.path.join(folder, name)) for name in names}
+    places = {name: listed(path) for name, path in files_of(look, _ENDS, look_only=look_only).items()}
     try:
-        files = {name: _arrays(place, notes) for name, place in places.items()}
-        return source_of(path, files, options, _imaged, labelled=labelled, notes=notes)
+        files = {name: _arrays(file, notes) for name, file in places.items()}
+        return named_source(look.path, files, options, _imaged, look_only=look_only, notes=notes)
     except ShardfeedError:
         raise
     except _BROKEN as error:
-        raise UsageError(path, f"is no whole HDF5 file: {escape(str(error)[:200])}", "copy it again") from None
+        raise UsageError(look.path, f"is no whole HDF5 file: {escape(str(error)[:200])}", "copy it again") from None
     finally:
-        for place in places.values():
-            close(place)  # while it is open, nothing in this process can write it
+        for file in places.values():
+            close(file.path)  # while it is open, nothing in this process can write it
 
 
-def _is_hdf5(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return any(file.seek(at) == at and file.read(len(_MAGIC)) == _MAGIC for at in _MAGIC_AT)
-    except OSError:
-        return False
+def _is_hdf5(look: Look, name: str) -> bool:
+    head = look.head(look.full(name))
+    return any(head.startswith(_MAGIC, at) for at in _MAGIC_AT)
 
 
 def _open(path: str) -> "h5py.File":
@@ -102,7 +88,7 @@ def _open(path: str) -> "h5py.File":
 class H5Array:
     """The dataset `named` of an HDF5 file, [n, ...]."""
 
-    state: FileState
+    file: SourceFile
     named: str
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -116,9 +102,9 @@ class H5Array:
         return self._values(index)
 
     def _values(self, which: int | slice) -> Any:
-        self.state.check()
+        check(self.file)
         try:
-            return opened(self.state, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
+            return opened(self.file, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
         except _BROKEN as error:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
 
@@ -131,8 +117,8 @@ class _H5Packed:
     rows: int
 
     @property
-    def state(self) -> FileState:
-        return self.array.state
+    def file(self) -> SourceFile:
+        return self.array.file
 
     @property
     def unpacked_size(self) -> int:
@@ -155,7 +141,7 @@ class _H5Image:
 
     @property
     def mtime_ns(self) -> int:
-        return self.array.state.mtime_ns
+        return self.array.file.mtime_ns
 
     def __call__(self) -> bytes:
         """The PNG of the pixels, or the encoded image."""
@@ -172,6 +158,10 @@ class _H5Images:
     layout: Layout | None
     ending: bytes
 
+    @property
+    def named(self) -> str:
+        return self.array.named
+
     def __len__(self) -> int:
         return self.array.shape[0]
 
@@ -184,14 +174,13 @@ def _encoded(value: Any) -> bytes:
     return value if type(value) is bytes else bytes(np.asarray(value).tobytes() if hasattr(value, "tobytes") else value)
 
 
-def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
+def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
     """Name -> dataset that lies in the file itself; of those that do not, a note. Raises UsageError."""
-    state = FileState.listed(place)
+    place = os.fsdecode(listed_file.path)
     with needing_extra(place):
         import h5py
     arrays: dict[str, H5Array] = {}
     elsewhere: list[str] = []
-
     links: list[str] = []
     visited = 0
 
@@ -202,7 +191,7 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
             if found.is_virtual or found.external:
                 elsewhere.append(name)
             else:
-                arrays[name] = H5Array(state, name, found.shape, np.dtype(found.dtype.str))
+                arrays[name] = H5Array(listed_file, name, found.shape, np.dtype(found.dtype.str))
         return visited > _OBJECTS or None
 
     def visit_link(name: str, link: Any) -> bool | None:
@@ -212,7 +201,7 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
             links.append(name)
         return visited > 2 * _OBJECTS or None
 
-    file = opened(state, _open)
+    file = opened(listed_file, _open)
     # Neither follows a link to another file.
     if file.visititems(visit) or file.visititems_links(visit_link):
         raise UsageError(place, f"has more than {_OBJECTS:,} objects", "give a file with arrays of many images")
@@ -232,10 +221,10 @@ def _arrays(place: str, notes: list[str]) -> dict[str, H5Array]:
 def _imaged(array: H5Array) -> tuple[Images, list[str]]:
     import h5py
 
-    place = array.state.path
-    dataset: Any = opened(array.state, _open)[array.named]
+    place = os.fsdecode(array.file.path)
+    dataset: Any = opened(array.file, _open)[array.named]
     _check_filters(place, dataset)
-    budget().rows(array.shape[0], array.state.size, place, f"rows of {escape(array.named)}")
+    budget().rows(array.shape[0], array.file.size, place, f"rows of {escape(array.named)}")
     kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
     if kind == np.uint8 or array.dtype.kind in "SV":
         if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:
@@ -248,13 +237,13 @@ def _imaged(array: H5Array) -> tuple[Images, list[str]]:
         if array.shape[0] and not begins_as_image(head):
             problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
             raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
-        size = array.state.size // array.shape[0] if kind is not None else array.dtype.itemsize
+        size = array.file.size // array.shape[0] if kind is not None else array.dtype.itemsize
         return _H5Images(array, size, None, ending_of(head)), [f"{escape(array.named)}: encoded images"]
     layout, said = layout_of(place, array.named, array.shape, array.dtype)
     said = f"{escape(array.named)}: {said}"
-    packed, note = _in_chunks(place, array, dataset)
+    packed, notes = _in_chunks(place, array, dataset)
     images = RawImages(packed, layout) if packed else _H5Images(array, layout.size, layout, b".png")
-    return images, [said, *([note] if note else [])]
+    return images, [said, *notes]
 
 
 def _check_filters(place: str, dataset: Any) -> None:
@@ -270,14 +259,14 @@ def _check_filters(place: str, dataset: Any) -> None:
             raise UsageError(place, f"{problem}, which is not installed", remedy)
 
 
-def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | None, str]:
-    """The array to be read from a copy that each process unpacks, where images have no chunk of their own; and a note.
+def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | None, list[str]]:
+    """The array to be read from a copy that each process unpacks, where images have no chunk of their own; and notes.
 
     None where it is read as it is. Raises UsageError where that would take too much memory or time.
     """
     chunks = dataset.chunks
     if not chunks or not math.prod(array.shape):
-        return None, ""
+        return None, []
     named, image = escape(array.named), math.prod(array.shape[1:])
     chunk = math.prod(chunks)
     remedy = f"`h5repack -l {named}:CHUNK={'x'.join(map(str, (1, *array.shape[1:])))}` gives each image a chunk"
@@ -285,7 +274,7 @@ def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | Non
         problem = f"{named} has chunks of {size_text(chunk)}, each read whole, expected {size_text(MAX_CHUNK_BYTES)}"
         raise UsageError(place, f"{problem} at most", remedy)
     if chunks[0] == 1:
-        return None, ""
+        return None, []
     packed = _H5Packed(array, max(1, min(chunks[0], _SLAB_BYTES // image)))
     if packed.unpacked_size <= MAX_UNPACKED_BYTES:
         raw = RawArray(array.named, packed, 0, array.shape, array.dtype, image)
@@ -293,4 +282,4 @@ def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | Non
     what = f"{named} has {chunks[0]} images in a chunk, of which one alone cannot be read"
     if chunks[0] > _SLOW:
         raise UsageError(place, f"{what}, and takes {size_text(packed.unpacked_size)} unpacked", remedy)
-    return None, f"{what}, which takes time: {remedy}"
+    return None, [f"{what}, which takes time: {remedy}"]

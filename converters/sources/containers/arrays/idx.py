@@ -10,131 +10,133 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Sequence
 
 import numpy as np
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
-from shardfeed.converters.sources.containers.arrays.labels import classes_of
+from shardfeed.converters.sources.containers.arrays.names import split_of
 from shardfeed.converters.sources.containers.arrays.pixels import layout_of
-from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, PlainFile, RawArray, RawImages
-from shardfeed.converters.sources.containers.arrays.source import ArrayBlock, evidence_of, files_of
-from shardfeed.converters.sources.containers.handles import FileState
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.source import (
+    ArrayBlock,
+    array_source,
+    evidence_of,
+    refuse_columns,
+)
+from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.rows.columns import ListedColumn
-from shardfeed.converters.sources.source import Findings
-from shardfeed.converters.sources.split_names import split_named, usual_split
-from shardfeed.errors import UsageError, argument, escape
-from shardfeed.text import number, some
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.class_column import NamesBeside
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.errors import UsageError, escape
+from shardfeed.text import some
 
 # train-images-idx3-ubyte.gz, t10k-labels.idx1-ubyte, emnist-letters-train-images-idx3-ubyte
 _NAME = re.compile(r"(?P<what>.*?)(?P<split>[a-z0-9]*)-(?P<role>images|labels)[-.]idx[0-9]-ubyte(\.gz)?", re.I)
+_ENDS = ("ubyte", "ubyte.gz")
 _OTHER_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
+_MAPPING = re.compile(r"([0-9]{1,9}) ([0-9]{1,7})( [0-9]{1,7})*")  # a line of EMNIST's: a label, characters by code
+_MAPPING_BYTES = 1 << 16
 
 
-def recognise(path: str, options: ContainerOptions) -> Evidence | None:
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A folder with a file of images by its usual name, or such a file."""
-    names = [name for name in files_of(path, ("ubyte", ".gz")) if _NAME.fullmatch(name)]
+    names = [name for name in look.files(_ENDS) if _NAME.fullmatch(os.path.basename(name))]
     if not names:
         return None
-    return evidence_of("idx", f"IDX files ({some(names)})", lambda: _read(path, options, labelled=False))
+    return evidence_of("idx", f"IDX files ({some(names)})", lambda: _read(look, options, look_only=True))
 
 
-def read(path: str, options: ContainerOptions) -> BlockSource:
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The images of a folder of IDX files, train- and t10k-, or of one file, with the labels in the file beside it.
 
     Raises UsageError.
     """
-    return _read(path, options, labelled=True)
+    return _read(look, options)
 
 
-def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSource:
-    if options.columns:
-        raise UsageError(path, f"{argument('columns')} is for named arrays, and IDX files have none", "leave it out")
-    path = os.path.abspath(path)
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
-    pairs, twice = _pairs(path, folder)
-    blocks, labels, taken, notes = [], [], [], list(twice)
+def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
+    refuse_columns(look, options, "IDX")
+    pairs, notes = _pairs(look)
+    blocks = []
     for image, label, word in pairs:
-        array = _array(os.path.join(folder, image))
-        layout, _ = layout_of(array.file.state.path, array.named, array.shape, array.dtype)
-        note = array.check_readable(f"`gunzip {escape(image)}` and give the folder again")
-        split = _split(word) or (split_named(options.split) if options.split else None)
-        blocks.append(
-            ArrayBlock(RawImages(array, layout), split, f"{split}/".encode() if split and len(pairs) > 1 else b"")
-        )
-        taken.append(f"{number(array.shape[0], 'image')} from {escape(image)}{f', split {split}' if split else ''}")
-        notes += [note] if note else []
-        if not array.shape[0]:
-            raise UsageError(array.file.state.path, "has no image", "leave it out")
-        if labelled:
-            array.check_whole()
-        if label:
-            labels.append(_array(os.path.join(folder, label)))
-            if labels[-1].shape[:1] != array.shape[:1]:
-                problem = f"has {labels[-1].shape[0]} labels, and {escape(image)} {array.shape[0]} images"
-                raise UsageError(labels[-1].file.state.path, problem, "copy both again")
-    if labels and len(labels) < len(blocks):
-        lacking = [image for image, label, _ in pairs if not label]
-        raise UsageError(path, f"{escape(lacking[0])} has no labels beside it, and others have", "copy them, too")
-    if any("emnist" in image.lower() for image, _, _ in pairs):
+        array = _array(image)
+        layout, _ = layout_of(array.place, array.named, array.shape, array.dtype)
+        notes += array.check_readable(f"`gunzip {escape(array.named)}` and give the folder again")
+        split = _split(word)
+        prefix = f"{split}/" if split and len(pairs) > 1 else ""
+        blocks.append(ArrayBlock(RawImages(array, layout), _array(label) if label else None, split, prefix))
+    if any("emnist" in block.images.named.lower() for block in blocks):
         notes.append("EMNIST's files have rows and columns of each image exchanged: stored as they are")
-    if not labels:
+    if not any(block.labels for block in blocks):
         notes.append("no labels: no file is called like train-labels-idx1-ubyte")
-    columns: Sequence[ListedColumn] = ()
-    if labels and labelled:
-        column, said = classes_of(path, labels, options)
-        columns, notes = [column], notes + said
-    return BlockSource(blocks, columns, Findings(notes=notes), "; ".join(taken))
+    beside = _mapping(pairs[0][0])
+    return array_source(look.path, blocks, options, look_only=look_only, notes=notes, beside=beside)
 
 
 def _split(word: str) -> str | None:
-    return "test" if word.lower() == "t10k" else usual_split(word)
+    return "test" if word.lower() == "t10k" else split_of(word)
 
 
-def _pairs(path: str, folder: str) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """(images, labels or "", the word for the split) of each pair of files, training first; and notes.
+def _pairs(look: Look) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """(path of images, of labels or "", the word for the split) of each pair of files, training first; and notes.
 
     Raises UsageError where there are several data sets.
     """
-    names = _named(folder)
-    found = {_parts(match): name for name, match in names}
-    images = [(what, split) for what, split, role in found if role == "images"]
-    if not os.path.isdir(path):
-        own = os.path.basename(path)
-        match = _NAME.fullmatch(own)
-        if match is None or match["role"].lower() != "images":
-            raise UsageError(path, "is not called like a file of images", "give train-images-idx3-ubyte, or the folder")
-        found[_parts(match)] = own
-        images = [_parts(match)[:2]]
+    folder = Look(look.folder) if not look.is_folder else look
+    # Those that are not packed come last, and so stand for both.
+    paths = sorted(map(folder.full, folder.files(_ENDS)), key=lambda path: (not path.endswith(".gz"), path))
+    named = [(path, parts) for path in paths if (parts := _parts(path))]
+    found = {parts: path for path, parts in named}
+    images = [parts[:2] for parts in found if parts[2] == "images"]
+    if not look.is_folder:
+        path = folder.full(os.path.basename(look.path))
+        own = _parts(path)
+        if own is None or own[2] != "images":
+            problem = "is not called like a file of images"
+            raise UsageError(look.path, problem, "give train-images-idx3-ubyte, or the folder")
+        found[own] = path
+        images = [own[:2]]
     if not images:
-        raise UsageError(path, "has no file called like train-images-idx3-ubyte", "check the path, or rename the files")
+        problem = "has no file called like train-images-idx3-ubyte"
+        raise UsageError(look.path, problem, "check the path, or rename the files")
     if len({what for what, _ in images}) > 1:
-        several = some(sorted(found[*each, "images"] for each in images))
-        raise UsageError(path, f"has several data sets ({several})", "give the file of images, or a folder with one")
+        several = some(sorted(os.path.relpath(found[*each, "images"], look.folder) for each in images))
+        problem = f"has several data sets ({several})"
+        raise UsageError(look.path, problem, "give the file of images, or a folder with one")
     images.sort(key=lambda each: (_split(each[1]) != "train", each[1]))
-    twice = [name for name, _ in names if name not in found.values()]
-    notes = [f"passed over, as it is there unpacked: {escape(name)}" for name in twice if os.path.isdir(path)]
+    twice = [path for path, _ in named if path not in found.values()] if look.is_folder else []
+    notes = [f"passed over, as it is there unpacked: {escape(os.path.basename(path))}" for path in twice]
     return [(found[*each, "images"], found.get((*each, "labels"), ""), each[1]) for each in images], notes
 
 
-def _parts(match: re.Match[str]) -> tuple[str, str, str]:
-    """What the data set is called, the word for the split or "", and images or labels."""
-    what, word, role = match["what"], match["split"], match["role"].lower()
+def _parts(path: str) -> tuple[str, str, str] | None:
+    """The data set's folder and name, the word for the split or "", and images or labels; None for other names."""
+    folder, name = os.path.split(path)
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    what, word, role = f"{folder}/{match['what']}", match["split"], match["role"].lower()
     return (what, word, role) if _split(word) else (what + word, "", role)
 
 
-def _named(folder: str) -> list[tuple[str, re.Match[str]]]:
-    """Files that are called so; those that are not packed come last, and so stand for both."""
-    names = sorted(files_of(folder, ("ubyte", ".gz")), key=lambda name: (not name.endswith(".gz"), name))
-    return [(name, match) for name in names if (match := _NAME.fullmatch(name))]
+def _mapping(images: str) -> NamesBeside | None:
+    """The characters of EMNIST's labels, of the file that lies beside; None without it."""
+    name = re.sub("-(train|test)-images.*", "-mapping.txt", os.path.basename(images))
+    try:
+        with open(os.path.join(os.path.dirname(images), name), encoding="ascii") as file:
+            lines = file.read(_MAPPING_BYTES).split("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    matches = [_MAPPING.fullmatch(line.strip()) for line in lines if line.strip()]
+    names = {int(match[1]): chr(int(match[2])) for match in matches if match and int(match[2]) <= 0x10FFFF}
+    return NamesBeside(name, names, is_map=True) if names and len(set(names.values())) == len(matches) else None
 
 
 def _array(place: str) -> RawArray:
     """The array in a file. Raises UsageError."""
-    state = FileState.listed(place)
+    state = listed(place)
     packed = place.endswith(".gz")
     try:
         with gzip.open(place) if packed else open(place, "rb") as file:
@@ -157,5 +159,5 @@ def _array(place: str) -> RawArray:
     if not packed and state.size != header + size:
         problem = f"is {state.size} bytes long, expected {header + size} for {' x '.join(map(str, shape))} values"
         raise UsageError(place, problem, "it is cut, or not whole: copy it again")
-    file = PackedFile(state, header + size) if packed else PlainFile(state)
-    return RawArray(os.path.basename(place), file, header, shape, np.dtype(np.uint8), math.prod(shape[1:]))
+    of = PackedFile(state, header + size) if packed else state
+    return RawArray(os.path.basename(place), of, header, shape, np.dtype(np.uint8), math.prod(shape[1:]))

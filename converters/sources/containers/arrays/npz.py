@@ -14,26 +14,17 @@ from typing import IO
 
 import numpy as np
 
-from shardfeed.converters.sources.annotations.recognise import Evidence
 from shardfeed.converters.sources.containers.arrays.names import split_of
 from shardfeed.converters.sources.containers.arrays.pixels import layout_of, shape_text
-from shardfeed.converters.sources.containers.arrays.raw_arrays import (
-    PackedFile,
-    PlainFile,
-    RawArray,
-    RawImages,
-    pickled,
-)
-from shardfeed.converters.sources.containers.arrays.source import (
-    LOOKED_AT,
-    evidence_of,
-    files_of,
-    source_of,
-)
-from shardfeed.converters.sources.containers.handles import FileState
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, RawArray, RawImages, pickled
+from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
+from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
@@ -43,74 +34,78 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, Runt
 _NPY_MAGIC = b"\x93NUMPY"
 
 
-def recognise(path: str, options: ContainerOptions) -> Evidence | None:
-    """A `.npz` file or folder of them, a `.npy` file or a folder of them."""
-    for ends in (".npz", ".npy"):
-        if names := files_of(path, (ends,)):
-            return evidence_of("npz", number(len(names), f"{ends} file"), lambda: _read(path, options, labelled=False))
-    return None
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
+    """A `.npz` file or folders of them, a `.npy` file or a folder of them."""
+    names = [*files_of(look, (".npz",), look_only=True)] or _npy_names(look)
+    if not names:
+        return None
+    found = number(len(names), f"{os.path.splitext(names[0])[1]} file")
+    return evidence_of("npz", found, lambda: _read(look, options, look_only=True))
 
 
-def read(path: str, options: ContainerOptions) -> BlockSource:
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     """The images of NumPy's files, with the labels that they have.
 
-    Of several `.npz` files in a folder each has images of its own; `.npy` files in a folder are arrays of one set.
-    Raises UsageError, for a pickle too.
+    Of several `.npz` files each has images of its own, or labels for those of another; `.npy` files in a folder are
+    arrays of one set. Raises UsageError, for a pickle too.
     """
-    return _read(path, options, labelled=True)
+    return _read(look, options)
 
 
-def _read(path: str, options: ContainerOptions, *, labelled: bool) -> BlockSource:
-    """`labelled`: whether labels are read, too; without, it is only a look."""
-    path = os.path.abspath(path)
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
-    if names := files_of(path, (".npz",)):
-        files = {name: _npz_arrays(os.path.join(folder, name)) for name in (names if labelled else names[:LOOKED_AT])}
-        return source_of(path, files, options, _imaged, labelled=labelled)
-    if not (names := files_of(path, (".npy",))):
-        raise UsageError(path, "no .npz or .npy file is there", "check the path")
-    if not os.path.isdir(path):
-        names, options = _with_labels(path, folder, options)
-    return source_of(path, {"": _npy_arrays(folder, names)}, options, _imaged, labelled=labelled)
+def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
+    if files_of(look, (".npz",), look_only=True):
+        paths = files_of(look, (".npz",), look_only=look_only)
+        files = {name: _npz_arrays(path) for name, path in paths.items()}
+    else:
+        if not (names := _npy_names(look)):
+            raise UsageError(look.path, "no .npz or .npy file is there", "check the path")
+        if not look.is_folder:
+            names, options = _with_labels(look, options)
+        files = {"": _npy_arrays(look.folder, names)}
+    return named_source(os.path.abspath(look.path), files, options, _imaged, look_only=look_only)
 
 
-def _with_labels(path: str, folder: str, options: ContainerOptions) -> tuple[list[str], ContainerOptions]:
+def _npy_names(look: Look) -> list[str]:
+    """The .npy files right in a folder, without links that lead out of it; of a file its own name."""
+    root = os.path.realpath(look.folder)
+    inside = (name for name in look.files((".npy",), 1) if os.path.dirname(os.path.realpath(look.full(name))) == root)
+    return [*inside] if look.is_folder else [*look.files((".npy",))]
+
+
+def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnOptions]:
     """The file of images, and those in the same folder that may be its labels; the options with what is said so."""
-    own = os.path.splitext(os.path.basename(path))[0]
+    own = os.path.splitext(os.path.basename(look.path))[0]
     label = options.columns.get("label", "").removesuffix(".npy")
-    others = files_of(folder, (".npy",))
-    stems = {name[: -len(".npy")]: name for name in others}
+    stems = {os.path.splitext(name)[0]: name for name in _npy_names(Look(look.folder))}
     wanted = [name for stem, name in stems.items() if stem in (own, label)]
     if not label:
-        split = split_of(own)
-        wanted += [name for stem, name in stems.items() if stem != own and split_of(stem) == split]
+        wanted += [name for stem, name in stems.items() if stem != own and split_of(stem) == split_of(own)]
     columns = {**options.columns, "image": own, **({"label": label} if label else {})}
     return sorted(wanted), replace(options, columns=columns)
 
 
 def _imaged(array: RawArray) -> tuple[RawImages, list[str]]:
-    place = array.file.state.path
     if array.dtype.hasobject:
-        raise pickled(place, array.named)
-    layout, said = layout_of(place, array.named, array.shape, array.dtype)
-    zipped = escape(os.path.basename(place))
+        raise pickled(array.place, array.named)
+    layout, said = layout_of(array.place, array.named, array.shape, array.dtype)
+    zipped = escape(os.path.basename(array.place))
     note = array.check_readable(f"`unzip {zipped}` into a folder, and give that: .npy files are read where they lie")
-    return RawImages(array, layout), [f"{escape(array.named)}: {said}", *([note] if note else [])]
+    return RawImages(array, layout), [f"{escape(array.named)}: {said}", *note]
 
 
 def _npy_arrays(folder: str, names: list[str]) -> dict[str, RawArray]:
     arrays = {}
     for name in names:
-        place, stem = os.path.join(folder, name), name[: -len(".npy")]
-        plain = PlainFile(FileState.listed(place))
+        place, stem = os.path.join(folder, name), os.path.splitext(name)[0]
+        plain = listed(place)
         with open(place, "rb") as file:
-            arrays[stem] = _array(file, place, stem, plain, 0)
+            arrays[stem] = _array(file, place, stem, plain, 0, plain.size)
     return arrays
 
 
 def _npz_arrays(place: str) -> dict[str, RawArray]:
     """Name -> array. Raises UsageError for a file that is cut, or no zip file."""
-    state = FileState.listed(place)
+    file = listed(place)
     arrays = {}
     try:
         with zipfile.ZipFile(place) as archive:
@@ -118,15 +113,14 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
                 if not info.filename.endswith(".npy"):
                     continue
                 name = info.filename[: -len(".npy")]
-                if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
-                    file, start, size = PlainFile(state), _data_start(place, info), info.file_size
-                else:
-                    file, start, size = PackedFile(state, info.file_size, info.filename), 0, info.file_size
+                stored = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
+                of = file if stored else PackedFile(file, info.file_size, info.filename)
                 with archive.open(info) as member:
-                    arrays[name] = _array(member, place, name, file, start, size)
+                    start = _data_start(place, info) if stored else 0
+                    arrays[name] = _array(member, place, name, of, start, info.file_size)
     except _BROKEN as error:
-        with open(place, "rb") as file:
-            if file.read(1) == b"\x80":
+        with open(place, "rb") as head:
+            if head.read(1) == b"\x80":
                 raise pickled(place, os.path.basename(place)) from None
         raise UsageError(place, f"is no whole .npz file: {escape(str(error)[:200])}", "copy or save it again") from None
     return arrays
@@ -142,11 +136,8 @@ def _data_start(place: str, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER.size + name + extra
 
 
-def _array(
-    stream: IO[bytes], place: str, name: str, file: PlainFile | PackedFile, start: int, size: int | None = None
-) -> RawArray:
-    """The array whose header `stream` begins with; its `size` bytes begin at `start` in `file`."""
-    size = file.state.size if size is None else size
+def _array(stream: IO[bytes], place: str, name: str, of: SourceFile | PackedFile, start: int, size: int) -> RawArray:
+    """The array whose header `stream` begins with; its `size` bytes begin at `start` in `of`."""
     head = stream.read(len(_NPY_MAGIC) + 2)
     if head[:1] == b"\x80":
         raise pickled(place, name)
@@ -162,10 +153,9 @@ def _array(
     if by_columns and len(shape) > 1 and not dtype.hasobject:
         problem = f"{escape(name)} {shape_text(shape, dtype)} is stored column by column: no image is in one place"
         raise UsageError(place, problem, "save np.ascontiguousarray(x)")
-    budget().rows(shape[0] if shape else 1, file.state.size, place, f"rows of {escape(name)}")
-    row = math.prod(shape[1:]) * dtype.itemsize
-    if not dtype.hasobject and size != header + row * (shape[0] if shape else 1):
+    count, row = shape[0] if shape else 1, math.prod(shape[1:]) * dtype.itemsize
+    budget().rows(count, os.path.getsize(place), place, f"rows of {escape(name)}")
+    if not dtype.hasobject and size != header + row * count:
         problem = f"{escape(name)} {shape_text(shape, dtype)} has {size - header} bytes of values, expected "
-        problem += f"{row * (shape[0] if shape else 1)}"
-        raise UsageError(place, problem, "the file is cut: copy or save it again")
-    return RawArray(name, file, start + header, shape, dtype, row)
+        raise UsageError(place, f"{problem}{row * count}", "the file is cut: copy or save it again")
+    return RawArray(name, of, start + header, shape, dtype, row)

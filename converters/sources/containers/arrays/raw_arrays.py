@@ -15,9 +15,10 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, Part, PixelPart
-from shardfeed.converters.sources.containers.handles import FileState
+from shardfeed.converters.sources.containers.handles import check
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import size_text
 
@@ -27,26 +28,15 @@ _PIECE = 1 << 20
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile)
 
 
-@dataclass(frozen=True)
-class PlainFile:
-    """A file that is read where it lies."""
-
-    state: FileState
-
-    def part(self, offset: int, size: int) -> Part:
-        """`size` bytes from `offset` on."""
-        return FilePart(os.fsencode(self.state.path), offset, size, self.state.size, self.state.mtime_ns)
-
-
 class Packed(Protocol):
-    """Something compressed in the file of `state` that takes `unpacked_size` bytes once it is unpacked; hashable.
+    """Something compressed in a file that takes `unpacked_size` bytes once it is unpacked; hashable.
 
     Nothing can be read of its middle alone, so each process that reads unpacks it once, into a temporary file that
     has no name and goes with the process.
     """
 
     @property
-    def state(self) -> FileState: ...
+    def file(self) -> SourceFile: ...
 
     @property
     def unpacked_size(self) -> int: ...
@@ -60,7 +50,7 @@ class Packed(Protocol):
 class PackedFile:
     """A gzip file, or one `member` of a zip file: see `Packed`."""
 
-    state: FileState
+    file: SourceFile
     unpacked_size: int
     member: str | None = None
 
@@ -75,24 +65,24 @@ class PackedFile:
 
     def _open(self) -> IO[bytes]:
         if self.member is None:
-            return cast("IO[bytes]", gzip.open(self.state.path, "rb"))
-        with zipfile.ZipFile(self.state.path) as archive:
+            return cast("IO[bytes]", gzip.open(self.file.path, "rb"))
+        with zipfile.ZipFile(os.fsdecode(self.file.path)) as archive:
             return archive.open(self.member)  # which keeps the file open beyond the archive
 
 
 @dataclass(frozen=True)
 class _PackedPart:
-    file: Packed
+    packed: Packed
     offset: int
     size: int
 
     @property
     def mtime_ns(self) -> int:
-        return self.file.state.mtime_ns
+        return self.packed.file.mtime_ns
 
     def __call__(self) -> bytes:
-        self.file.state.check()
-        return os.pread(_unpacked(self.file).fileno(), self.size, self.offset)
+        check(self.packed.file)
+        return os.pread(_unpacked(self.packed).fileno(), self.size, self.offset)
 
 
 # What this process unpacked, or why it could not; read only, so a forked one may share it.
@@ -119,9 +109,9 @@ def _unpack(packed: Packed) -> IO[bytes]:
             _hand_over(packed, file.write)
             file.flush()
         except RejectedError as error:
-            raise RejectedError(error.code, f"{escape(packed.state.path)} {error.reason}") from None
+            raise RejectedError(error.code, f"{escape(packed.file.path)} {error.reason}") from None
         except OSError as error:
-            problem = f"{escape(packed.state.path)} cannot be unpacked into {escape(tempfile.gettempdir())}"
+            problem = f"{escape(packed.file.path)} cannot be unpacked into {escape(tempfile.gettempdir())}"
             raise RejectedError(RejectCode.UNREADABLE, f"{problem}: {error.strerror} (errno {error.errno})") from None
         stack.pop_all()  # it stays open as long as this process
     return file
@@ -142,66 +132,73 @@ def _hand_over(packed: Packed, write: Callable[[bytes], object]) -> None:
 
 @dataclass(frozen=True)
 class RawArray:
-    """An array of `shape` [n, ...] and `dtype` in `file`: row i begins at `offset` + i * `stride` bytes.
+    """An array of `shape` [n, ...] and `dtype` in `of`: row i begins at `offset` + i * `stride` bytes.
 
-    `named`: what it is called in messages.
+    `named`: its name, for messages.
     """
 
     named: str
-    file: PlainFile | Packed
+    of: SourceFile | Packed
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype
     stride: int
 
     @property
+    def file(self) -> SourceFile:
+        """The file that it is in."""
+        return self.of if isinstance(self.of, SourceFile) else self.of.file
+
+    @property
+    def place(self) -> str:
+        """The file's path, for errors."""
+        return os.fsdecode(self.file.path)
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
-    def image(self, index: int, layout: Layout) -> PixelPart:
-        """Row `index`, an image that lies as `layout` says."""
-        return PixelPart(self._part(self.offset + index * self.stride, self.row_bytes), layout)
-
-    def _part(self, offset: int, size: int) -> Part:
-        if isinstance(self.file, PlainFile):
-            return self.file.part(offset, size)
-        return _PackedPart(self.file, offset, size)
+    def part(self, offset: int, size: int) -> Part:
+        """`size` bytes from `offset` on."""
+        if isinstance(self.of, SourceFile):
+            return FilePart(self.of.path, offset, size, self.of.size, self.of.mtime_ns)
+        return _PackedPart(self.of, offset, size)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Rows `start` to `stop`. Raises RejectedError; UsageError for an array that is pickled."""
         if self.dtype.hasobject:
-            raise pickled(self.file.state.path, self.named)
+            raise pickled(self.place, self.named)
         count = stop - start
         size = (count - 1) * self.stride + self.row_bytes
-        data = self._part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
+        data = self.part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
         fields = np.frombuffer(data, np.uint8).reshape(count, self.stride)[:, : self.row_bytes]
         return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
 
-    def check_readable(self, remedy: str) -> str:
-        """A note where the array is unpacked to read an image, else "".
+    def check_readable(self, remedy: str) -> list[str]:
+        """A note where the array is unpacked to read an image.
 
         Raises UsageError, with `remedy`, where it is too large for that.
         """
-        if isinstance(self.file, PlainFile):
-            return ""
-        size = self.file.unpacked_size
-        budget().unpacked(size, self.file.state.size, self.file.state.path)
+        if isinstance(self.of, SourceFile):
+            return []
+        size = self.of.unpacked_size
+        budget().unpacked(size, self.file.size, self.place)
         what = f"{escape(self.named)} is compressed as a whole, or in parts of many images"
         if size > MAX_UNPACKED_BYTES:
             problem = f"{what}, and takes {size_text(size)} unpacked; expected {size_text(MAX_UNPACKED_BYTES)} at most"
-            raise UsageError(self.file.state.path, problem, remedy)
-        return f"{what}: each worker unpacks its {size_text(size)} once, into {escape(tempfile.gettempdir())}"
+            raise UsageError(self.place, problem, remedy)
+        return [f"{what}: each worker unpacks its {size_text(size)} once, into {escape(tempfile.gettempdir())}"]
 
     def check_whole(self) -> None:
         """Raises UsageError where what is compressed cannot be unpacked: it is, once, and nothing of it kept."""
-        if isinstance(self.file, PlainFile):
+        if isinstance(self.of, SourceFile):
             return
         try:
-            _hand_over(self.file, len)
+            _hand_over(self.of, len)
         except (RejectedError, OSError) as error:
             reason = error.reason if isinstance(error, RejectedError) else f"cannot be read: {error.strerror}"
-            raise UsageError(self.file.state.path, f"{escape(self.named)} {reason}", "copy or save it again") from None
+            raise UsageError(self.place, f"{escape(self.named)} {reason}", "copy or save it again") from None
 
 
 @dataclass(frozen=True)
@@ -212,12 +209,18 @@ class RawImages:
     layout: Layout
     ending: bytes = b".png"
 
+    @property
+    def named(self) -> str:
+        """The array's name."""
+        return self.array.named
+
     def __len__(self) -> int:
         return self.array.shape[0]
 
     def content(self, index: int, /) -> PixelPart:
         """Image `index`, as a PNG."""
-        return self.array.image(index, self.layout)
+        array = self.array
+        return PixelPart(array.part(array.offset + index * array.stride, array.row_bytes), self.layout)
 
 
 def pickled(place: str, name: str) -> UsageError:

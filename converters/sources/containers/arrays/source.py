@@ -1,27 +1,33 @@
-"""Samples of arrays of images, one array behind the other."""
+"""Samples of arrays of images, one array after the other."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from shardfeed.converters.sources.annotations.recognise import Evidence, missing_of
-from shardfeed.converters.sources.containers.arrays.labels import Rows, classes_of
-from shardfeed.converters.sources.containers.arrays.names import Pair, described, not_taken, pairs_of, split_of
+from shardfeed.converters.sources.containers.arrays.labels import Rows, label_column
+from shardfeed.converters.sources.containers.arrays.names import pairs_of
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawImages
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.files.source_files import find_files
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.rows.blocks import block_source
+from shardfeed.converters.sources.rows.class_column import NamesBeside
 from shardfeed.converters.sources.rows.columns import ListedColumn
-from shardfeed.converters.sources.source import Content, Findings
-from shardfeed.converters.sources.split_names import split_named
-from shardfeed.errors import ShardfeedError, UsageError, escape
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import Content
+from shardfeed.errors import ShardfeedError, UsageError, argument, escape
 from shardfeed.text import listing, number
 
 LOOKED_AT = 8  # files of a folder that tell what is in it
 
 
 class Images(Protocol):
-    """Images by number; picklable. `ending`: what their names end in, b".png"."""
+    """Images by number; picklable. `named`: their array; `ending`: what their names end in, b".png"."""
+
+    @property
+    def named(self) -> str: ...
 
     @property
     def ending(self) -> bytes: ...
@@ -33,97 +39,108 @@ class Images(Protocol):
 
 @dataclass(frozen=True)
 class ArrayBlock:
-    """See `Block`: the images of one array, called by their place in it; `prefix`: what their keys begin with."""
+    """See `Block`: the images of one array, called by their place in it, with labels; None without.
+
+    `prefix`: what their keys begin with.
+    """
 
     images: Images
+    labels: Rows | None
     split: str | None
-    prefix: bytes
+    prefix: str
 
     def __len__(self) -> int:
         return len(self.images)
 
     def key(self, index: int, /) -> bytes:
-        """What an image is called."""
-        return b"%s%06d%s" % (self.prefix, index, self.images.ending)
+        """The name of an image."""
+        return b"%s%06d%s" % (os.fsencode(self.prefix), index, self.images.ending)
 
     def content(self, index: int, /) -> Content:
-        """What reads an image."""
+        """A callable that reads an image."""
         return self.images.content(index)
+
+    @property
+    def described(self) -> str:
+        """In words, where images and labels are from."""
+        labelled = f"labels from {escape(self.labels.named)}" if self.labels else "no labels"
+        into = f", split {self.split}" if self.split else ""
+        return f"{number(len(self), 'image')} from {escape(self.images.named)}, {labelled}{into}"
+
+
+def array_source(
+    place: str,
+    blocks: Sequence[ArrayBlock],
+    options: ColumnOptions,
+    *,
+    look_only: bool = False,
+    notes: Sequence[str] = (),
+    stated: Sequence[str] | None = None,
+    beside: NamesBeside | None = None,
+    more: Sequence[ListedColumn] = (),
+) -> ColumnarSource:
+    """The source of arrays. `more`: columns beside the classes; the others as in `label_column`.
+
+    `look_only`: whether it only has to say what is there; else labels are read, and what is compressed is unpacked once
+    to see that it is whole. Raises UsageError.
+    """
+    for block in blocks:
+        if not len(block):
+            raise UsageError(place, f"{escape(block.images.named)} has no image", "leave it out")
+        if block.labels is not None and block.labels.shape[:1] != (len(block),):
+            count = block.labels.shape[0] if block.labels.shape else 0
+            problem = f"{escape(block.labels.named)} has {number(count, 'label')}, and {escape(block.images.named)} "
+            problem += f"{number(len(block), 'image')}, expected a label for each image"
+            raise UsageError(place, problem, "correct the files, or name another array of labels")
+    described = listing([block.described for block in blocks], LOOKED_AT, "; ")
+    if look_only:
+        return block_source(place, blocks, described=described)
+    for block in blocks:
+        if isinstance(block.images, RawImages):
+            block.images.array.check_whole()
+    if options.unlabelled or not any(block.labels for block in blocks):
+        return block_source(place, blocks, notes=list(dict.fromkeys(notes)), described=described)
+    labels = [len(block) if block.labels is None else block.labels for block in blocks]
+    column, unlabelled, told = label_column(place, labels, options, stated=stated, beside=beside)
+    said = list(dict.fromkeys([*notes, *told]))
+    return block_source(place, blocks, [column, *more], unlabelled, notes=said, described=described)
 
 
 _Array = TypeVar("_Array", bound=Rows)
 Imaged = Callable[[_Array], tuple[Images, list[str]]]  # raises UsageError for an array that is none of images
 
 
-def source_of(
-    path: str,
+def named_source(
+    place: str,
     files: Mapping[str, Mapping[str, _Array]],
-    options: ContainerOptions,
+    options: ColumnOptions,
     imaged: Imaged[_Array],
     *,
-    labelled: bool,
+    look_only: bool = False,
     notes: Sequence[str] = (),
-) -> BlockSource:
+) -> ColumnarSource:
     """The source of the arrays in `files`: file name -> name of the array -> the array.
 
-    `imaged`: makes images of an array, with notes. `labelled`: whether labels are read, too, and what is compressed is
-    unpacked to see that it is whole; without, it is only good to see what is there. `notes`: more, for the report.
-    Raises UsageError where it does not tell images and labels.
+    `imaged`: makes images of an array, with notes. Raises UsageError where nothing tells images and labels.
     """
-    blocks: list[ArrayBlock] = []
-    labels: list[Rows] = []
-    taken: list[str] = []
-    told: list[str] = []
-    passed_over: dict[str, None] = {}
-    for name, arrays in files.items():
-        place = path if len(files) == 1 else os.path.join(path, name)
-        stem = os.path.splitext(os.path.basename(name))[0]
-        found = pairs_of(place, arrays, options)
-        passed_over |= dict.fromkeys(not_taken(arrays, found))
-        for pair in found:
-            images, said = imaged(arrays[pair.image])
-            if not len(images):
-                raise UsageError(place, f"{escape(pair.image)} has no image", "leave it out")
-            _check_lengths(place, arrays, pair)
-            if labelled and isinstance(images, RawImages):
-                images.array.check_whole()
-            if pair.label:
-                labels.append(arrays[pair.label])
-            split = pair.split or split_of(stem) or (split_named(options.split) if options.split else None)
-            prefix = f"{stem}/" if len(files) > 1 else ""
-            prefix += f"{pair.split}/" if pair.split else ""
-            blocks.append(ArrayBlock(images, split, os.fsencode(prefix)))
-            taken.append(_taken(pair, len(images), split, stem if len(files) > 1 else ""))
-            told += said
-    if labels and len(labels) < len(blocks):
-        raise UsageError(path, f"{len(labels)} of {len(blocks)} arrays of images have labels", "convert them apart")
-    columns: list[ListedColumn] = []
-    if labels and labelled:
-        column, said = classes_of(path, labels, options)
-        columns.append(column)
+    pairs, passed_over = pairs_of(place, files, options)
+    blocks, told = [], []
+    for pair in pairs:
+        images, said = imaged(pair.images)
+        blocks.append(ArrayBlock(images, pair.labels, pair.split, pair.prefix))
         told += said
-    findings = Findings(notes=list(dict.fromkeys([*told, *passed_over, *notes])))
-    return BlockSource(blocks, columns, findings, listing(taken, LOOKED_AT, "; "))
+    return array_source(place, blocks, options, look_only=look_only, notes=[*told, *passed_over, *notes])
 
 
-def _check_lengths(place: str, arrays: Mapping[str, Rows], pair: Pair) -> None:
-    if not pair.label:
-        return
-    images, labels = arrays[pair.image], arrays[pair.label]
-    if not labels.shape or images.shape[0] != labels.shape[0]:
-        problem = f"got {described([images, labels])}, expected a label for each image"
-        raise UsageError(place, problem, "correct the file, or name another array of labels")
+def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
+    """Raises UsageError where columns are named, for a format that has no names of arrays."""
+    if options.columns:
+        problem = f"{argument('columns')} is for named arrays, and {what} has none"
+        raise UsageError(look.path, problem, "leave it out")
 
 
-def _taken(pair: Pair, count: int, split: str | None, stem: str) -> str:
-    labelled = f"labels from {escape(pair.label)}" if pair.label else "no labels"
-    into = f", split {split}" if split else ""
-    of_file = f"{escape(stem)}: " if stem else ""
-    return f"{of_file}{number(count, 'image')} from {escape(pair.image)}, {labelled}{into}"
-
-
-def evidence_of(name: str, found: str, read: Callable[[], BlockSource]) -> Evidence:
-    """What a reader says of files that are of its format; `read`: makes the source, where that is cheap."""
+def evidence_of(name: str, found: str, read: Callable[[], ColumnarSource]) -> Evidence:
+    """The evidence for files that are of a reader's format; `read`: makes the source, where that is cheap."""
     try:
         source = read()
     except ShardfeedError as error:
@@ -131,17 +148,12 @@ def evidence_of(name: str, found: str, read: Callable[[], BlockSource]) -> Evide
     return Evidence(name, f"{found}; {source.described}")
 
 
-def files_of(path: str, ends: tuple[str, ...]) -> list[str]:
-    """Names of the visible files in the folder `path` that end so, sorted; of a file its own, if it does.
+def files_of(look: Look, ends: tuple[str, ...], *, look_only: bool) -> dict[str, str]:
+    """Name -> path of the files with these ends that a path means; the first few where it is only a look.
 
-    Links that lead out of the folder are not followed.
+    Raises UsageError where there is none.
     """
-    if os.path.isfile(path):
-        return [os.path.basename(path)] if path.lower().endswith(ends) else []
-    try:
-        root = os.path.realpath(path)
-        names = sorted(name for name in os.listdir(path) if name.lower().endswith(ends) and name[0] != ".")
-    except OSError:
-        return []  # whoever reads says that nothing is there
-    inside = [name for name in names if os.path.dirname(os.path.realpath(os.path.join(path, name))) == root]
-    return [name for name in inside if os.path.isfile(os.path.join(path, name))]
+    if look_only:
+        return {name: look.full(name) for name, _ in zip(look.files(ends), range(LOOKED_AT), strict=False)}
+    found = find_files(look.path, ends)
+    return {name: os.fsdecode(file.path) for name, file in zip(found.names, found.files, strict=True)}

@@ -10,32 +10,18 @@ from typing import TYPE_CHECKING, Self
 
 from shardfeed.converters.images.sniff import HEAD_BYTES
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers.handles import FileState, close, opened
+from shardfeed.converters.sources.containers.handles import check, close, opened
 from shardfeed.converters.sources.containers.lmdb.datum import image_of
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, needing_extra
 
 if TYPE_CHECKING:
     import lmdb
 
-_MAGIC = (0xBEEFC0DE).to_bytes(4, "little")  # of the meta page, behind the header of every page
-_MAGIC_AT = 16
 # Pages that were read count as memory of the process, until the file is mapped anew: after so many bytes.
 _MOST_MAPPED = 16 << 20
 _LEAST_ENTRY = 10  # bytes of a key and its value in a page: a header of 8, and a place of 2
 _AROUND = 64 << 10  # bytes that Linux maps around a page that is read
-
-
-def data_file(path: str) -> str | None:
-    """The file with the data of the database at `path`, a folder with `data.mdb` or a file; None where it is none."""
-    file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-    if not os.path.isfile(file):  # to open a pipe would wait for ever
-        return None
-    try:
-        with open(file, "rb") as data:
-            head = data.read(_MAGIC_AT + len(_MAGIC))
-    except OSError:
-        return None
-    return file if head[_MAGIC_AT:] == _MAGIC else None
 
 
 class _Mapped:
@@ -48,24 +34,24 @@ class _Mapped:
         self.environment.close()
 
 
-def _mapped(state: FileState) -> _Mapped:
+def _mapped(file: SourceFile) -> _Mapped:
     """The open database, of which not too much is mapped. Raises UsageError, MissingExtraError."""
-    mapped = opened(state, _open)
+    mapped = opened(file, _open)
     if mapped.read < _MOST_MAPPED:
         return mapped
-    close(state.path)
-    return opened(state, _open)
+    close(file.path)
+    return opened(file, _open)
 
 
 @functools.lru_cache(maxsize=64)
-def _check_walk(state: FileState) -> None:
+def _check_walk(file: SourceFile) -> None:
     """Raise UsageError where a walk through the database, by another process, does not end well."""
     script = os.path.join(os.path.dirname(__file__), "walk.py")
-    done = subprocess.run([sys.executable, "-P", script, state.path], capture_output=True, text=True, errors="replace")
+    done = subprocess.run([sys.executable, "-P", script, file.path], capture_output=True, text=True, errors="replace")
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"reading it ends the process ({done.returncode})"])[-1]
         problem = f"is damaged, or no LMDB database of this machine: {escape(said[:200])}"
-        raise UsageError(state.path, problem, "copy it again")
+        raise UsageError(os.fsdecode(file.path), problem, "copy it again")
 
 
 def _open(path: str) -> _Mapped:
@@ -93,45 +79,50 @@ def _open(path: str) -> _Mapped:
 
 
 class Database:
-    """What is in the file of `state`, while it is looked through: a context.
+    """The content of a file while it is looked through: a context.
 
     Values that a loop gets are valid until the next.
     """
 
-    def __init__(self, state: FileState) -> None:
-        self.state = state
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+
+    @property
+    def place(self) -> str:
+        """The file's path, for errors."""
+        return os.fsdecode(self.file.path)
 
     def __enter__(self) -> Self:
-        _mapped(self.state)  # which says best what is wrong with a file that is cut
+        _mapped(self.file)  # which says best what is wrong with a file that is cut
         try:
-            _check_walk(self.state)
+            _check_walk(self.file)
         except UsageError:
-            close(self.state.path)
+            close(self.file.path)
             raise
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        close(self.state.path)  # which this process could not open once more
+        close(self.file.path)  # which this process could not open once more
         if type(error).__module__.partition(".")[0] == "lmdb":
             problem = f"is damaged, or no LMDB database of this machine: {escape(error)}"
-            raise UsageError(self.state.path, problem, "copy it again") from None
+            raise UsageError(self.place, problem, "copy it again") from None
 
     def look(self, key: bytes, most: int = HEAD_BYTES) -> tuple[int, bytes] | None:
         """The size of a key's value, and the first bytes of it, `most` at most; None where there is no such key."""
-        mapped = _mapped(self.state)
+        mapped = _mapped(self.file)
         mapped.read += _AROUND
         with mapped.environment.begin(buffers=True) as transaction:
             value = transaction.get(key)
             return None if value is None else (len(value), bytes(value[:most]))
 
     def __len__(self) -> int:
-        return _mapped(self.state).environment.stat()["entries"]
+        return _mapped(self.file).environment.stat()["entries"]
 
     def __iter__(self) -> Iterator[tuple[bytes, memoryview]]:
         """Keys and values, sorted by the bytes of the keys."""
         last, found = b"", True
         while found:
-            mapped = _mapped(self.state)
+            mapped = _mapped(self.file)
             with mapped.environment.begin(buffers=True) as transaction, transaction.cursor() as cursor:
                 found = cursor.set_range(last) if last else cursor.first()
                 if found and last and bytes(cursor.key()) == last:
@@ -150,7 +141,7 @@ class LmdbImage:
     `datum`: whether the value is a Caffe Datum; else it is the encoded image. Raises RejectedError when called.
     """
 
-    state: FileState
+    file: SourceFile
     key: bytes
     size: int
     datum: bool
@@ -158,15 +149,15 @@ class LmdbImage:
     @property
     def mtime_ns(self) -> int:
         """Of the file with the data."""
-        return self.state.mtime_ns
+        return self.file.mtime_ns
 
     def __call__(self) -> bytes:
         """The encoded image."""
         import lmdb
 
-        self.state.check()
+        check(self.file)
         try:
-            mapped = _mapped(self.state)
+            mapped = _mapped(self.file)
             with mapped.environment.begin() as transaction:
                 value = transaction.get(self.key)
         except (lmdb.Error, UsageError) as error:

@@ -47,7 +47,6 @@ if what == "write":
                         transaction.put(b"image-%09d" % (i + 1), png)
                         transaction.put(b"label-%09d" % (i + 1), b"word %d" % i)
 else:
-    from shardfeed.converters.sources.containers.options import ContainerOptions
     from shardfeed.converters.sources.look import Look
     from shardfeed.converters.sources.open_source import recognise
     from shardfeed.converters.sources.readers import BY_NAME

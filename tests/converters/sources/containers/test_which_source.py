@@ -97,13 +97,13 @@ def notes_of(path: Path) -> list[str]:
 def test_flags_are_told_where_a_command_was_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Asking for the reader would not help: what it lacks is all that is told."""
     path = tmp_path / "a.npz"
-    np.savez(path, pixels=np.zeros((8, 9, 9), np.uint8), kinds=np.arange(8) % 2)
+    np.savez(path, stack=np.zeros((8, 9, 9), np.uint8), kinds=np.arange(8) % 2)
     assert cli.main(["convert", str(path), str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err.strip()
-    assert said.endswith("kinds int64 [8]; say which holds them: --columns image=pixels,label=NAME")
-    assert cli.main(["convert", str(path), str(tmp_path / "out"), "--columns", "image=pixel"]) == 2
+    assert said.endswith("kinds int64 [8]; say which holds them: --columns image=stack,label=NAME")
+    assert cli.main(["convert", str(path), str(tmp_path / "out"), "--columns", "image=stacks"]) == 2
     assert capsys.readouterr().err.strip().endswith("; correct --columns")
-    with pytest.raises(UsageError, match=r"say which holds them: columns=\{'image': 'pixels'\}$"):
+    with pytest.raises(UsageError, match=r"say which holds them: columns=\{'image': 'stack'\}$"):
         open_source(path)
 
 

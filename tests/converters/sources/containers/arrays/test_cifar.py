@@ -9,14 +9,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters.sources.containers.arrays.cifar import read, recognise
-from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters import ColumnOptions, open_source
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import given
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
-PLAIN = ContainerOptions()
+PLAIN = ColumnOptions()
+
+
+def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
+    return BY_NAME["cifar"].recognise(Look(path), given(options))
+
+
+def read(path: str, options: ColumnOptions = PLAIN) -> Source:
+    return open_source(path, reader="cifar", options=options)
 
 
 @pytest.fixture
@@ -51,7 +62,7 @@ def save_hundred(folder: Path, images: np.ndarray, labels: np.ndarray) -> Path:
     return folder
 
 
-def read_folder(path: Path, options: ContainerOptions = PLAIN) -> Source:
+def read_folder(path: Path, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(str(path), options)
     assert found is not None
     assert (found.name, found.missing) == ("cifar", "")
@@ -120,14 +131,14 @@ def test_faults(tmp_path: Path, images, labels) -> None:
     with pytest.raises(UsageError, match="is 6145 bytes long, expected a multiple of 3073"):
         read(str(tmp_path), PLAIN)
     path.write_bytes(b"\x07" + whole[1:])
-    with pytest.raises(UsageError, match=r"got the label 7 \(of sample 2\), expected 0 to 2"):
+    with pytest.raises(UsageError, match="has the numbers 0 to 7, and the 3 class names are those of 0 to 2"):
         read(str(tmp_path), PLAIN)
     path.write_bytes(whole)
     (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")
     with pytest.raises(UsageError, match="is no list of names"):
         read(str(tmp_path), PLAIN)
     with pytest.raises(UsageError, match="columns is for named arrays"):
-        read(str(tmp_path), ContainerOptions({"image": "x"}))
+        read(str(tmp_path), ColumnOptions(columns={"image": "x"}))
 
 
 def test_nothing_there(tmp_path: Path) -> None:

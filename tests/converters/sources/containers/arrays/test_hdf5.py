@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters import convert
+from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers import handles
 from shardfeed.converters.sources.containers.arrays import hdf5
-from shardfeed.converters.sources.containers.arrays.hdf5 import read, recognise
-from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import given
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
@@ -24,7 +26,15 @@ from shardfeed.testing.source import SourceContract
 
 from in_process import OwnEngine
 
-PLAIN = ContainerOptions()
+PLAIN = ColumnOptions()
+
+
+def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
+    return BY_NAME["hdf5"].recognise(Look(path), given(options))
+
+
+def read(path: str, options: ColumnOptions = PLAIN) -> Source:
+    return open_source(path, reader="hdf5", options=options)
 
 
 def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
@@ -50,7 +60,7 @@ def save_encoded(path: Path, files: list[bytes], labels: np.ndarray) -> str:
     return str(path)
 
 
-def read_file(path: str, options: ContainerOptions = PLAIN) -> Source:
+def read_file(path: str, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(path, options)
     assert found is not None
     assert (found.name, found.missing) == ("hdf5", "")
@@ -113,7 +123,7 @@ def test_columns_that_are_said(tmp_path: Path, pixels, labels, check_samples) ->
     path = save(tmp_path / "a.h5", {"data": pixels, "group/truth": labels, "mean": np.zeros(3)})
     with pytest.raises(UsageError, match=r"it has data uint8 \[12, 5, 7, 3\], group/truth int64 \[12\], mean"):
         read(path, PLAIN)
-    source = read_file(path, ContainerOptions({"image": "data", "label": "group/truth"}))
+    source = read_file(path, ColumnOptions(columns={"image": "data", "label": "group/truth"}))
     check_samples(source, pixels, labels)
     assert "arrays passed over: mean float64 [3]" in findings_of(source).notes
 
@@ -174,7 +184,7 @@ class TestElsewhere:
         with pytest.raises(UsageError, match="no array is called like images"):
             read(str(tmp_path / "a.h5"), PLAIN)
         with pytest.raises(UsageError, match="there is no array images"):
-            read(str(tmp_path / "a.h5"), ContainerOptions({"image": "images"}))
+            read(str(tmp_path / "a.h5"), ColumnOptions(columns={"image": "images"}))
 
     def test_virtual_datasets(self, tmp_path: Path, pixels) -> None:
         """Which would be zeros where their file is not there."""

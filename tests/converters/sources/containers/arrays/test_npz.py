@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed.converters import convert
+from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays import raw_arrays
-from shardfeed.converters.sources.containers.arrays.npz import read, recognise
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import given
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
@@ -23,10 +24,18 @@ from shardfeed.testing.source import SourceContract
 
 from in_process import OwnEngine
 
-PLAIN = ContainerOptions()
+PLAIN = ColumnOptions()
 
 
-def read_file(path: Path, options: ContainerOptions = PLAIN) -> BlockSource:
+def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
+    return BY_NAME["npz"].recognise(Look(path), given(options))
+
+
+def read(path: str, options: ColumnOptions = PLAIN) -> Source:
+    return open_source(path, reader="npz", options=options)
+
+
+def read_file(path: Path, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(str(path), options)
     assert found is not None
     assert found.name == "npz"
@@ -129,7 +138,7 @@ def test_one_npy_and_its_labels(tmp_path: Path, pixels, labels, check_samples, n
     np.save(tmp_path / "x_train.npy", pixels)
     np.save(tmp_path / f"{name}.npy", labels)
     np.save(tmp_path / "y_test.npy", labels[:3])
-    options = PLAIN if name == "y_train" else ContainerOptions(columns={"label": f"{name}.npy"})
+    options = PLAIN if name == "y_train" else ColumnOptions(columns={"label": f"{name}.npy"})
     check_samples(read_file(tmp_path / "x_train.npy", options), pixels, labels)
 
 
@@ -145,9 +154,8 @@ def test_several_npz(tmp_path: Path, pixels, labels, check_samples) -> None:
 
 def test_without_labels(tmp_path: Path, pixels) -> None:
     np.savez(tmp_path / "a.npz", images=pixels, other=np.zeros(3))
-    source = read_file(tmp_path / "a.npz", ContainerOptions(split="test"))
+    source = read_file(tmp_path / "a.npz", PLAIN)
     assert not source.schema.features
-    assert source[0].split == "test"
     assert "arrays passed over: other float64 [3]" in findings_of(source).notes
 
 
@@ -156,7 +164,7 @@ class TestLabels:
     def saved(self, tmp_path: Path, pixels) -> Callable[..., Source]:
         def save(labels: np.ndarray, **options) -> Source:
             np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
-            return read(str(tmp_path / "a.npz"), ContainerOptions(**options))
+            return read(str(tmp_path / "a.npz"), ColumnOptions(**options))
 
         return save
 
@@ -167,11 +175,34 @@ class TestLabels:
         assert source.schema.class_names[LABEL] == ("0", "1", "2")
 
     def test_from_one_on(self, saved, labels) -> None:
-        with pytest.raises(UsageError, match=r"3 different labels from 1 to 3.*label_offset=1"):
+        with pytest.raises(UsageError, match=r"3 different numbers from 1 to 3.*label_offset=1"):
             saved(labels + 1)
         source = saved(labels + 1, label_offset=1, class_names=["a", "b", "c"])
         assert [source[i].features[LABEL] for i in range(12)] == labels.tolist()
         assert source[1].features["image/class/text"] == b"b"
+
+    def test_minus_one_and_nothing_are_no_labels(self, saved, labels) -> None:
+        for source in (saved(np.where(labels == 1, -1, labels // 2)), saved(np.array(["a", "", "b"])[labels])):
+            assert [source[i].key for i in range(3)] == [b"000000.png", b"000002.png", b"000003.png"]
+            assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 0]
+            rejected = findings_of(source).rejected
+            assert [(found.key, found.code) for found in rejected] == [
+                (b"%06d.png" % i, "E_NO_LABEL") for i in (1, 4, 7, 10)
+            ]
+
+    def test_an_offset_alone_leaves_the_numbers_as_names(self, saved, labels) -> None:
+        source = saved(labels + 1, label_offset=1)
+        assert source.schema.class_names[LABEL] == ("1", "2", "3")
+        assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 2]
+
+    def test_a_label_map(self, saved, labels, tmp_path: Path) -> None:
+        (tmp_path / "map.pbtxt").write_text("".join(f"item {{ id: {i} name: 'n{i}' }}\n" for i in (5, 7, 9)))
+        source = saved(labels * 2 + 5, label_map=tmp_path / "map.pbtxt")
+        assert source.schema.class_names[LABEL] == ("n5", "n7", "n9")
+
+    def test_unlabelled(self, saved, labels) -> None:
+        source = saved(labels, unlabelled=True)
+        assert (len(source), dict(source.schema.features)) == (12, {})
 
     @pytest.mark.parametrize("dtype", [np.uint8, np.float32, bool])
     def test_one_hot(self, saved, labels, dtype) -> None:
@@ -198,15 +229,14 @@ class TestLabels:
         [
             (lambda y: y + 0.5, {}, "labels has 0.5, expected labels: whole numbers"),
             (lambda y: np.where(y == 1, np.nan, y), {}, "labels has nan"),
-            (lambda y: y - 1, {}, r"got the label -1 \(the first below 0 is that of sample 0\)"),
-            (lambda y: y * 2, {}, "there is no 1; give class_names with 5 names"),
-            (lambda y: y, {"class_names": ["a", "b"]}, r"got the label 2 \(of sample 2\), expected 0 to 1"),
-            (lambda y: y, {"label_offset": 1}, "got the label 0 .* expected 1 or more"),
-            (lambda y: y, {"label_map": "map.pbtxt"}, "label_map='map.pbtxt' is for records"),
+            (lambda y: y - 2, {}, "3 different numbers from -2 to 0|expected 0 or more"),
+            (lambda y: y * 2, {}, "3 different numbers from 0 to 4.*name all: class_names"),
+            (lambda y: y, {"class_names": ["a", "b"]}, "the numbers 0 to 2, and the 2 class names are those of 0 to 1"),
+            (lambda y: y, {"label_offset": 1}, "numbers from 0 to 2: expected 1 or more"),
             (lambda y: np.eye(3)[y] * 2, {}, "has 2.0, expected one label a sample, or zeros and ones"),
             (lambda y: np.eye(3)[y], {"label_offset": 1}, "from which label_offset=1 cannot be subtracted"),
-            (lambda y: np.eye(3)[y], {"class_names": ["a", "b"]}, "2 classes are named; name 3"),
-            (lambda y: y[:-1], {}, r"images uint8 \[12, 5, 7, 3\], labels int64 \[11\], expected a label for each"),
+            (lambda y: np.eye(3)[y], {"class_names": ["a", "b"]}, "got 2 names, and .* has 3 classes"),
+            (lambda y: y[:-1], {}, "labels has 11 labels, and images 12 images, expected a label for each"),
             (lambda y: y.astype(object), {}, "labels is pickled"),
             (lambda y: y + 1j, {}, "labels is complex128"),
             (lambda y: np.stack([np.eye(3)[y]] * 2, 1), {}, "expected labels"),
@@ -250,7 +280,7 @@ def test_no_images(tmp_path: Path, pixels, labels, change, problem: str) -> None
     ("names", "columns", "problem"),
     [
         (("arr_0", "arr_1"), {}, r"no array is called like images; it has arr_0 uint8 .*image=arr_0|columns="),
-        (("images", "x"), {}, "two arrays are called like images: images and x"),
+        (("images", "img"), {}, "two arrays are called like images: images and img"),
         (("images", "labels"), {"image": "pictures"}, "there is no array pictures; it has images uint8"),
         (("images", "labels"), {"text": "labels"}, "got 'text' in columns"),
     ],
@@ -258,18 +288,22 @@ def test_no_images(tmp_path: Path, pixels, labels, change, problem: str) -> None
 def test_names_that_do_not_tell(tmp_path: Path, pixels, labels, names, columns, problem: str) -> None:
     np.savez(tmp_path / "a.npz", **dict(zip(names, (pixels, labels), strict=True)))
     with pytest.raises(UsageError, match=problem):
-        read(str(tmp_path / "a.npz"), ContainerOptions(columns=columns))
+        read(str(tmp_path / "a.npz"), ColumnOptions(columns=columns))
 
 
 def test_names_that_are_said(tmp_path: Path, pixels, labels, check_samples) -> None:
     np.savez(tmp_path / "a.npz", pixels, labels)
-    check_samples(read_file(tmp_path / "a.npz", ContainerOptions({"image": "arr_0", "label": "arr_1"})), pixels, labels)
+    check_samples(
+        read_file(tmp_path / "a.npz", ColumnOptions(columns={"image": "arr_0", "label": "arr_1"})), pixels, labels
+    )
 
 
 def test_labels_of_one_split_only(tmp_path: Path, pixels, labels) -> None:
     np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels)
-    with pytest.raises(UsageError, match="x_test has no labels beside it, and others have"):
-        read(str(tmp_path / "a.npz"), PLAIN)
+    source = read(str(tmp_path / "a.npz"), PLAIN)
+    assert {source[i].split for i in range(len(source))} == {"train"}
+    rejected = findings_of(source).rejected
+    assert [(found.key, found.code) for found in rejected] == [(b"test/%06d.png" % i, "E_NO_LABEL") for i in range(12)]
 
 
 def test_labels_of_one_kind(tmp_path: Path, pixels, labels) -> None:
@@ -373,5 +407,3 @@ def test_relative_paths(tmp_path: Path, pixels, labels, check_samples, name: str
     source = read(name, PLAIN)
     monkeypatch.chdir("/")
     check_samples(source, pixels, labels)
-    with pytest.raises(UsageError, match=r"nothing\.npz: no \.npz or \.npy file"):
-        read("nothing.npz", PLAIN)

@@ -8,14 +8,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters.sources.containers.arrays.stl10 import read, recognise
-from shardfeed.converters.sources.containers.options import ContainerOptions
+from shardfeed.converters import ColumnOptions, open_source
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import given
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
 from shardfeed.testing.source import SourceContract
 
-PLAIN = ContainerOptions()
+PLAIN = ColumnOptions()
+
+
+def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
+    return BY_NAME["stl10"].recognise(Look(path), given(options))
+
+
+def read(path: str, options: ColumnOptions = PLAIN) -> Source:
+    return open_source(path, reader="stl10", options=options)
 
 
 @pytest.fixture
@@ -62,16 +73,16 @@ def test_columns_come_first(folder: Path) -> None:
 
 def test_faults(folder: Path) -> None:
     (folder / "test_y.bin").write_bytes(b"\1")
-    with pytest.raises(UsageError, match=r"has 1 labels, and test_X.bin 2 images"):
+    with pytest.raises(UsageError, match=r"has 1 label, and test_X\.bin 2 images"):
         read(str(folder), PLAIN)
     (folder / "test_y.bin").write_bytes(b"\0\1")
-    with pytest.raises(UsageError, match="got the label 0"):
+    with pytest.raises(UsageError, match="has the numbers 0 to 3"):
         read(str(folder), PLAIN)
     (folder / "test_X.bin").write_bytes(b"cut")
     with pytest.raises(UsageError, match="is 3 bytes long, expected a multiple of 27648"):
         read(str(folder), PLAIN)
     with pytest.raises(UsageError, match="columns is for named arrays"):
-        read(str(folder), ContainerOptions({"image": "x"}))
+        read(str(folder), ColumnOptions(columns={"image": "x"}))
     (folder / "train_y.bin").unlink()
     (folder / "test_y.bin").unlink()
     assert recognise(str(folder), PLAIN) is None

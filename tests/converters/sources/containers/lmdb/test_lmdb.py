@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters import convert
+from shardfeed.converters import ColumnOptions, convert, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers import handles
-from shardfeed.converters.sources.containers.lmdb import database, read, recognise
-from shardfeed.converters.sources.containers.options import ContainerOptions
-from shardfeed.converters.sources.containers.packed.block_source import BlockSource
+from shardfeed.converters.sources.containers.lmdb import database
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import given
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.schema import LABEL
@@ -27,7 +29,17 @@ from shardfeed.testing.source import SourceContract
 
 from in_process import OwnEngine
 
-PLAIN = ContainerOptions()
+PLAIN = ColumnOptions()
+
+
+def recognise(path: str, options: ColumnOptions = PLAIN) -> Evidence | None:
+    return BY_NAME["lmdb"].recognise(Look(path), given(options))
+
+
+def read(path: str, options: ColumnOptions = PLAIN) -> Source:
+    return open_source(path, reader="lmdb", options=options)
+
+
 COUNT = 12
 PIXELS = np.random.default_rng(5).integers(0, 256, (COUNT, 9, 7, 3), np.uint8)
 LABELS = np.arange(COUNT) % 3
@@ -77,7 +89,7 @@ def ocr() -> list[tuple[bytes, bytes]]:
     return [(b"num-samples", b"%d" % COUNT), *images, *texts]
 
 
-def read_path(path: str, options: ContainerOptions = PLAIN) -> BlockSource:
+def read_path(path: str, options: ColumnOptions = PLAIN) -> Source:
     found = recognise(path, options)
     assert found is not None
     assert (found.name, found.missing) == ("lmdb", "")
@@ -142,7 +154,7 @@ def test_lsun_of_several_classes(tmp_path: Path) -> None:
     assert source[6].key == b"bridge_val/" + lsun()[0][0] + b".webp"
     assert len(source) == 9
     with pytest.raises(UsageError, match="got the class 'bedroom'"):
-        read(str(tmp_path), ContainerOptions(class_names=["bridge"]))
+        read(str(tmp_path), ColumnOptions(class_names=["bridge"]))
 
 
 def test_basicsr(tmp_path: Path) -> None:
@@ -151,7 +163,7 @@ def test_basicsr(tmp_path: Path) -> None:
     source = read_path(path)
     assert source[2].key == b"0002_s001.png"
     assert (pixels_of(source, 2) == PIXELS[2]).all()
-    assert source.described == "BasicSR: 12 images from DIV2K_sub.lmdb"
+    assert source.described.endswith("BasicSR: 12 images from DIV2K_sub.lmdb")
 
 
 def test_caffe(tmp_path: Path) -> None:
@@ -179,15 +191,34 @@ def test_caffe_encoded_and_gray(tmp_path: Path) -> None:
     ("values", "options", "problem"),
     [
         ([datum(bytes(189), label=1), datum(bytes(189), label=2)], {}, r"from 1 to 2.*label_offset=1"),
-        ([datum(bytes(189), label=-1), datum(bytes(189), label=0)], {}, "got the label -1"),
-        ([datum(bytes(189), label=0)], {"label_map": "a.pbtxt"}, "label_map='a.pbtxt' is for records"),
         ([datum(bytes(189), label=0)], {"columns": {"image": "x"}}, "columns is for named columns"),
     ],
 )
 def test_labels_of_caffe(tmp_path: Path, values: list[bytes], options: dict[str, Any], problem: str) -> None:
     path = save(tmp_path / "a", [(b"%d" % i, value) for i, value in enumerate(values)])
     with pytest.raises(UsageError, match=problem):
-        read(path, ContainerOptions(**options))
+        read(path, ColumnOptions(**options))
+
+
+def test_minus_one_is_no_label(tmp_path: Path) -> None:
+    source = read(save(tmp_path / "a", [(b"%d" % i, datum(bytes(189), label=i - 1)) for i in range(3)]))
+    assert [source[i].key for i in range(len(source))] == [b"1.png", b"2.png"]
+    assert [source[i].features[LABEL] for i in range(2)] == [0, 1]
+    assert [(found.key, found.code) for found in findings_of(source).rejected] == [(b"0.png", "E_NO_LABEL")]
+
+
+def test_databases_without_labels_beside_others(tmp_path: Path) -> None:
+    """Their samples are listed."""
+    for name, label in (("a_train", 0), ("a_test", None)):
+        save(tmp_path / name, [(b"%d" % i, datum(bytes(189), label=label)) for i in range(3)])
+    source = read(str(tmp_path))
+    assert {source[i].split for i in range(len(source))} == {"train"}
+    assert [found.key for found in findings_of(source).rejected] == [b"a_test/%d.png" % i for i in range(3)]
+
+
+def test_unlabelled(tmp_path: Path) -> None:
+    source = open_source(save(tmp_path / "a", caffe()), options=ColumnOptions(unlabelled=True))
+    assert (len(source), dict(source.schema.features)) == (COUNT, {})
 
 
 def test_caffe_without_labels(tmp_path: Path) -> None:
@@ -196,7 +227,7 @@ def test_caffe_without_labels(tmp_path: Path) -> None:
     path = save(tmp_path / "b", [(b"%d" % i, datum(bytes(189), label=i or None)) for i in range(3)])
     source = read_path(path)
     assert [source[i].features[LABEL] for i in range(3)] == [0, 1, 2]
-    assert any("1 Datums do not say their label" in note for note in findings_of(source).notes)
+    assert any("1 Datum without a label" in note for note in findings_of(source).notes)
 
 
 @pytest.mark.parametrize(
