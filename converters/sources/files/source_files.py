@@ -11,7 +11,6 @@ from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, escape
-from shardfeed.naming import check_split_name
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
@@ -35,19 +34,16 @@ class SourceFiles:
     notes: Sequence[str] = ()
     of_splits: Sequence[str | None] | None = None
 
-    def splits(self, split: str | None = None) -> list[str | None]:
-        """The split of each file, by its name or that of a folder that it is in; `split` for those that do not say.
+    def splits(self) -> list[str | None]:
+        """The split of each file, by its name or that of a folder that it is in; None for all where none says one.
 
         Raises UsageError where a name says two, or some files have a split and others none.
         """
-        if self.of_splits is not None:
-            return [*self.of_splits]
         found = [_split_in(name) for name in self.names]
-        wanted = None if split is None else check_split_name(split)
-        if wanted is None and None in found and set(found) != {None}:
+        if None in found and set(found) != {None}:
             problem = f"'{escape(self.names[found.index(None)])}' is of no split by its name, and others are"
-            raise UsageError(self.place, problem, "rename it, or put it into a folder that is called train, say")
-        return [wanted if one is None else one for one in found]
+            raise UsageError(self.place, problem, "rename it, such as train-0, validation-0 or test-0")
+        return found
 
     @property
     def place(self) -> str:
