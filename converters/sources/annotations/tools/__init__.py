@@ -1,1 +1,1 @@
-"""Files of annotation tools: LabelMe, VIA, Label Studio, CVAT, Supervisely, FiftyOne; one module a tool."""
+"""Files of annotation tools: LabelMe, VIA, Label Studio, CVAT, Create ML, Supervisely, FiftyOne; one module a tool."""

@@ -1,6 +1,5 @@
 """Create ML: a JSON list of images with their boxes; centre and size in pixels. Roboflow writes one a split."""
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -8,28 +7,27 @@ from contextlib import suppress
 from typing import Any, cast
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.tools.documents import all_of, find, load
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import class_text, is_number
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.errors import LabelFileError, UsageError, escape, name_text
+from shardfeed.errors import LabelFileError, escape
 
 _KEYS = (b'"image"', b'"annotations"', b'"coordinates"', b'"label"')
-_MOST_BYTES = 256_000_000  # of a file, which takes ten times its size while it is read
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By a JSON list with the keys image, annotations, label and coordinates."""
-    for name in look.files((".json",)):
-        if _fits(look.head(look.full(name))):
-            return Evidence("createml", f"{escape(name)} is a list of images with coordinates")
-    return None
 
 
 def _fits(head: bytes) -> bool:
     return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and all(key in head for key in _KEYS)
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """By a JSON list with the keys image, annotations, label and coordinates."""
+    path = find(look, _fits)
+    found = f"{escape(os.path.basename(path))} is a list of images with coordinates"
+    return Evidence("createml", found) if path else None
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -37,43 +35,24 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
     Raises LabelFileError for a file that is no such list, UsageError where no file is.
     """
-    files = [(look.path, "")]
-    if look.is_folder:
-        names = [name_text(key) for key in look.list_files(chosen=False) if key.lower().endswith(b".json")]
-        paths = [(os.path.join(look.path, name), os.path.dirname(name)) for name in names]
-        files = [(path, f"{folder}/" if folder else "") for path, folder in paths if _fits(look.head(path))]
-    if not files:
-        raise UsageError(look.path, "no JSON list of images with coordinates in it", "check the path")
     found = Annotations(look.path, look, options, what="annotation")
-    for path, folder in files:
-        for i, entry in enumerate(_entries(path)):
-            where = f"{os.path.basename(path)}, entry {i}"
-            name = entry.get("image", entry.get("imagefilename")) if isinstance(entry, Mapping) else None
-            annotations = entry.get("annotations", entry.get("annotation")) if isinstance(entry, Mapping) else None
+    for path, folder in all_of(look, _fits):
+        entries = load(path)
+        if not isinstance(entries, list):
+            raise LabelFileError(path, "got no list, expected one of images", "give a file that Create ML takes")
+        for i, entry in enumerate(entries):
+            name, annotations = (
+                entry.get(key) if isinstance(entry, Mapping) else None for key in ("image", "annotations")
+            )
             if not isinstance(name, str) or not isinstance(annotations, list):
                 raise LabelFileError(path, f"entry {i} has no text image and list annotations", "correct it")
+            where = f"{os.path.basename(path)}, entry {i}"
             image = found.image(name, where=where, folder="" if options.images else folder, once=True)
             for n, one in enumerate(annotations):
                 _add(found, image, n, one)
     if look.is_folder:
         found.take_rest("images that no file names, taken for images without objects")
     return found.source()
-
-
-def _entries(path: str) -> list[Any]:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise LabelFileError(path, f"more than {_MOST_BYTES:,} bytes", "write a file a split")
-        value = json.loads(data)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
-    except (ValueError, RecursionError) as error:
-        raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
-    if not isinstance(value, list):
-        raise LabelFileError(path, "got no list, expected one of images", "give a file that Create ML takes")
-    return value
 
 
 def _add(found: Annotations, image: int, n: int, one: Any) -> None:
