@@ -218,6 +218,9 @@ def _read_feature(data: bytes, at: int, end: int) -> tuple[Dtype, Decoded] | Non
                 if b - a >= _MANY:  # as Python's numbers they would take 36 bytes each
                     values.append(_read_varints(data, a, b))
                     continue
+                if (small := data[a:b]).isascii():  # a byte each: flags, and labels of few classes
+                    values.extend(small)
+                    continue
                 while a < b:
                     value, a = _read_varint(data, a, b)
                     values.append(value - (1 << 64) if value >> 63 else value)
