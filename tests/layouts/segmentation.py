@@ -324,6 +324,18 @@ def drive(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "HRF: `images/01_dr.JPG`, `manual1/01_dr.tif`, `mask/01_dr_mask.tif`",
+    "convert HRF out",
+    Gives("train 2", raster={"01_dr.jpg": {"background": ALL - 600, "foreground": 600}}),
+)
+def hrf(to: Files) -> None:
+    to.images("HRF/images/{01_dr,02_h}.jpg")
+    for name in ("01_dr", "02_h"):
+        to.mask(f"HRF/manual1/{name}.png", {255: (0, 0, 30, 20)})
+        to.mask(f"HRF/mask/{name}_mask.png", {255: (0, 0, 50, 40)})
+
+
+@TOPIC.layout(
     "this project's scenes, masks (`data_samples/scenes`)",
     "convert masks out --images images --classes masks.txt",
     Gives("train 16", raster={"scene_001.jpg": {"background": 7852, "square": 340}}),

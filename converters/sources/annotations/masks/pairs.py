@@ -28,7 +28,7 @@ IMAGE_FOLDERS = frozenset(
 _MASK_FOLDERS = frozenset(
     b"masks mask labels label labelids labeltrainids annotations annotation annots segmentation segmentations "
     b"segmentationclass segmentationclassaug seg segs gt gtfine gtcoarse groundtruth ground_truth ground-truth target "
-    b"targets trimaps mattes 1st_manual".split()
+    b"targets trimaps mattes 1st_manual manual1".split()
 )
 _MASK_WORDS = rb"masks?|labels?|labelids|labeltrainids|annot|annotations?|gt|groundtruth|seg|segmentation|matte|trimap"
 _MASK_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _MASK_WORDS, re.IGNORECASE)  # train_masks, trainannot

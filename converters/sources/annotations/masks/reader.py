@@ -1,6 +1,6 @@
 """Images and masks that say a class for each pixel: pairs of files by name, and datasets whose layout is known.
 
-Those are Pascal VOC, Cityscapes, ADE20K and DRIVE.
+Those are Pascal VOC, Cityscapes, ADE20K, and DRIVE and HRF.
 """
 
 import os
@@ -251,9 +251,10 @@ def _layout_of(files: Listing) -> _Layout:
         return _voc(files, all(map(_VOC_STEM.fullmatch, first)))
     if b"leftImg8bit" in folders and folders & {b"gtFine", b"gtCoarse"}:
         return _cityscapes(files, b"gtFine" if b"gtFine" in folders else b"gtCoarse")
-    if b"1st_manual" in folders and b"images" in folders:  # `mask` beside it says what the camera saw
-        image, mask = re.compile(rb"(^|/)images/"), re.compile(rb"(^|/)1st_manual/")
-        return _Layout("DRIVE", "images, 1st_manual", image=image, mask=mask)
+    drawn = next((name for name in (b"1st_manual", b"manual1") if name in folders), None)
+    if drawn is not None and b"images" in folders:  # `mask` beside it says what the camera saw
+        image, mask = re.compile(rb"(^|/)images/"), re.compile(rb"(^|/)%s/" % drawn)
+        return _Layout("retinas and their vessels", f"images, {drawn.decode()}", image=image, mask=mask)
     of_ade = {b"annotations", b"images"} <= folders and folders & {b"training", b"validation"}
     return _ade(files) if of_ade and any(map(_ADE_STEM.fullmatch, first)) else _Layout()
 
