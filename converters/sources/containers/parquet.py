@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
-from shardfeed.converters.sources.containers.masks import read_masks
 from shardfeed.converters.sources.containers.parquet_pages import WHOLE, Places, column_chunks, places_in_file
 from shardfeed.converters.sources.files.source_files import SourceFiles, find_files, names_files
 from shardfeed.converters.sources.guard import budget

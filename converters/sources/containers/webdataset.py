@@ -22,10 +22,10 @@ import numpy as np
 from shardfeed.annotations import OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import AnnotationCode
+from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.archive import Forwards
 from shardfeed.converters.sources.archives.tar import Member, is_tar, members, read_member
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, form_of, unpacked
-from shardfeed.converters.sources.containers.masks import read_masks
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
 from shardfeed.converters.sources.files.source_files import SourceFiles, find_files, names_files
 from shardfeed.converters.sources.guard import damaged
