@@ -137,7 +137,7 @@ READERS: tuple[Reader, ...] = (
     _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train", legacy=False),
     _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin", legacy=False),
     _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb", legacy=False),
-    _annotations("coco", "coco", _OF_BOXES, ".json"),
+    _rows("coco", "coco", _OF_ANNOTATIONS | {"unit"}, ".json"),
     _rows("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _rows("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
     _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),

@@ -106,7 +106,6 @@ def caption_column(to: Files) -> None:
     "COCO captions alone: `annotations/captions_train2017.json`, `train2017/`",
     "convert coco out",
     Gives("train 1, validation 1", captions=TWO, where={"b.jpg": "validation"}),
-    today="refused, and no advice of the message works",
 )
 def coco_captions(to: Files) -> None:
     to.images("coco/train2017/a.jpg", "coco/val2017/b.jpg")
@@ -115,7 +114,7 @@ def coco_captions(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a COCO file of captions", "convert captions_val2017.json out --images val2017", Gives("train 2", captions=TWO)
+    "a COCO file of captions", "convert captions_val2017.json out --images val2017", Gives("validation 2", captions=TWO)
 )
 def coco_captions_file(to: Files) -> None:
     to.images("val2017/{a,b}.jpg")
@@ -128,7 +127,6 @@ def coco_captions_file(to: Files) -> None:
     Gives(
         "train 1, validation 1", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}
     ),
-    today="refused, and no advice of the message works",
 )
 def coco_keypoints(to: Files) -> None:
     to.images("coco/train2017/a.jpg", "coco/val2017/b.jpg")
@@ -139,7 +137,7 @@ def coco_keypoints(to: Files) -> None:
 @TOPIC.layout(
     "a COCO file of key points",
     "convert person_keypoints_val2017.json out --images val2017 --task boxes,keypoints",
-    Gives("train 2", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}),
+    Gives("validation 2", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}),
 )
 def coco_keypoints_file(to: Files) -> None:
     to.images("val2017/{a,b}.jpg")
@@ -178,7 +176,6 @@ def coco_side_by_side_captions(to: Files) -> None:
     "COCO 2017 with all of its files: boxes and captions",
     "convert coco out --task boxes,captions",
     Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A}, captions=TWO),
-    today="refused: captions are in a file of their own",
 )
 def coco_side_by_side_both(to: Files) -> None:
     _all_of_coco(to)

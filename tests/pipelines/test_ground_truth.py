@@ -23,9 +23,7 @@ import shardfeed
 import shardfeed.pipelines
 import shardfeed.pipelines.torch
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.converters import ImageOptions, convert
-from shardfeed.converters.sources.annotations.coco import read
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters import AnnotationOptions, ImageOptions, convert, open_source
 from shardfeed.pipelines import source_boxes, source_masks
 from shardfeed.pipelines.geometry import cropped, letterboxed, see_raster, to_source
 from shardfeed.pipelines.windows import Window
@@ -123,7 +121,8 @@ class Scenes:
     def converted(self, name: str, out: Path, image: ImageOptions | None) -> Dataset:
         tasks: Any = frozenset({"boxes", "masks"} if name == "instances.json" else {"boxes", "keypoints"})
         options = AnnotationOptions(images=str(self.root / "images"), tasks=tasks)
-        report = convert(read(str(self.root / name), options), out, image=image, workers=1)
+        source = open_source(self.root / name, reader="coco", options=options)
+        report = convert(source, out, image=image, workers=1)
         assert report.account is not None
         assert (report.account.read, report.account.left_out) == (report.account.written, ())
         return shardfeed.open(out)

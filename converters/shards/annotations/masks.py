@@ -13,6 +13,8 @@ from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.objects import Objects, Outline
 from shardfeed.errors import needing_extra
 
+_FAR = 10  # times the larger side of the image
+
 
 def _bad(reason: str) -> BadAnnotationError:
     return BadAnnotationError(AnnotationCode.OUTLINE, reason)
@@ -28,10 +30,20 @@ def _mask_api() -> Any:
 def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.ndarray:
     """A region's pixels: uint8 [height, width] of the image that was annotated, 1 inside. All 0 for None.
 
-    `size`: (height, width). Raises BadAnnotationError; MissingExtraError without pycocotools.
+    `size`: (height, width). Raises BadAnnotationError, for a region without a pixel as well; MissingExtraError without
+    pycocotools.
     """
     if outline is None:
         return np.zeros(size, np.uint8)
+    mask = _drawn(outline, size, objects)
+    if not mask.any():
+        raise _bad("a region that covers no pixel of the image")
+    return mask
+
+
+def _drawn(
+    outline: Sequence[Sequence[float]] | Mapping[str, Any], size: tuple[int, int], objects: Objects
+) -> np.ndarray:
     coco = _mask_api()
     if isinstance(outline, Mapping):
         code = _checked_code(outline, size)
@@ -48,6 +60,9 @@ def draw_mask(outline: Outline, size: tuple[int, int], objects: Objects) -> np.n
     polygons = _checked_polygons(outline)
     if objects.fractions:
         polygons = [(np.reshape(part, (-1, 2)) * (size[1], size[0])).ravel().tolist() for part in polygons]
+    far = _FAR * max(size)
+    if any(max(part) > far or min(part) < -far for part in polygons):  # which take pycocotools' memory
+        raise _bad(f"a polygon that leaves the image by more than {_FAR} times its size")
     return coco.decode(coco.merge(coco.frPyObjects(polygons, *size)))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from shardfeed.annotations import (
     BOX,
+    IS_CROWD,
     KEYPOINT_VISIBILITY,
     KEYPOINT_X,
     KEYPOINT_Y,
@@ -70,12 +71,14 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
     left_out: list[LeftOut] = []
     beyond = _beyond(corners, sides)
     sound = _is_near(beyond, sides) & ((corners[:, 0] < corners[:, 1]) & (low < high)).all(axis=1)
+    faults = _value_faults(objects)
+    sound[list(faults)] = False
     if points is not None and len(points):
         sound &= _are_visibilities(points[..., 2]) & _is_near(_beyond_of_seen(points, sides), sides)
     for i, (name, is_sound) in enumerate(zip(objects.names, sound.tolist(), strict=True)):
         try:
             if not is_sound:
-                raise _fault(corners[i], None if points is None else points[i], sides, image.placement)
+                raise faults.get(i) or _fault(corners[i], None if points is None else points[i], sides, image.placement)
             if OBJECT_MASK in schema.features:
                 drawn.append(draw_mask(objects.outlines[i] if objects.outlines else None, (height, width), objects))
         except BadAnnotationError as error:
@@ -109,6 +112,20 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
     account = Account(len(objects), len(kept), clipped, farthest, tuple(left_out))
     account.check(name_text(key))
     return Placed(values, account)
+
+
+def _value_faults(objects: Objects) -> dict[int, BadAnnotationError]:
+    """Objects whose area or crowd flag is none, by their places."""
+    faults: dict[int, BadAnnotationError] = {}
+    if objects.areas is not None:
+        areas = np.asarray(objects.areas, np.float64)
+        for i in np.flatnonzero(~((areas >= 0) & np.isfinite(areas.astype(np.float32)))).tolist():
+            reason = f"its area is {areas[i]:g}, expected 0 or more"
+            faults[i] = BadAnnotationError(AnnotationCode.VALUE, reason)
+    for i, crowd in enumerate(objects.columns.get(IS_CROWD, ())):
+        if crowd not in (0, 1):
+            faults[i] = BadAnnotationError(AnnotationCode.VALUE, f"its is_crowd is {crowd}, expected 0 or 1")
+    return faults
 
 
 def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:

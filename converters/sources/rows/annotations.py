@@ -88,11 +88,11 @@ class Annotations:
             what=what, unit=unit, upright=options.upright, keypoints=keypoints, masks=masks, flags=flags
         )
         self._files: list[int | Skipped] = []  # of each image: the number of its file, or why there is none
-        self._where: list[str] = []
+        self._where: list[str | int] = []
         self._by_name: dict[str, int] = {}
         self._by_file: dict[int, int] = {}
         self._splits: dict[int, str] = {}
-        self._numbers: dict[int, int] = {}
+        self._numbers = array("q")  # of each image up to the last that has one, -1 without
         self._captions, self._captioned = ByteStrings(), array("q")  # and the image of each
         self._tags: dict[int, list[str]] = {}
         self._label_of: dict[int, str] = {}
@@ -108,7 +108,7 @@ class Annotations:
         self,
         name: str,
         *,
-        where: str = "",
+        where: str | int = "",
         folder: str = "",
         split: str | None = None,
         number: int | None = None,
@@ -118,10 +118,10 @@ class Annotations:
     ) -> int:
         """The number of the image that a name means, for the calls below; a name that comes again is the same image.
 
-        `where`: the line or entry, for the report. `folder`: that the name is relative to, in the root, with "/" at its
-        end. `split`, `number` (its own, for evaluation), `size` (width, height, as annotated): where they are known.
-        `once`: whether the format names each image once; raises LabelFileError for a second time. `awaited`: the number
-        that `await_image` gave for it.
+        `where`: the line, or the number of an entry, for the report. `folder`: that the name is relative to, in the
+        root, with "/" at its end. `split`, `number` (its own, for evaluation), `size` (width, height, as annotated):
+        where they are known. `once`: whether the format names each image once; raises LabelFileError for a second time.
+        `awaited`: the number that `await_image` gave for it.
         """
         key = folder + name
         image = -1 if once else self._by_name.get(key, -1)
@@ -156,32 +156,35 @@ class Annotations:
         self._where.append("")
         return len(self._files) - 1
 
-    def _refuse_twice(self, image: int, name: str, where: str) -> None:
-        place = f"{self.place}, {where}" if where else self.place
-        before = f" ({self._where[image]})" if self._where[image] else ""
+    def _refuse_twice(self, image: int, name: str, where: str | int) -> None:
+        place = f"{self.place}, {_at(where)}" if where != "" else self.place
+        before = f" ({_at(self._where[image])})" if self._where[image] != "" else ""
         problem = f"{escape(name)} means {escape(self.key(image))}, which is named before{before}"
         raise LabelFileError(place, problem, "give each image one entry: it would be two samples, or in two splits")
 
-    def _know(self, image: int, where: str, split: str | None, number: int | None, size: Any) -> None:
+    def _know(self, image: int, where: str | int, split: str | None, number: int | None, size: Any) -> None:
         if split is not None:
             try:
                 split = split_in_cell(split)
             except UsageError as error:
-                raise LabelFileError(f"{self.place}, {where}", f"the split: {error.problem}", error.remedy) from None
+                raise LabelFileError(
+                    f"{self.place}, {_at(where)}", f"the split: {error.problem}", error.remedy
+                ) from None
             if self._splits.setdefault(image, split) != split:
                 problem = (
                     f"got the split '{split}', expected '{self._splits[image]}' as before for {escape(self.key(image))}"
                 )
-                raise LabelFileError(f"{self.place}, {where}", problem, "name one split for each image")
+                raise LabelFileError(f"{self.place}, {_at(where)}", problem, "name one split for each image")
         if number is not None:
-            self._numbers.setdefault(image, number)
+            self._numbers.extend([-1] * (image + 1 - len(self._numbers)))
+            self._numbers[image] = number if self._numbers[image] < 0 else self._numbers[image]
         if size is not None:
             before = self.objects.size(image)
             self.objects.set_size(image, *size)
             if before is not None and self.objects.size(image) != before:
                 said = f"{before[0]} x {before[1]} as before"
                 problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {said}"
-                raise LabelFileError(f"{self.place}, {where}", problem, "correct one of the two")
+                raise LabelFileError(f"{self.place}, {_at(where)}", problem, "correct one of the two")
 
     def object(
         self, image: int, number: int, box: Sequence[Any] | None, label: str | None = None, **known: Any
@@ -285,6 +288,7 @@ class Annotations:
                     code, reason = AnnotationCode.ORPHAN, f"{reason.partition(': ')[0]}: {file.reason}"
                 self.ledger.leave_out(self.key(image), code, reason)
         listing = self.listing.take(taken)
+        splits = self._split_column(places, listing)
         said = [number(len(taken), "image")]
         if len(self._captions) and self._wants("captions"):
             said.append(number(len(self._captions), "caption"))
@@ -296,10 +300,10 @@ class Annotations:
             listing,
             ListedFiles(listing),
             columns,
-            self._split_column(places, listing),
+            splits,
             table,
             rasters(places) if callable(rasters) else rasters,
-            self._number_column(places, len(taken)),
+            self._number_column(places, splits, len(taken)),
             self.ledger.findings(),
             described or ", ".join(said),
         )
@@ -329,7 +333,7 @@ class Annotations:
             self._files[missing[key]] = file
         if not found:
             first = next(self._missing(), None)
-            where = f" ({self._where[first[0]]})" if first and self._where[first[0]] else ""
+            where = f" ({_at(self._where[first[0]])})" if first and self._where[first[0]] != "" else ""
             why = f": the first{where} is '{escape(first[1].key)}': {first[1].reason}" if first else ""
             problem = f"none of its {number(len(self._files), 'image')} is below {escape(self.listing.root)}{why}"
             remedy = f"give the folder that names are relative to: {argument('images', typed='DIR')}"
@@ -354,7 +358,7 @@ class Annotations:
             if image in self._rejected:
                 continue
             if self._is_wanted(image):
-                where = f"{self._where[image]}: " if self._where[image] else ""
+                where = f"{_at(self._where[image])}: " if self._where[image] != "" else ""
                 self.ledger.reject(file.key, RejectCode(file.code), f"{where}{file.reason}")
             else:
                 unwanted.add(file.key)
@@ -424,24 +428,34 @@ class Annotations:
             said = self._of_places(self._splits, places, len(listing), None)
         return None if all(split is None for split in said) else Splits.of(said)
 
-    def _number_column(self, places: np.ndarray, count: int) -> np.ndarray | None:
+    def _number_column(self, places: np.ndarray, splits: Splits | None, count: int) -> np.ndarray | None:
         """int64 [n]: each image's own number; None unless all have one, each another in its split."""
-        found = self._of_places(self._numbers, places, count, -1)
-        splits = self._of_places(self._splits, places, count, None)
-        if -1 in found or len(set(zip(splits, found, strict=True))) < count:
+        numbers = as_array(self._numbers)
+        found, images = np.full(count, -1, np.int64), np.flatnonzero(numbers >= 0)[::-1]  # the first counts
+        images = images[places[images] >= 0]
+        found[places[images]] = numbers[images]
+        split = np.zeros(count, np.int64) if splits is None else splits.numbers
+        order = np.lexsort((found, split))
+        if found.min() < 0 or ((np.diff(found[order]) == 0) & (np.diff(split[order]) == 0)).any():
             return None
-        if max(found) > _EXACT:
+        if found.max() > _EXACT:
             self.note(f"ids of images are above {_EXACT:,}: evaluation that carries them as float32 confuses them")
-        return np.array(found, np.int64)
+        return found
 
     def _note_others(self, taken: np.ndarray) -> None:
         """Say which images are there and were not taken."""
         unnamed = Names(self.unnamed)
-        known = {*taken.tolist(), *(file for file in self._files if isinstance(file, int))}
+        known = np.zeros(len(self.listing), bool)
+        known[taken] = known[[file for file in self._files if isinstance(file, int)]] = True
         for i, key in enumerate(self.listing):
-            if i not in known and names_image(key):
+            if not known[i] and names_image(key):
                 unnamed.add(key)
         self.ledger.notes += unnamed.note
+
+
+def _at(where: str | int) -> str:
+    """A line or entry in a message."""
+    return f"entry {where}" if isinstance(where, int) else where
 
 
 def _text(path: Any) -> str | None:

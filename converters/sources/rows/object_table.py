@@ -33,9 +33,11 @@ class Outlines:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # lives as long as this does
         self._ends = array("q", [0])
 
-    def add(self, outline: Outline) -> None:
-        """One more, JSON as it was read: numbers keep their digits."""
-        self._ends.append(self._ends[-1] + self._file.write(json.dumps(outline, separators=(",", ":")).encode()))
+    def add(self, outline: Outline) -> int:
+        """Add one, JSON as it was read: numbers keep their digits. Returns a hash of it."""
+        text = json.dumps(outline, separators=(",", ":")).encode()
+        self._ends.append(self._ends[-1] + self._file.write(text))
+        return hash(text)
 
     def __getitem__(self, number: int) -> Outline:
         start, end = self._ends[number], self._ends[number + 1]

@@ -230,9 +230,8 @@ class ObjectGather:
         if points or self._point_ends:
             self._points.extend(points)
             self._point_ends.append(len(self._points))
-        if self._outlines is not None:
-            self._outlines.add(region)
-        same = (image, sides, label, area, tuple(flagged.items()), points, own_id, repr(region) if region else 0)
+        drawn = 0 if self._outlines is None else self._outlines.add(region)
+        same = (image, sides, label, area, tuple(flagged.items()), points, own_id, drawn)
         self._hashes.append(hash(same))
         largest = max(map(abs, sides))
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
@@ -274,7 +273,8 @@ class ObjectGather:
     def contradiction(self, start: int = 0) -> str:
         """How two objects of one number contradict each other, of those from place `start` on; "" where none do."""
         numbers, hashes = as_array(self._numbers)[start:], as_array(self._hashes)[start:]
-        order = np.lexsort((hashes, numbers))
+        twice = np.flatnonzero(np.isin(numbers, _repeated(numbers)))
+        order = twice[np.lexsort((hashes[twice], numbers[twice]))]
         again = numbers[order[1:]] == numbers[order[:-1]]
         found = np.flatnonzero(again & (hashes[order[1:]] != hashes[order[:-1]]))
         if not len(found):
@@ -372,8 +372,9 @@ class ObjectGather:
         """float64 [n]: of objects that do not say their area, that of their box."""
         assert self._areas is not None
         areas, boxes = as_array(self._areas), as_array(self._boxes).reshape(-1, 4)
-        of_boxes = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) if np.isnan(areas).any() else 0
-        return np.where(np.isnan(areas), of_boxes, areas)
+        if not np.isnan(areas).any():
+            return areas
+        return np.where(np.isnan(areas), (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), areas)
 
     def _key_points(self, each: int) -> np.ndarray:
         """float64 [n, each]: those of each object; zeros where it has none, NaN where they are unsound."""
@@ -389,7 +390,8 @@ class ObjectGather:
 
     def _twins(self, images: np.ndarray, hashes: np.ndarray) -> Iterator[int]:
         """The objects that are the same in everything as one before them."""
-        order = np.argsort(hashes, kind="stable")
+        twice = np.flatnonzero(np.isin(hashes, _repeated(hashes)))
+        order = twice[np.argsort(hashes[twice], kind="stable")]
         boxes = as_array(self._boxes).reshape(-1, 4)
         for n in np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]]).tolist():
             i, j = order[n + 1], order[n]
@@ -400,6 +402,12 @@ class ObjectGather:
 def flags_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The crowd flag of an entry, where it has one."""
     return {IS_CROWD: entry["iscrowd"]} if entry.get("iscrowd") is not None else {}
+
+
+def _repeated(values: np.ndarray) -> np.ndarray:
+    """The values that are there more than once."""
+    ordered = np.sort(values)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _point_numbers(values: Any) -> tuple[float, ...]:
@@ -465,6 +473,7 @@ def check_outline(found: Any) -> Outline:
 def _all_numbers(values: list[Any]) -> bool:
     """Whether all are numbers that a region may have."""
     try:
-        return set(map(type, values)) <= {int, float} and all(-MOST < value < MOST for value in values)
+        known = set(map(type, values)) <= {int, float} and math.isfinite(sum(values))
+        return known and (not values or (max(values) < MOST and min(values) > -MOST))
     except OverflowError:
         return False

@@ -1,77 +1,101 @@
-"""Which COCO files a user points at: one, or those of a folder, a split each; and where their images lie."""
+"""The COCO files that a path means: one, or those of a folder, a split each; and where their images lie."""
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from shardfeed.converters.sources.annotations.coco.stream import JsonStream
-from shardfeed.converters.sources.annotations.coco.survey import file_name
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, StorageError, UsageError, argument, escape
+from shardfeed.errors import LabelFileError, StorageError, UsageError, argument, escape, name_text
 from shardfeed.text import some
 
 ROBOFLOW = "_annotations.coco.json"
 _PEEKED = 2_000_000  # bytes of a file that tell what it is
 _LOOKED_AT = 20  # images that are looked for
 _MOST = 20  # files of a folder that are opened to see what they are
-_PREFIXES = {"captions": "captions", "keypoints": "person_keypoints", "rasters": "panoptic"}
+_FAMILY = re.compile(r"(?:person_)?(instances|keypoints|captions|panoptic|stuff)(?=[_.-]|$)")
 _SPLIT = re.compile(r"(?:^|[_.-])((train|training|val|valid|validation|test|minival)(?:[_-]?\d{4})?)(?=[_.-]|$)")
 What = Literal["instances", "captions", "panoptic", "results", "images"]
-_NAMED: tuple[What, ...] = ("captions", "panoptic")
+_OF_OBJECTS: frozenset[Task] = frozenset({"boxes", "masks", "keypoints"})
+# Files of objects by their names, the first of which there are any is taken; "" is any other name.
+_FIRST = ("instances", "", "keypoints", "stuff")
+_FIRST_OF_POINTS = ("keypoints", "instances", "")
 
 
 @dataclass(frozen=True)
 class CocoFile:
-    """A file of annotations. `split`: of its images, where the layout says. `folder`: of them, relative to the root."""
+    """A file of annotations: `what` they are. `split`: of its images, where the layout says.
+
+    `folder`: of the images, relative to the root, with "/" at its end, or "".
+    """
 
     path: str
+    what: What = "instances"
     split: str | None = None
-    folder: bytes = b""
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of its path, for notes."""
+        return file_name(self.path)
+
+    @property
+    def family(self) -> str:
+        """The word for its content that its name begins with: "instances", "keypoints" and so on; "" without."""
+        found = _FAMILY.match(self.name)
+        return found[1] if found else ""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`root`: the folder that keys are relative to. `files`: at least one."""
+    """`root`: the folder that keys are relative to. `files`: at least one. `others`: those that other tasks take."""
 
     root: str
     files: tuple[CocoFile, ...]
+    others: tuple[CocoFile, ...] = ()
 
 
-def what_it_is(path: str) -> What | None:
-    """What the beginning of a JSON file says that it is of COCO's; None where it is another's, or no JSON.
+def file_name(path: str) -> str:
+    """The last part of a path, for notes."""
+    return name_text(os.path.basename(os.fsencode(path)))
 
-    Raises LabelFileError for a file that began as one of COCO's and is broken.
+
+def what_it_is(path: str, *, to_the_end: bool = False) -> What | None:
+    """The kind of COCO's files that the beginning of a JSON file says it is; None for another's, or no JSON.
+
+    `to_the_end`: whether all is read that is before its first annotation. Raises LabelFileError for a file that began
+    as one of COCO's and is broken.
     """
+    most = None if to_the_end else _PEEKED
     seen: dict[str, Any] = {}
     try:
         size = os.path.getsize(path)
-        stream = JsonStream(path, most=_PEEKED)
+        stream = JsonStream(path, most=most)
     except (OSError, StorageError):
         return None
+    whole = most is None or size <= most
     try:
         if stream.peek() == "[":
             return "results" if _is_result(next(iter(stream.elements()), None)) else None
         for key in stream.members():
             if stream.peek() == "[" and key in ("images", "annotations", "categories"):
-                entries = stream.elements()
                 seen[key] = None  # an empty list
-                for entry in entries:
+                for entry in stream.elements():
                     seen[key] = seen[key] or entry
+                    if key == "annotations":
+                        return _of_first(seen, whole=whole)
     except LabelFileError:
-        if size <= _PEEKED and len(seen) > 1:
+        if whole and len(seen) > 1:
             raise
     finally:
         stream.close()
-    found = _of_first(seen, whole=size <= _PEEKED)
-    if found == "instances" and seen.get("annotations") is None:
-        # Images fill all that was read, or there is no annotation: the name may tell.
-        for what in _NAMED:
-            if file_name(path).startswith(f"{what}_"):
-                return what
-    return found
+    found, family = _of_first(seen, whole=whole), CocoFile(path).family
+    # Where images fill all that was read, or there is no annotation, the name may tell.
+    return family if found == "instances" and (family == "captions" or family == "panoptic") else found
 
 
 def _is_result(entry: Any) -> bool:
@@ -80,7 +104,7 @@ def _is_result(entry: Any) -> bool:
 
 
 def _of_first(seen: dict[str, Any], *, whole: bool) -> What | None:
-    """What a file is by the first entries of its lists; `whole`: whether those are all."""
+    """The kind of a file by the first entries of its lists; `whole`: whether there are no others."""
     image, annotation = seen.get("images"), seen.get("annotations")
     if isinstance(annotation, dict) and "image_id" in annotation:
         if "segments_info" in annotation:
@@ -92,38 +116,50 @@ def _of_first(seen: dict[str, Any], *, whole: bool) -> What | None:
     return "images" if whole and "annotations" not in seen else "instances"
 
 
-def coco_files(path: str, options: AnnotationOptions) -> Layout | None:
-    """The files of `path`, a file or a folder; None where there are none."""
-    if not os.path.isdir(path):
-        return Layout(options.images or _beside(path), (CocoFile(path, options.split),))
-    root = options.images or path
-    files = list(_roboflow(path)) or _of_coco(path, root, options)
-    if options.split is not None and len(files) == 1:
-        files = [CocoFile(files[0].path, options.split, files[0].folder)]
+def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
+    """The files that the path means, a file or a folder; None where there are none.
+
+    Raises UsageError where two are of the same split.
+    """
+    path, images = look.path, None if options.images is None else os.fspath(options.images)
+    if not look.is_folder:
+        what = what_it_is(path) if _FAMILY.match(file_name(path)) else what_it_is(path, to_the_end=True)
+        word, split = _split_of(file_name(path))
+        root = images or _beside(path)
+        return Layout(root, (CocoFile(path, what or "instances", split, _folder_of(root, word)),))
+    root = str(images or path)
+    files, others = list(_roboflow(path, root)), []
+    for folder in () if files else ("annotations", "Annotations", ""):
+        found = list(_files_in(os.path.join(path, folder), root))
+        files = _chosen(found, options.tasks)
+        if files:
+            others = [
+                file for file in found if file.what in ("instances", "captions", "panoptic") and file not in files
+            ]
+            break
     if not files:
         return None
-    splits = [file.split for file in files]
-    twice = [file.path for file in files if splits.count(file.split) > 1]
-    if twice:
-        problem = f"{some(map(file_name, twice))} are of the same split"
-        raise UsageError(path, problem, "give the one that is meant as the source")
-    inside = [file if _is_folder(root, file.folder) else CocoFile(file.path, file.split) for file in files]
-    return Layout(root, tuple(inside))
-
-
-def _is_folder(root: str, folder: bytes) -> bool:
-    return os.path.isdir(os.path.join(os.fsencode(root), folder))
+    for what in ("instances", "captions", "panoptic"):
+        alike = [file for file in files if file.what == what]
+        if len(alike) == 1 and alike[0].split == _plain(alike[0].name):  # no split, where there is no other
+            files[files.index(alike[0])] = replace(alike[0], split=None)
+        splits = [file.split for file in alike]
+        twice = [file.path for file in alike if splits.count(file.split) > 1]
+        if twice:
+            problem = f"{some(map(file_name, twice))} are of the same split"
+            raise UsageError(path, problem, "give the one that is meant as the source")
+    return Layout(root, tuple(files), tuple(others))
 
 
 def _names(folder: str) -> list[str]:
-    """What is in a folder, sorted; nothing where that cannot be said."""
+    """The names in a folder, sorted; nothing where it cannot be read."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except OSError:
         return []
 
 
-def _roboflow(path: str) -> Iterator[CocoFile]:
+def _roboflow(path: str, root: str) -> Iterator[CocoFile]:
     """`_annotations.coco.json` beside the images: of the folder, or of each of its splits."""
     if os.path.isfile(os.path.join(path, ROBOFLOW)):
         yield CocoFile(os.path.join(path, ROBOFLOW))
@@ -132,37 +168,31 @@ def _roboflow(path: str) -> Iterator[CocoFile]:
         file = os.path.join(path, name, ROBOFLOW)
         split = usual_split(name)
         if split and os.path.isfile(file):
-            yield CocoFile(file, split, os.fsencode(name) + b"/")
+            yield CocoFile(file, "instances", split, name + "/" if os.path.isdir(os.path.join(root, name)) else "")
 
 
-def _of_coco(path: str, root: str, options: AnnotationOptions) -> Sequence[CocoFile]:
-    """The files of the task in `annotations`, or beside the images' folder; a split each, by their names."""
-    task = next((name for name in _PREFIXES if name in options.tasks), "")
-    wanted: What = "captions" if task == "captions" else "panoptic" if task == "rasters" else "instances"
-    files = list(_of_kind(path, root, task, wanted))
-    if not files and options.tasks <= {"boxes"}:
-        files = list(_of_kind(path, root, "rasters", "panoptic"))  # which has boxes, too
-    return files
-
-
-def _of_kind(path: str, root: str, task: str, wanted: What) -> Iterator[CocoFile]:
-    """The files of one kind; `task`: the one that their names may tell, or ""."""
-    for folder in (os.path.join(path, "annotations"), os.path.join(path, "Annotations"), path):
-        names = [name for name in _names(folder) if name.lower().endswith(".json")]
-        prefixed = [name for name in names if name.startswith(_PREFIXES.get(task, "instances") + "_")]
-        prefixed = prefixed or [name for name in names if name.startswith("instances_") and wanted == "instances"]
-        others = [name for name in names if not name.startswith(("captions_", "person_keypoints_", "panoptic_"))]
-        chosen = prefixed or others
-        if len(chosen) > _MOST:
-            continue  # a file an image, as other tools write them
-        chosen = [name for name in chosen if what_it_is(os.path.join(folder, name)) == wanted]
-        for name in chosen:
+def _files_in(folder: str, root: str) -> Iterator[CocoFile]:
+    """COCO's files right in a folder."""
+    names = [name for name in _names(folder) if name.lower().endswith(".json")]
+    for name in names if len(names) <= _MOST else ():  # else a file an image, as other tools write them
+        if what := what_it_is(os.path.join(folder, name)):
             word, split = _split_of(name)
-            alone = len(chosen) == 1
-            file = os.path.join(folder, name)
-            yield CocoFile(file, split or (None if alone else _plain(name)), _folder_of(root, word))
-        if chosen:
-            return
+            yield CocoFile(os.path.join(folder, name), what, split or _plain(name), _folder_of(root, word))
+
+
+def _chosen(found: Sequence[CocoFile], tasks: Collection[Task]) -> list[CocoFile]:
+    """The files that have what is asked for; for nothing in particular those of objects, else of segments, else
+    captions."""
+    files: list[CocoFile] = []
+    if "rasters" not in tasks and (not tasks or _OF_OBJECTS.intersection(tasks)):
+        order = _FIRST_OF_POINTS if "keypoints" in tasks else _FIRST
+        objects = [file for file in found if file.what == "instances"]
+        files = next(filter(None, ([one for one in objects if one.family == family] for family in order)), [])
+    if "rasters" in tasks or (not files and _OF_OBJECTS.intersection(tasks) <= {"boxes"} and "captions" not in tasks):
+        files = [file for file in found if file.what == "panoptic"]
+    if "captions" in tasks or not (files or tasks):
+        files = [*files, *(file for file in found if file.what == "captions")]
+    return files
 
 
 def _plain(name: str) -> str:
@@ -178,14 +208,14 @@ def _split_of(name: str) -> tuple[str, str | None]:
     return word[1], usual_split(word[2]) or word[2]
 
 
-def _folder_of(root: str, word: str) -> bytes:
+def _folder_of(root: str, word: str) -> str:
     """The folder of a split's images, relative to `root`, with "/" at its end; empty where there is none such."""
     words = [word, *[other for other in ("train", "valid", "val", "validation", "test") if _same(word, other)]]
     for name in words if word else ():
         for folder in (name, f"images/{name}", f"{name}/images", f"{name}/data"):
             if os.path.isdir(os.path.join(root, folder)):
-                return os.fsencode(folder) + b"/"
-    return b""
+                return folder + "/"
+    return ""
 
 
 def _same(word: str, other: str) -> bool:

@@ -8,240 +8,173 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Raster
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError, LeftOut
-from shardfeed.converters.sources.annotations.coco.fill import area_of, box_of, crowd_of, place_of
-from shardfeed.converters.sources.annotations.coco.stream import JsonStream
-from shardfeed.converters.sources.annotations.coco.survey import Category, Id, Survey, file_name, said
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.account import AnnotationCode
+from shardfeed.converters.sources.annotations.coco.categories import Category
+from shardfeed.converters.sources.annotations.coco.layout import CocoFile
 from shardfeed.converters.sources.annotations.masks.meaning import VOID, WIDE_VOID
-from shardfeed.converters.sources.annotations.options import AnnotationOptions
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.objects import MaskTable
-from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.source import RasterImage, Skipped
+from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.columns import as_array
+from shardfeed.converters.sources.rows.objects import corners_of, said
+from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import some
 
 _LARGEST = 1 << 24  # an id is a colour
-_TRIED = 20  # PNGs that are looked for beside their file
 
 
-def raster_of(path: str, categories: Sequence[Category]) -> Raster:
-    """What the pixels of records mean: things and stuff alike, in the order of their ids. Raises LabelFileError."""
-    if not categories:
-        raise LabelFileError(path, '"categories" is empty', "check the export")
-    ids = tuple(one.id for one in categories)
-    void = VOID if len(ids) <= VOID else WIDE_VOID
-    return Raster(tuple(one.name for one in categories), void, () if ids == tuple(range(len(ids))) else ids)
+def things_of(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Sequence[Category]:
+    """The categories of which segments are objects; none where no boxes are asked for.
+
+    Raises LabelFileError where the file does not say it, or has none and boxes are asked for.
+    """
+    rasters = argument("tasks", typed="rasters")
+    if options.tasks == {"rasters"}:
+        return ()
+    for one in categories:
+        if one.is_thing is None:
+            problem = 'it has no "isthing" of 0 or 1, which says whether it has objects'
+            raise LabelFileError(f"{path}, category {one.id}", problem, f"correct it, or take the pixels: {rasters}")
+    things = [one for one in categories if one.is_thing]
+    if not things and "boxes" in options.tasks:
+        problem = 'no category is a thing ("isthing": 1), which has boxes'
+        raise LabelFileError(path, problem, f"take the rasters alone: {rasters}")
+    return things
 
 
-def things_of(surveys: Sequence[Survey]) -> tuple[Category, ...]:
-    """The categories of which segments are objects. Raises LabelFileError where files do not say it, or differ."""
-    first = {one.id: one.is_thing for one in surveys[0].categories}
-    for survey in surveys:
-        for one in survey.categories:
-            place = f"{survey.path}, category {one.id}"
-            if one.is_thing is None:
-                remedy = f"correct it, or take the classes of pixels alone: {argument('tasks', typed='rasters')}"
-                raise LabelFileError(place, 'it has no "isthing" of 0 or 1, which says whether it has objects', remedy)
-            if one.is_thing != first[one.id]:
-                problem = f'its "isthing" is another than in {escape(file_name(surveys[0].path))}'
-                raise LabelFileError(place, problem, "give both the same list of categories")
-    return tuple(one for one in surveys[0].categories if one.is_thing)
+def folder_of(file: CocoFile, options: AnnotationOptions) -> str:
+    """The folder of a file's PNGs: called like the file, or the file's own where PNGs lie beside it.
 
-
-class Pngs:
-    """The PNGs that files of annotations name: `listings[f]` those of file f, found by their exact names."""
-
-    def __init__(self, surveys: Sequence[Survey], options: AnnotationOptions) -> None:
-        """Raises UsageError where the PNGs of a file are in none of the usual folders."""
-        self._surveys = surveys
-        folders = [_folder(one, options) for one in surveys]
-        self.listings = tuple(list_files(folder, follow_links=options.follow_links) for folder in folders)
-
-    def find(self, file: int, image: Id) -> int:
-        """The number of an image's PNG in the listing of its file, or -1."""
-        name = self._surveys[file].pngs.get(image)
-        return -1 if name is None else self.listings[file].find(_bytes(name))
-
-    def problem(self, file: int, image: Id) -> str:
-        """Why an image cannot have a raster; "" where it can."""
-        if self.find(file, image) >= 0:
-            return ""
-        name = self._surveys[file].pngs.get(image)
-        return "no annotation names its PNG" if name is None else f"its PNG {escape(name)} is not there"
-
-    def not_among(self, files: Listing) -> Listing:
-        """`files` without these PNGs, which may lie below the root of the images and are none."""
-        named: set[bytes] = set()
-        for one, listing in zip(self._surveys, self.listings, strict=True):
-            root = os.path.realpath(listing.root)
-            named.update(os.path.join(root, _bytes(name)) for name in one.pngs.values())
-        root = os.path.realpath(files.root)
-        kept = [i for i, key in enumerate(files) if os.path.join(root, key) not in named]
-        return files.take(np.array(kept, np.int64))
-
-    def of_images(self, places: Sequence[Mapping[Id, int | Skipped]], images: int) -> np.ndarray:
-        """Int64 [images]: the number of each image's PNG; `places[f]`: by id, the number of each image of file f."""
-        found = np.zeros(images, np.int64)
-        for file, of_file in enumerate(places):
-            for image, place in of_file.items():
-                if not isinstance(place, Skipped):
-                    found[place] = self.find(file, image)
-        return found
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")
-
-
-def _folder(one: Survey, options: AnnotationOptions) -> str:
-    """The folder of a file's PNGs: called like the file, or the file's own where the PNGs lie beside it."""
-    here = os.path.dirname(os.path.abspath(one.path))
-    stem = os.path.splitext(os.path.basename(one.path))[0]
-    tried = [os.path.join(base, stem) for base in (here, os.path.dirname(here), options.images) if base is not None]
+    Raises UsageError where there is none.
+    """
+    here = os.path.dirname(os.path.abspath(file.path))
+    stem = os.path.splitext(file.name)[0]
+    bases = [here, os.path.dirname(here), *([] if options.images is None else [os.fspath(options.images)])]
+    tried = [os.path.join(base, stem) for base in bases]
     for folder in tried:
         if os.path.isdir(folder):
             return folder
-    for name, _ in zip(one.pngs.values(), range(_TRIED), strict=False):
-        if "\0" not in name and os.path.isfile(os.path.join(os.fsencode(here), _bytes(name))):
-            return here
+    if any(name.lower().endswith(".png") for name in os.listdir(here)):
+        return here
     remedy = f"put them into a folder {escape(stem)} beside the file, or take boxes alone: "
-    raise UsageError(
-        one.path, f"the folder of its PNGs is none of {some(tried)}", remedy + argument("tasks", typed="boxes")
-    )
+    problem = f"the folder of its PNGs is none of {some(tried)}"
+    raise UsageError(file.path, problem, remedy + argument("tasks", typed="boxes"))
 
 
 class Segments:
-    """Takes the segments of one file after the other: those of things into `table`, their ids as colours of a raster.
+    """Takes the segments of one file after the other: those of things as objects, all ids as colours of a raster.
 
-    `table`: None where no boxes are taken. `left_out`: segments that say no class, or no box.
+    Args:
+        found: takes the objects.
+        categories: of all files.
+        things: those of them that have objects.
+        pngs: of each file; none where no rasters are taken.
     """
 
     def __init__(
-        self, surveys: Sequence[Survey], things: Sequence[Category], images: Listing, options: AnnotationOptions
+        self, found: Annotations, categories: Sequence[Category], things: Sequence[Category], pngs: Sequence[Listing]
     ) -> None:
-        """`things`: the categories that objects have; none where no boxes are taken. `images`: those that are there."""
-        self._key_of = images.key
-        self._labels = {one.id: label for label, one in enumerate(surveys[0].categories)}
-        self._things = {one.id: label for label, one in enumerate(things)}
-        self.table = None
-        self._areas = any(one.areas for one in surveys)
-        if things:
-            self.table = ObjectTable(
-                [one.name for one in things],
-                class_ids=[one.id for one in things],
-                what="segment",
-                upright=options.upright,
-                columns=[IS_CROWD],
-                areas=self._areas,
-            )
-        self.left_out: list[LeftOut] = []
+        self._found, self._categories = found, categories
+        self._labels = {one.id: label for label, one in enumerate(categories)}
+        self._things = frozenset(one.id for one in things)
         self._images, self._ids, self._classes = array("q"), array("i"), array("i")
+        self._pngs = tuple(pngs)
+        self._named: list[dict[int, str]] = []  # of each file, the PNG of each image
 
-    def take(self, survey: Survey, places: Mapping[Id, int | Skipped]) -> None:
-        """All segments of a file. Of stuff the account has faults alone: it is no object, and in the raster."""
-        of_file = file_name(survey.path).encode("utf-8", "surrogateescape")
-        stream = JsonStream(survey.path, survey.offset)
-        try:
-            for i, entry in enumerate(stream.elements()):
-                segments = entry.get("segments_info") if isinstance(entry, dict) else None
-                if not isinstance(segments, list):
-                    self._leave_out(of_file, f"entry {i}", AnnotationCode.LINE, f"got {said(entry)}, not its segments")
-                    continue
-                ids = Counter(one["id"] for one in segments if isinstance(one, dict) and type(one.get("id")) is int)
-                for segment in segments:
-                    key = of_file
-                    try:
-                        place = place_of(entry, places)
-                        key = place.key if isinstance(place, Skipped) else self._key_of(place)
-                        self._take(segment, place, ids)
-                    except BadAnnotationError as error:
-                        own = segment.get("id") if isinstance(segment, dict) else None
-                        self._leave_out(key, f"entry {i}, segment {said(own)}", error.code, error.reason)
-        finally:
-            stream.close()
+    def begin(self) -> None:
+        """The next file."""
+        self._named.append({})
 
-    def _leave_out(self, key: bytes, which: str, code: AnnotationCode, reason: str) -> None:
-        self.left_out.append(LeftOut(key, code.value, f"{which}: {reason}"))
+    def take(self, image: int, i: int, entry: Mapping[str, Any], path: str) -> None:
+        """One annotation: of stuff the account has faults alone, as it is no object.
 
-    def _take(self, segment: Any, place: int | Skipped, ids: Mapping[int, int]) -> None:
-        """One segment. Raises BadAnnotationError.
-
-        One without a class leaves a colour of which nobody knows what it is, and with it the worker refuses the image.
+        A segment without a class leaves a colour of which nobody knows what it is, and with it the worker refuses the
+        image. Raises LabelFileError for a second annotation of an image.
         """
+        name, segments = entry.get("file_name"), entry.get("segments_info")
+        if isinstance(name, str):
+            before = self._named[-1].setdefault(image, name)
+            if before != name:
+                problem = f"two annotations are of the image {said(entry.get('image_id'))}: {escape(before)} and "
+                raise LabelFileError(path, problem + escape(name), "give each image one annotation, with one PNG")
+        if not isinstance(segments, list):
+            self._found.leave_out(image, AnnotationCode.LINE, f"entry {i}: got {said(entry)}, not its segments")
+            return
+        ids = Counter(one["id"] for one in segments if isinstance(one, dict) and type(one.get("id")) is int)
+        for segment in segments:
+            own = segment.get("id") if isinstance(segment, dict) else None
+            if fault := self._take(image, segment, own, ids):
+                self._found.leave_out(image, fault[0], f"entry {i}, segment {said(own)}: {fault[1]}")
+
+    def _take(self, image: int, segment: Any, own: Any, ids: Mapping[int, int]) -> tuple[AnnotationCode, str] | None:
         if not isinstance(segment, dict):
-            raise BadAnnotationError(AnnotationCode.LINE, f"got {said(segment)}, expected an object")
-        category, own = segment.get("category_id"), segment.get("id")
+            return AnnotationCode.LINE, f"got {said(segment)}, expected an object"
+        category = segment.get("category_id")
         label = self._labels.get(category) if type(category) is int else None
         if label is None or type(category) is not int:
-            reason = f"its category_id is {said(category)}, which no category has"
-            raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
-        if isinstance(place, Skipped):
-            if self.table is not None and category in self._things:
-                raise BadAnnotationError(AnnotationCode.IMAGE, f"its image was left out: {place.reason}")
-            return
+            return AnnotationCode.CATEGORY, f"its category_id is {said(category)}, which no category has"
         if type(own) is not int or not 0 < own < _LARGEST:
-            raise BadAnnotationError(AnnotationCode.VALUE, f"its id is {said(own)}, expected 1 to {_LARGEST - 1:,}")
+            return AnnotationCode.VALUE, f"its id is {said(own)}, expected 1 to {_LARGEST - 1:,}"
         if ids[own] > 1:
-            raise BadAnnotationError(AnnotationCode.VALUE, "another segment of the image has its id, too")
-        self._images.append(place)
+            return AnnotationCode.VALUE, "another segment of the image has its id, too"
+        self._images.append(image)
         self._ids.append(own)
         self._classes.append(label)
-        thing = self._things.get(category)
-        if self.table is None or thing is None:
-            return
-        left, top, width, height = box_of(segment.get("bbox"))
-        self.table.add(
-            place,
-            own,
-            (left, top, left + width, top + height),
-            thing,
-            columns={IS_CROWD: crowd_of(segment)},
-            area=area_of(segment.get("area"), width * height) if self._areas else 0.0,
-        )
+        if category in self._things:
+            flags = {IS_CROWD: segment.get("iscrowd")}
+            box, area = corners_of(segment.get("bbox")), segment.get("area")
+            self._found.object(image, own, box, str(category), area=area, flags=flags, own_id=own)
+        return None
 
-    def rasters(
-        self, raster: Raster, pngs: Pngs, found: "FoundImages", options: AnnotationOptions
-    ) -> "PanopticRasters":
-        """The raster of each image that was found."""
-        images = len(found.split_of)
-        of_image = np.array(self._images, np.int64)
-        rows = np.stack([np.array(self._ids, np.int32), np.array(self._classes, np.int32)], axis=1)
-        starts = np.zeros(images + 1, np.int64)
-        np.cumsum(np.bincount(of_image, minlength=images), out=starts[1:])
-        return PanopticRasters(
-            raster,
-            pngs.listings,
-            found.split_of,
-            pngs.of_images(found.places, images),
-            rows[np.argsort(of_image, kind="stable")],
-            starts,
-            options.upright,
-        )
+    def pair(self, images_of: Sequence[Sequence[int]]) -> "dict[int, tuple[int, int]]":
+        """The file and the PNG of each image, of those that `images_of` names, a file each; others are rejected."""
+        found: dict[int, tuple[int, int]] = {}
+        for file, images in enumerate(images_of if self._pngs else ()):
+            for image in images:
+                name = self._named[file].get(image)
+                png = -1 if name is None else self._pngs[file].find(name.encode("utf-8", "surrogatepass"))
+                if png >= 0:
+                    found[image] = file, png
+                elif self._found.is_there(image):
+                    why = "no annotation names its PNG" if name is None else f"its PNG {escape(name)} is missing"
+                    self._found.reject(image, RejectCode.PAIR, why)
+        return found
 
-
-class FoundImages(Protocol):
-    """`places[f]`: by id, the number of each image of file f, or why it has none; `split_of`: int64 [n], its file."""
-
-    places: list[dict[Id, int | Skipped]]
-    split_of: np.ndarray
+    def rasters(self, pairs: Mapping[int, tuple[int, int]], places: np.ndarray) -> "PanopticRasters":
+        """The rasters of all images that have a place in the source."""
+        count = int(places.max(initial=-1)) + 1
+        png_of = np.zeros((count, 2), np.int64)
+        for image, pair in pairs.items():
+            if places[image] >= 0:
+                png_of[places[image]] = pair
+        of_segment = places[as_array(self._images)]
+        order = np.argsort(of_segment, kind="stable")
+        order = order[np.searchsorted(of_segment[order], 0) :]
+        rows = np.stack([as_array(self._ids), as_array(self._classes)], axis=1)[order]
+        starts = np.cumsum(np.bincount(of_segment[order] + 1, minlength=count + 1), dtype=np.int64)
+        ids = tuple(one.id for one in self._categories)
+        void = VOID if len(ids) <= VOID else WIDE_VOID
+        names = tuple(one.name for one in self._categories)
+        raster = Raster(names, void, () if ids == tuple(range(len(ids))) else ids)
+        return PanopticRasters(raster, self._pngs, png_of, rows, starts, self._found.options.upright)
 
 
 @dataclass(frozen=True, eq=False)
 class PanopticRasters:
-    """PNGs of segments. That of image i is number `png_of[i]` of `pngs[file_of[i]]`; its segments are rows `starts[i]`
-    to `starts[i + 1]` of `segments`, int32 [m, 2]: id and class.
+    """PNGs of segments. `png_of[i]` of image i: a number in `pngs`, and that of a file in it; its segments are rows
+    `starts[i]` to `starts[i + 1]` of `segments`, int32 [m, 2]: id and class.
     """
 
     raster: Raster
     pngs: tuple[Listing, ...]
-    file_of: np.ndarray
     png_of: np.ndarray
     segments: np.ndarray
     starts: np.ndarray
@@ -249,8 +182,9 @@ class PanopticRasters:
 
     def of_image(self, image: int) -> RasterImage:
         """The PNG of one image, and the class of each of its colours."""
-        pngs, place = self.pngs[self.file_of.item(image)], self.png_of.item(image)
+        file, place = self.png_of[image].tolist()
         rows = self.segments[self.starts[image] : self.starts[image + 1]].tolist()
         colours = [(own & 255, own >> 8 & 255, own >> 16, label) for own, label in rows]
         table = MaskTable(colours=((0, 0, 0, self.raster.void or 0), *colours))
+        pngs = self.pngs[file]
         return RasterImage(pngs.file(place), table, os.fsdecode(pngs.key(place)), self.upright)

@@ -1,45 +1,44 @@
 """COCO's JSON files: boxes, masks and key points of objects, captions, or the segments of whole images."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
-from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import Account
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.coco.fill import Fill
-from shardfeed.converters.sources.annotations.coco.keypoints import keypoints_of
-from shardfeed.converters.sources.annotations.coco.layout import CocoFile, coco_files, what_it_is
-from shardfeed.converters.sources.annotations.coco.panoptic import (
-    Pngs,
-    Segments,
-    raster_of,
-    things_of,
+from shardfeed.annotations import IS_CROWD, Keypoints
+from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.coco.categories import (
+    Category,
+    agreed,
+    categories_of,
+    keypoints_of,
+    read_categories,
 )
-from shardfeed.converters.sources.annotations.coco.survey import Category, Id, Kind, Survey, file_name, survey
-from shardfeed.converters.sources.annotations.gathering import list_wanted
-from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
-from shardfeed.converters.sources.annotations.recognise import Evidence
-from shardfeed.converters.sources.files.image_files import ImageFiles
-from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, TextColumn
+from shardfeed.converters.sources.annotations.coco.layout import CocoFile, Layout, coco_files, file_name, what_it_is
+from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, things_of
+from shardfeed.converters.sources.annotations.coco.stream import JsonStream
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.files.walk import list_files
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import AnnotationOptions, Task
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.source import Findings, Skipped
+from shardfeed.converters.sources.rows.objects import class_text, corners_of, said
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.text import counted, number, some
+from shardfeed.text import counted, some
 
-_EXACT = 2**24  # the largest whole number up to which all have a float32
-_TAKEN: dict[Kind, frozenset[Task]] = {
-    "instances": frozenset({"boxes", "masks", "keypoints"}),
-    "captions": frozenset({"captions"}),
-    "panoptic": frozenset({"boxes", "rasters"}),
-}
-_WHAT: dict[Kind, str] = {
-    "instances": "objects",
-    "captions": "captions",
-    "panoptic": "boxes and rasters of segments",
+_LARGEST = 2**63
+_LISTS = ("images", "annotations", "categories")
+_PNGS = re.compile(rb"(^|/)panoptic_[^/]+/[^/]+\.png$", re.IGNORECASE)
+_TASKS: dict[str, tuple[Task, ...]] = {
+    "instances": ("boxes", "masks", "keypoints"),
+    "captions": ("captions",),
+    "panoptic": ("boxes", "rasters"),
 }
 _FOUND = {
     "instances": '"images" and "annotations" of objects, as COCO has them',
@@ -55,20 +54,19 @@ _NOT_TAKEN = {
 }
 
 
-def recognise(path: str, options: AnnotationOptions) -> Evidence | None:
-    """Whether `path` is a COCO file, or a folder with COCO files in one of the usual places."""
-    if not os.path.isdir(path):
-        what = what_it_is(path) if path.lower().endswith(".json") else None
-        return _evidence(what, file_name(path)) if what else None
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """Whether the path is a COCO file, or a folder with COCO files in one of the usual places."""
+    if not look.is_folder:
+        what = what_it_is(look.path) if look.path.lower().endswith(".json") else None
+        return _evidence(what, file_name(look.path)) if what else None
     try:
-        layout = coco_files(path, options)
-        if layout is None:
-            return None
-        names = [os.path.relpath(file.path, path) for file in layout.files]
-        what = what_it_is(layout.files[0].path)
+        layout = coco_files(look, options)
     except UsageError as error:  # other sources may do with the folder
         return Evidence("coco", "it has files as COCO names them", f"{error.place}: {error.problem}")
-    return _evidence(what, ", ".join(names[:4])) if what else None
+    if layout is None:
+        return None
+    names = [os.path.relpath(file.path, look.path) for file in layout.files]
+    return _evidence(layout.files[0].what, ", ".join(names[:4]))
 
 
 def _evidence(what: str, where: str) -> Evidence:
@@ -76,7 +74,7 @@ def _evidence(what: str, where: str) -> Evidence:
     return Evidence("coco", f"{escape(where)} has {found or _FOUND[what]}", missing)
 
 
-def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
+def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that COCO's files name, with their annotations; several files of a folder are a split each.
 
     A class is the rank of its category's id; the ids stay in the schema. `image/source_id` is the image's own id.
@@ -86,219 +84,199 @@ def read(path: str, options: AnnotationOptions) -> AnnotatedSource:
         LabelFileError: a file that is none of COCO's, or contradicts itself or another.
         StorageError: a file or folder that cannot be read.
     """
-    _check(options)
-    layout = coco_files(path, options)
+    layout = coco_files(look, options)
     if layout is None:
+        of = f" with {some(sorted(options.tasks))}" if options.tasks else ""
         remedy = "give the file itself, and the folder of its images as " + argument("images", typed="DIR")
-        raise UsageError(path, "no COCO file in it, nor in annotations, train, valid or test", remedy)
-    surveys = [survey(file.path) for file in layout.files]
-    kind = _kind_of(surveys, options)
-    captions, panoptic = kind == "captions", kind == "panoptic"
-    categories = _agreed(surveys)
-    pngs = Pngs(surveys, options) if panoptic and options.tasks != {"boxes"} else None
-    files = list_wanted(layout.root, options)
-    found = _Images.of(surveys, layout.files, files if pngs is None else pngs.not_among(files), pngs)
-    things = _things(surveys, options) if panoptic else categories
+        raise UsageError(look.path, f"no COCO file{of} in it, nor in annotations, train, valid or test", remedy)
+    panoptic = [file for file in layout.files if file.what == "panoptic"]
+    tasks: dict[Task, None] = dict.fromkeys(task for file in layout.files for task in _TASKS.get(file.what, ("boxes",)))
+    things: Sequence[Category] = ()
+    of_panoptic: Sequence[Category] = ()
+    pngs: list[Listing] = []
     if panoptic:
-        fill = Segments(surveys, things, found.listing, options)
-    else:
-        fill = _fill(surveys, categories, options, captions=captions)
-    numbers = _numbers(surveys, found)
-    notes = [*files.notes, *_notes(surveys, found, categories, captions=captions)]
-    if fill.table is not None:
-        found.set_sizes(surveys, fill.table)
-    for one, places in zip(surveys, found.places, strict=True):
-        one.ids, one.names = [], []  # what is needed of them is in `places`
-        if one.offset >= 0:
-            fill.take(one, places)
-    account = Account(len(fill.left_out), left_out=tuple(fill.left_out))
-    if fill.table is not None:
-        notes += _class_notes(fill.table, things)
-    rasters = None
-    if pngs is not None and isinstance(fill, Segments):
-        rasters = fill.rasters(raster_of(surveys[0].path, categories), pngs, found, options)
-    return AnnotatedSource(
-        found.listing,
-        objects=fill.table,
-        rasters=rasters,
-        columns=[_captions(fill, len(found.listing))] if isinstance(fill, Fill) and captions else [],
-        splits=_splits(layout.files, found),
-        findings=Findings(found.skipped, notes, account=account if fill.left_out or fill.table is not None else None),
-        numbers=numbers,
-        described=_described(surveys, categories, kind),
+        of_panoptic = agreed({file.path: categories_of(file.path) for file in panoptic})
+        if options.tasks != {"boxes"}:
+            pngs = [list_files(folder_of(file, options), follow_links=look.follow_links) for file in panoptic]
+        things = things_of(panoptic[0].path, of_panoptic, options)
+        if not things:
+            del tasks["boxes"]
+        if "rasters" in tasks and not of_panoptic:
+            raise LabelFileError(panoptic[0].path, '"categories" is missing or empty', "check the export")
+    found = Annotations(
+        look.path,
+        look,
+        options,
+        what="segment" if panoptic else "annotation",
+        masks="masks" in options.tasks,
+        tasks=list(tasks),
+        files=_images(look, layout.root, pngs),
+        flags=(IS_CROWD,),
     )
+    segments = Segments(found, of_panoptic, things, pngs)
+    files = [_File(file, found, segments) for file in layout.files]
+    for file in files:
+        file.read()
+    pairs = segments.pair([list(file.images.values()) for file in files if file.file.what == "panoptic"])
+    of_objects = {file.file.path: file.categories for file in files if file.file.what == "instances"}
+    categories = things if panoptic else agreed(of_objects) if of_objects else ()
+    found.stated = [one.name for one in categories], [one.id for one in categories]
+    found.objects.keypoints = None if panoptic else _keypoints(look.path, categories, options)
+    found.ledger.notes += _notes(layout, files, found.objects.keypoints)
+    source = found.source(rasters=(lambda places: segments.rasters(pairs, places)) if pngs else None)
+    if source.objects is not None:
+        found.ledger.notes += _class_notes(source.objects, categories)
+    return replace(source, described=f"{some(file.name for file in layout.files)}: {source.described}")
 
 
-def _check(options: AnnotationOptions) -> None:
-    """Raises UsageError for options that are about other formats."""
-    if options.class_names is not None:
-        raise UsageError("class_names", "COCO's files name their classes", "leave it out")
-    objects, segments = (argument("tasks", typed=tasks) for tasks in ("boxes,masks,keypoints", "boxes,rasters"))
-    if "classes" in options.tasks:
-        raise UsageError("tasks", "COCO's files have no classes of whole images", f"say {objects}, or captions")
-    if not any(options.tasks <= together for together in _TAKEN.values()):
-        problem = "captions are in a file of their own, and so are objects, and rasters with boxes"
-        raise UsageError("tasks", problem, f"make a dataset of each: {objects}, or {segments}, or captions")
+def _images(look: Look, root: str, pngs: Sequence[Listing]) -> Listing:
+    """The files below the root, less the PNGs of panoptic annotations."""
+    listing = look.list_files(root)
+    top = os.path.realpath(listing.root).rstrip(b"/") + b"/"
+    folders = [os.path.realpath(one.root).rstrip(b"/") + b"/" for one in pngs]
+    inside = tuple(folder.removeprefix(top) for folder in folders if folder.startswith(top) and folder != top)
+    kept = [i for i, key in enumerate(listing) if not key.startswith(inside) and not _PNGS.search(key)]
+    return listing.take(np.array(kept, np.int64))
 
 
-def _kind_of(surveys: Sequence[Survey], options: AnnotationOptions) -> Kind:
-    """What the annotations are. Raises UsageError where others are asked for than there are."""
-    tasks = options.tasks
-    kinds: set[Kind] = {one.kind for one in surveys if one.kind != "none"}
-    for one in surveys:
-        if one.kind != "none" and not tasks <= _TAKEN[one.kind]:
-            remedy = f"leave {argument('tasks')} out, or give the file that has them"
-            problem = f"has {_WHAT[one.kind]}, not the {some(sorted(tasks - _TAKEN[one.kind]))} that are asked for"
-            raise UsageError(one.path, problem, remedy)
-    if len(kinds) > 1:
-        first, second = (_WHAT[kind] for kind in sorted(kinds)[:2])
-        raise UsageError(surveys[0].path, f"{first} are in one file, and {second} in another", "give one of the files")
-    return kinds.pop() if kinds else next(kind for kind, taken in _TAKEN.items() if tasks <= taken)
+class _File:
+    """One file, read once: what is said of images before they are named waits for them.
 
-
-def _things(surveys: Sequence[Survey], options: AnnotationOptions) -> Sequence[Category]:
-    """The categories that objects of panoptic files have; none where no boxes are taken, or no category has objects.
-
-    Raises LabelFileError where boxes are asked for, and no category has objects.
-    """
-    if options.tasks == {"rasters"}:
-        return ()
-    things = things_of(surveys)
-    if not things and "boxes" in options.tasks:
-        remedy = f"take the rasters alone: {argument('tasks', typed='rasters')}"
-        raise LabelFileError(surveys[0].path, 'no category is a thing ("isthing": 1), which has boxes', remedy)
-    return things
-
-
-def _agreed(surveys: Sequence[Survey]) -> tuple[Category, ...]:
-    """The categories of all files. Raises LabelFileError where they are not the same."""
-    first = surveys[0]
-    of_first = {(one.id, one.name) for one in first.categories}
-    for other in surveys[1:]:
-        differing = sorted(of_first ^ {(one.id, one.name) for one in other.categories})
-        if differing:
-            shown = [f"{own} '{escape(name)}'" for own, name in differing[:3]]
-            more = ", ..." if len(differing) > 3 else ""
-            problem = f"has other categories than {escape(file_name(first.path))}: {', '.join(shown)}{more} "
-            problem += f"{'is' if len(differing) == 1 else 'are'} only in one of the two"
-            raise LabelFileError(other.path, problem, "give both the same list of categories, with the same ids")
-        points = {one.name: one.keypoints for one in first.categories}
-        for one in other.categories:
-            if one.keypoints != points[one.name]:
-                problem = f"the key points of '{escape(one.name)}' are others than in {escape(file_name(first.path))}"
-                raise LabelFileError(other.path, problem, "give both the same names in the same order")
-    return first.categories
-
-
-class _Images:
-    """Where the images of the files are: `listing` of those that are there, `skipped` for the others.
-
-    `places[f]`: by id, the number in `listing` of each image of file f, or why it has none. `split_of`: int64 [n], the
-    file that names each image. `unnamed`: images that no file names. `unwanted`: named, and left out by the options.
+    `images`: the number of each image by its id. `categories`: by their ids, once all is read.
     """
 
-    def __init__(self) -> None:
-        self.places: list[dict[Id, int | Skipped]] = []
-        self.skipped: list[Skipped] = []
-        self.unnamed: list[bytes] = []
-        self.unwanted = 0
+    def __init__(self, file: CocoFile, found: Annotations, segments: Segments) -> None:
+        self.file, self._found, self._segments = file, found, segments
+        self.images: dict[int | str, int] = {}
+        self._awaited: set[int | str] = set()
+        self.categories: Sequence[Category] = ()
+        self.numbered = True  # whether all images have a number that `image/source_id` can take
+        self.ignored = self.from_addresses = 0
+        self._points = not found.options.tasks or "keypoints" in found.options.tasks
+        self._by_ids = True  # whether annotations are told by their ids, else by their places
 
-    @classmethod
-    def of(
-        cls, surveys: Sequence[Survey], files: Sequence[CocoFile], listing: Listing, pngs: Pngs | None = None
-    ) -> "_Images":
-        """Look all images up; one without its PNG, where there are `pngs`, is not taken.
+    def read(self) -> None:
+        """All of it. Raises LabelFileError for one that is no COCO file, or that contradicts itself."""
+        path, found = self.file.path, self._found
+        found.place, start = path, len(found.objects)
+        if self.file.what == "panoptic":
+            self._segments.begin()
+        stream = JsonStream(path)
+        seen: set[str] = set()
+        try:
+            if stream.peek() == "[":
+                raise _not_annotations(path, "a list, as COCO's files of results are")
+            for key in stream.members():
+                if key in seen and key in _LISTS:
+                    raise LabelFileError(path, f'"{key}" is there twice', "join the two lists into one")
+                seen.add(key)
+                if key in _LISTS and stream.peek() != "[":
+                    raise LabelFileError(f"{path}, byte {stream.offset}", f'"{key}" is no list')
+                if key == "categories":
+                    self.categories = read_categories(stream.elements(), path)
+                elif key in _LISTS:
+                    take = self._image if key == "images" else self._annotation
+                    for i, entry in enumerate(stream.elements()):
+                        take(i, entry)
+            stream.end()
+        finally:
+            stream.close()
+        for key in _LISTS[: 2 if self.file.what == "captions" else 3]:
+            if key not in seen:
+                lacking = "which name the classes" if key == "categories" else f"only {some(sorted(seen))}"
+                raise _not_annotations(path, f'no "{key}" in it, {lacking}')
+        if len(self.images) == len(self._awaited):
+            raise LabelFileError(path, '"images" is empty', "check the export")
+        if self._by_ids and self.file.what == "instances" and (problem := found.objects.contradiction(start)):
+            raise LabelFileError(path, problem, "give each annotation an id of its own")
+        if self.file.what != "panoptic":
+            self.images = {}  # no more is asked of them
 
-        Raises UsageError where none is there, LabelFileError where two are the same file."""
-        found, lookup = cls(), ImageFiles(listing)
-        of_file = np.full(len(listing), -1, np.int64)
-        alone: set[int] = set()  # named, and without a PNG
-        for f, (one, file) in enumerate(zip(surveys, files, strict=True)):
-            places: dict[Id, int | Skipped] = {}
-            for own, name in zip(one.ids, one.names, strict=True):
-                place = lookup.find(name, file.folder)
-                if isinstance(place, Skipped):
-                    if listing.choice.wants(place.key):
-                        found.skipped.append(place)
-                    else:
-                        found.unwanted += 1
-                elif of_file[place] >= 0:
-                    _refuse_twice(surveys, found, listing, place, f, name)
-                elif pngs is not None and (why := pngs.problem(f, own)):
-                    alone.add(place)
-                    place = Skipped(listing.key(place), RejectCode.PAIR.value, why)
-                    found.skipped.append(place)
-                else:
-                    of_file[place] = f
-                places[own] = place
-            found.places.append(places)
-        taken = np.flatnonzero(of_file >= 0)
-        if not len(taken):
-            _refuse_none(surveys[0], found, listing)
-        number_of = np.cumsum(of_file >= 0) - 1
-        for places in found.places:
-            for own, place in places.items():
-                if not isinstance(place, Skipped):
-                    places[own] = number_of.item(place)
-        rest = [i for i in np.flatnonzero(of_file < 0).tolist() if i not in alone]
-        found.unnamed = [key for key in map(listing.key, rest) if names_image(key)]
-        found.skipped.sort(key=lambda skipped: skipped.key)
-        found.listing, found.split_of = listing.take(taken), of_file[taken]
-        return found
+    def _image(self, i: int, entry: Any) -> None:
+        place = f'{self.file.path}, "images", entry {i}'
+        if not isinstance(entry, Mapping):
+            raise LabelFileError(place, f"got {said(entry)}, expected an object")
+        own, name = entry.get("id"), entry.get("file_name")
+        if type(own) is not int and not isinstance(own, str):
+            raise LabelFileError(place, f"its id is {said(own)}, expected a number")
+        if not name and isinstance(entry.get("coco_url"), str):
+            # LVIS has no other name: folder and file are the end of the address, which nobody opens.
+            name = "/".join(entry["coco_url"].split("/")[-2:])
+            self.from_addresses += 1
+        if not isinstance(name, str) or not name:
+            raise LabelFileError(place, f"its file_name is {said(name)}, expected a name")
+        if own in self.images and own not in self._awaited:
+            before = escape(self._found.key(self.images[own]))
+            remedy = "give each image one entry: which one is meant cannot be told"
+            raise LabelFileError(place, f"the id {said(own)} is that of {before} already", remedy)
+        numbered = type(own) is int and 0 <= own < _LARGEST
+        self.numbered = self.numbered and numbered
+        self.images[own] = self._found.image(
+            name,
+            where=i,
+            folder=self.file.folder,
+            split=self.file.split,
+            number=own if numbered and isinstance(own, int) else None,
+            size=(entry.get("width"), entry.get("height")),
+            once=self.file.what != "captions",  # whose images files of objects may name as well
+            awaited=self.images.get(own),
+        )
+        self._awaited.discard(own)
 
-    listing: Listing
-    split_of: np.ndarray
+    def _annotation(self, i: int, entry: Any) -> None:
+        own = entry.get("id") if isinstance(entry, dict) else None
+        has_id = type(own) is int and -_LARGEST <= own < _LARGEST
+        if i == 0 and not has_id and self.file.what == "instances":
+            self._found.objects.what = "entry"
+        self._by_ids = self._by_ids and (has_id or not isinstance(entry, dict))
+        number = own if isinstance(own, int) and self._by_ids else i
+        image: int | str = self.file.name
+        try:
+            if not isinstance(entry, dict):
+                raise BadAnnotationError(AnnotationCode.LINE, f"got {said(entry)}, expected an object")
+            image = self._image_of(entry)
+            if self.file.what == "panoptic":
+                self._segments.take(image, i, entry, self.file.path)
+            elif self.file.what == "captions":
+                self._found.caption(image, entry.get("caption"), f"caption {number}")
+            else:
+                self._object(image, number, entry, own)
+        except BadAnnotationError as error:
+            self._found.leave_out(image, error.code, f"{self._found.objects.what} {number}: {error.reason}")
 
-    def set_sizes(self, surveys: Sequence[Survey], table: ObjectTable) -> None:
-        """Tell the table how large the images were that were annotated."""
-        for one, places in zip(surveys, self.places, strict=True):
-            for own, width, height in zip(one.ids, one.widths, one.heights, strict=True):
-                place = places[own]
-                if width and not isinstance(place, Skipped):
-                    table.set_size(place, width, height)
+    def _image_of(self, entry: Mapping[str, Any]) -> int:
+        """The number of the image of an annotation. Raises BadAnnotationError."""
+        own = entry.get("image_id")
+        reason = f"its image_id is {said(own)}, which no image has"
+        if type(own) is not int and not isinstance(own, str):
+            raise BadAnnotationError(AnnotationCode.ORPHAN, reason)
+        image = self.images.get(own)
+        if image is None:
+            image = self.images[own] = self._found.await_image(reason)
+            self._awaited.add(own)
+        return image
+
+    def _object(self, image: int, number: int, entry: Mapping[str, Any], own: Any) -> None:
+        category = entry.get("category_id")
+        if isinstance(category, str):
+            raise BadAnnotationError(AnnotationCode.CATEGORY, f"its category_id is {said(category)}, expected a number")
+        self.ignored += entry.get("ignore") in (1, True)
+        self._found.objects.add(
+            image,
+            number,
+            corners_of(entry.get("bbox")),
+            class_text(category),
+            area=entry.get("area"),
+            flags={IS_CROWD: entry.get("iscrowd")},
+            keypoints=entry.get("keypoints") if self._points else None,
+            outline=entry.get("segmentation"),
+            own_id=own if isinstance(own, int | str) else None,
+        )
 
 
-def _refuse_twice(
-    surveys: Sequence[Survey], found: _Images, listing: Listing, place: int, file: int, name: str
-) -> None:
-    """Raises LabelFileError: `name`, of file number `file`, means an image that another entry has already."""
-    problem = f"{escape(name)} means {escape(listing.key(place))}, which another image means already"
-    for f, places in enumerate(found.places):
-        if place in places.values():
-            problem += f", in {escape(file_name(surveys[f].path))}"
-    remedy = "give each image one entry in one file: it would be two samples, or in two splits"
-    raise LabelFileError(surveys[file].path, problem, remedy)
-
-
-def _refuse_none(one: Survey, found: _Images, listing: Listing) -> None:
-    """Raises UsageError: no image is there."""
-    first = found.skipped[0] if found.skipped else None
-    why = f": {escape(one.names[0])}, {first.reason}" if first else ""
-    problem = f"none of the {number(len(one.names), 'image')} of {escape(file_name(one.path))} is in it{why}"
-    raise UsageError(listing.root, problem, f"give the folder of the images: {argument('images', typed='DIR')}")
-
-
-def _fill(
-    surveys: Sequence[Survey], categories: Sequence[Category], options: AnnotationOptions, *, captions: bool
-) -> Fill:
-    """What takes the annotations."""
-    if captions:
-        return Fill({}, None)
-    masks = "masks" in options.tasks
-    points = _keypoints(surveys[0].path, categories, options)
-    areas = any(one.areas for one in surveys)
-    table = ObjectTable(
-        [one.name for one in categories],
-        class_ids=[one.id for one in categories],
-        what="annotation" if all(one.own_ids for one in surveys) else "entry",
-        upright=options.upright,
-        columns=[IS_CROWD],
-        areas=areas,
-        masks=masks,
-        keypoints=points,
-    )
-    labels = {one.id: label for label, one in enumerate(categories)}
-    return Fill(labels, table, masks, len(points.names) if points else 0, areas)
+def _not_annotations(path: str, got: str) -> LabelFileError:
+    expected = "expected an object with the lists images, annotations and, unless they are captions, categories"
+    return LabelFileError(path, f"got {got}; {expected}", "give the file of instances, key points or captions")
 
 
 def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOptions) -> Keypoints | None:
@@ -319,74 +297,31 @@ def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOpt
     return keypoints_of(having[0])
 
 
-def _numbers(surveys: Sequence[Survey], found: _Images) -> np.ndarray | None:
-    """The id of each image, int64 [n]; None where one is no number from 0 on."""
-    if not all(one.numbered for one in surveys):
-        return None
-    numbers = np.zeros(len(found.listing), np.int64)
-    for places in found.places:
-        for own, place in places.items():
-            if not isinstance(place, Skipped):
-                numbers[place] = own
-    return numbers
-
-
-def _splits(files: Sequence[CocoFile], found: _Images) -> Splits | None:
-    names = [file.split for file in files if file.split is not None]
-    if len(names) < len(files):
-        return None
-    ordered = tuple(sorted(names))
-    return Splits(ordered, np.array([ordered.index(name) for name in names], np.int64)[found.split_of])
-
-
-def _captions(fill: Fill, images: int) -> ListedColumn:
-    """All captions of each image, in the order of the file."""
-    of_image = np.frombuffer(fill.images, np.int64) if fill.texts else np.zeros(0, np.int64)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(of_image, minlength=images), dtype=np.int64)])
-    return TextColumn(CAPTION, fill.texts, np.argsort(of_image, kind="stable"), ends)
-
-
-def _described(surveys: Sequence[Survey], categories: Sequence[Category], kind: Kind) -> str:
-    files = ", ".join(escape(file_name(one.path)) for one in surveys[:4]) + (", ..." if len(surveys) > 4 else "")
-    images, annotations = sum(len(one.widths) for one in surveys), sum(one.count for one in surveys)
-    if kind == "captions":
-        return f"{files}: {number(images, 'image')}, {number(annotations, 'caption')}"
-    ids = [one.id for one in categories]
-    gaps = ids[-1] - ids[0] + 1 - len(ids) if ids else 0
-    between = f" (ids {ids[0]} to {ids[-1]}{f', {gaps:,} not used' if gaps else ''})" if ids else ""
-    classes = number(len(ids), "category", "categories")
-    what = number(annotations, "PNG of segments", "PNGs of segments")
-    what = what if kind == "panoptic" else number(annotations, "annotation")
-    return f"{files}: {number(images, 'image')}, {what}, {classes}{between}"
-
-
-def _notes(
-    surveys: Sequence[Survey], found: _Images, categories: Sequence[Category], *, captions: bool
-) -> Iterator[str]:
-    if found.unnamed:
-        yield counted("image files under the root that the annotations do not name", found.unnamed, len(found.unnamed))
-    if found.unwanted:
-        yield f"images of the annotations that include and exclude leave out: {found.unwanted:,}"
-    if not all(one.numbered for one in surveys):
+def _notes(layout: Layout, files: Sequence[_File], keypoints: Keypoints | None) -> Iterator[str]:
+    for what, tasks in (("keypoints", "boxes,keypoints"), ("captions", "captions"), ("panoptic", "boxes,rasters")):
+        names = [file.name for file in layout.others if what in (file.family, file.what)]
+        if names:
+            python = f"tasks={tasks.split(',')}"
+            yield f"{counted('files that are not taken', names, len(names))}; --task {tasks}, in Python {python}, does"
+    rest = [file.name for file in layout.others if file.what == "instances" and file.family != "keypoints"]
+    if rest:
+        yield f"{counted('files that are not taken', rest, len(rest))}; give one itself to take it"
+    if not all(file.numbered for file in files):
         yield "the ids of images are no numbers from 0 on: image/source_id counts the records instead"
-    elif any(own > _EXACT for one in surveys for own in one.ids if isinstance(own, int)):
-        yield f"ids of images are above {_EXACT:,}: evaluation that carries them as float32 confuses them"
-    if ignored := sum(one.ignored for one in surveys):
+    if ignored := sum(file.ignored for file in files):
         yield f'annotations with "ignore": {ignored:,}; they are taken like all others, as pycocotools does'
-    if taken := sum(one.from_addresses for one in surveys):
+    if taken := sum(file.from_addresses for file in files):
         yield f"images without a file_name: {taken:,}; the end of their coco_url is taken for it, nothing is downloaded"
-    lists = {one.keypoints for one in categories if one.keypoints}
-    if lists and not captions:
-        points = keypoints_of(next(one for one in categories if one.keypoints))
-        if len(lists) == 1 and not points.flip:
-            yield "the names of key points do not say which is left and right: images with them cannot be mirrored"
+    if keypoints is not None and not keypoints.flip:
+        yield "the names of key points do not say which is left and right: images with them cannot be mirrored"
 
 
 def _class_notes(table: ObjectTable, categories: Sequence[Category]) -> Iterator[str]:
-    """About classes that no object has."""
+    """Notes about classes that no object has."""
     empty = [one for one, count in zip(categories, table.class_counts(), strict=True) if not count]
     if empty:
-        names = [f"{one.name} (id {one.id})" for one in empty]
-        yield counted("classes that no object has, which are kept", names, len(names))
+        yield counted(
+            "classes that no object has, which are kept", (f"{c.name} (id {c.id})" for c in empty), len(empty)
+        )
     if len(empty) == 1 and empty[0].id == 0 and len(categories) > 1:
         yield f"category 0, '{escape(empty[0].name)}', has no object: Roboflow writes such a one above the classes"

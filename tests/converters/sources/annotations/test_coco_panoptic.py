@@ -12,12 +12,10 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, RASTER, XMIN
-from shardfeed.converters import AnnotationOptions as NewOptions
-from shardfeed.converters import convert, open_source
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
-from shardfeed.converters.sources.annotations.coco import read, recognise
+from shardfeed.converters import AnnotationOptions, convert, open_source
 from shardfeed.converters.sources.annotations.coco.layout import what_it_is
-from shardfeed.converters.sources.annotations.options import AnnotationOptions, Task
+from shardfeed.converters.sources.options import Task
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.testing.source import SourceContract
@@ -89,8 +87,11 @@ def plant(root: Path, content: dict[str, Any], split: str = "train2017", pngs: s
     return path
 
 
-def opened(file: Path, *tasks: Task, **options: Any) -> AnnotatedSource:
-    return read(str(file), AnnotationOptions(tasks=frozenset(tasks), **options))
+def opened(file: Path, *tasks: Task, **options: Any) -> ColumnarSource:
+    chosen = {name: options.pop(name) for name in ("include", "exclude") if name in options}
+    source = open_source(file, reader="coco", options=AnnotationOptions(tasks=frozenset(tasks), **options), **chosen)
+    assert isinstance(source, ColumnarSource)
+    return source
 
 
 def records(out: Path, split: str = "train") -> dict[bytes, Any]:
@@ -117,9 +118,7 @@ class TestContract(SourceContract):
 
 def test_a_conversion_writes_classes_of_pixels_and_boxes_of_things(tmp_path: Path) -> None:
     source = opened(plant(tmp_path, scene()))
-    assert source.described == (
-        "panoptic_train2017.json: 3 images, 3 PNGs of segments, 4 categories (ids 1 to 184, 180 not used)"
-    )
+    assert source.described.endswith("panoptic_train2017.json: 3 images, 6 objects of 2 classes")
     assert source.schema.class_names == {OBJECT_LABEL: ("person", "dog")}
     assert source.schema.class_ids == {OBJECT_LABEL: (1, 18)}
     meant = source.schema.raster
@@ -162,17 +161,14 @@ def test_each_task_alone(tmp_path: Path) -> None:
     assert RASTER not in record
     assert len(record[XMIN]) == 2
     for task in ("masks", "keypoints", "captions"):
-        with pytest.raises(UsageError, match=f"has boxes and rasters of segments, not the {task} that are asked for"):
+        with pytest.raises(UsageError, match=f"got the task '{task}', expected boxes or rasters"):
             opened(file, task)
 
 
 def test_a_folder_has_a_split_for_each_file(tmp_path: Path) -> None:
     plant(tmp_path, scene())
     plant(tmp_path, scene(2), "val2017")
-    evidence = recognise(str(tmp_path), AnnotationOptions())
-    assert evidence is not None
-    assert '"segments_info"' in evidence.found
-    assert not evidence.missing
+    assert '"segments_info"' in getattr(open_source(tmp_path), "described", "")
     convert(open_source(tmp_path), tmp_path / "out", workers=1)
     for split, count in (("train", 3), ("validation", 2)):
         found = records(tmp_path / "out", split)
@@ -197,8 +193,8 @@ def test_beside_instances_it_is_what_rasters_are_asked_of(tmp_path: Path) -> Non
     content["annotations"] = [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 5, 5]}]
     (tmp_path / "annotations" / "instances_train2017.json").write_text(json.dumps(content))
     assert open_source(tmp_path).schema.raster is None
-    assert open_source(tmp_path, options=NewOptions(tasks=["boxes", "rasters"])).schema.raster is not None
-    with pytest.raises(UsageError, match="has objects, not the rasters that are asked for"):
+    assert open_source(tmp_path, options=AnnotationOptions(tasks=["boxes", "rasters"])).schema.raster is not None
+    with pytest.raises(UsageError, match="got the task 'rasters', expected boxes or masks or keypoints"):
         opened(tmp_path / "annotations" / "instances_train2017.json", "rasters")
 
 
@@ -233,9 +229,9 @@ def test_an_image_without_its_png(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     source = opened(file)
     assert [(one.key, one.code, one.reason) for one in source.findings.rejected] == [
-        (b"1.jpg", "E_PAIR", "its PNG 1.png is not there"),
+        (b"1.jpg", "E_PAIR", "its PNG 1.png is missing"),
         (b"3.jpg", "E_PAIR", "no annotation names its PNG"),
-        (b"4.jpg", "E_PAIR", "its PNG ../panoptic_train2017/4.png is not there"),
+        (b"4.jpg", "E_PAIR", "its PNG ../panoptic_train2017/4.png is missing"),
     ]
     report = convert(source, tmp_path / "out", workers=1, max_bad=3)
     assert sorted(records(tmp_path / "out")) == [b"0.jpg", b"2.jpg"]
@@ -305,8 +301,12 @@ def test_a_bad_box_is_listed_and_its_pixels_stay(tmp_path: Path) -> None:
     ("entry", "code"),
     [
         (5, "E_LINE"),
-        ({"image_id": 0, "segments_info": 5}, "E_LINE"),
-        ({"image_id": 5, "file_name": "5.png", "segments_info": [{"id": 1, "category_id": 1}]}, "E_ORPHAN"),
+        ({"image_id": [], "segments_info": []}, "E_ORPHAN"),
+        ({"image_id": 5, "file_name": "5.png", "segments_info": 5}, "E_LINE"),
+        (
+            {"image_id": 5, "segments_info": [{"id": 1, "category_id": 1, "bbox": [0, 0, 2, 2]}]},
+            "E_ORPHAN",
+        ),
     ],
 )
 def test_entries_that_say_nothing(tmp_path: Path, entry: Any, code: str) -> None:
@@ -329,7 +329,7 @@ def test_files_as_a_whole(tmp_path: Path) -> None:
     content["annotations"].append(dict(content["annotations"][0], file_name="9.png"))
     with pytest.raises(LabelFileError, match=r"two annotations are of the image 0: 0\.png and 9\.png"):
         opened(plant(tmp_path / "twice", content))
-    with pytest.raises(LabelFileError, match='"categories" is empty'):
+    with pytest.raises(LabelFileError, match='"categories" is missing or empty'):
         opened(plant(tmp_path / "empty", {**scene(), "categories": []}), "rasters")
     file = plant(tmp_path / "unsaid", with_things(0, None, 0, 1))
     with pytest.raises(LabelFileError, match='category 1: it has no "isthing" of 0 or 1'):
@@ -341,7 +341,7 @@ def test_files_as_a_whole(tmp_path: Path) -> None:
         opened(file, "boxes")
     plant(tmp_path / "two", scene())
     plant(tmp_path / "two", with_things(1, 1, 0, 1), "val2017")
-    with pytest.raises(LabelFileError, match='category 184: its "isthing" is another than in panoptic_train'):
+    with pytest.raises(LabelFileError, match="is another than in panoptic_train2017"):
         opened(tmp_path / "two")
 
 

@@ -17,10 +17,10 @@ from shardfeed.converters import (
     convert,
     open_source,
 )
-from shardfeed.converters.sources.annotations.annotated_source import AnnotatedSource
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.readers import READERS, Reader
+from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
 
@@ -34,10 +34,10 @@ def folders(root: Path, *keys: str) -> Path:
 
 def test_a_coco_file_is_recognised_and_says_by_what(tmp_path: Path) -> None:
     source = open_source(plant(tmp_path, scene()))
-    assert isinstance(source, AnnotatedSource)
+    assert isinstance(source, ColumnarSource)
     assert source.described == (
         'recognised as coco: instances.json has "images" and "annotations" of objects, as COCO has them; '
-        "instances.json: 3 images, 3 annotations, 3 categories (ids 1 to 90, 87 not used)"
+        "instances.json: 3 images, 3 objects of 3 classes"
     )
     assert source.findings.notes[0] == source.described
     report = convert(str(tmp_path / "instances.json"), tmp_path / "out", workers=1)
@@ -46,7 +46,7 @@ def test_a_coco_file_is_recognised_and_says_by_what(tmp_path: Path) -> None:
 
 def test_a_folder_is_recognised(tmp_path: Path) -> None:
     source = open_source(of_coco(tmp_path / "coco"))
-    assert isinstance(source, AnnotatedSource)
+    assert isinstance(source, ColumnarSource)
     assert source.described.startswith(
         "recognised as coco: annotations/instances_train2017.json, annotations/instances_val2017.json has "
     )

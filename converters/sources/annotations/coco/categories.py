@@ -1,0 +1,127 @@
+"""The categories of COCO's files, and their key points: names, those that a mirror changes for others, the skeleton."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.annotations import Keypoints
+from shardfeed.converters.sources.annotations.coco.layout import file_name
+from shardfeed.converters.sources.annotations.coco.stream import JsonStream
+from shardfeed.converters.sources.rows.objects import said
+from shardfeed.errors import LabelFileError, escape
+from shardfeed.schema import is_plain
+from shardfeed.text import some
+
+_LARGEST = 2**63
+_SIDES = {"left": "right", "right": "left", "l": "r", "r": "l"}
+_SIDE = re.compile(r"left|right|(?<![a-z])[lr](?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Category:
+    """One entry of "categories"; `keypoints`: names, `skeleton`: as it is in the file, from 1.
+
+    `is_thing`: whether it has objects, where the entry says it.
+    """
+
+    id: int
+    name: str
+    keypoints: tuple[str, ...] = ()
+    skeleton: tuple[tuple[int, int], ...] = ()
+    is_thing: bool | None = None
+
+
+def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
+    """Those of a file, by their ids. Raises LabelFileError for entries that are none, or that contradict each other."""
+    found: dict[int, Category] = {}
+    names: dict[str, int] = {}
+    for i, entry in enumerate(entries):
+        place = f'{path}, "categories", entry {i}'
+        if not isinstance(entry, Mapping):
+            raise LabelFileError(place, f"got {said(entry)}, expected an object")
+        own, name = entry.get("id"), entry.get("name")
+        if type(own) is not int or not -_LARGEST <= own < _LARGEST:
+            raise LabelFileError(place, f"its id is {said(own)}, expected a whole number")
+        if not isinstance(name, str) or not name or not is_plain(name):
+            raise LabelFileError(place, f"its name is {said(name)}, expected a text on one line")
+        if own in found:
+            problem = f"the id {own} is that of '{escape(found[own].name)}' already"
+            raise LabelFileError(place, problem, "give each category an id of its own")
+        if name in names:
+            problem = f"'{escape(name)}' is category {names[name]} already"
+            raise LabelFileError(place, problem, "give both one entry, or names of their own")
+        names[name] = own
+        is_thing = entry.get("isthing")
+        found[own] = Category(own, name, *_points(entry), bool(is_thing) if is_thing in (0, 1) else None)
+    return tuple(found[own] for own in sorted(found))
+
+
+def _points(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+    """Names of key points, and pairs of them; nothing where they are no lists of those."""
+    names, skeleton = entry.get("keypoints"), entry.get("skeleton")
+    if not isinstance(names, list) or not all(isinstance(name, str) and is_plain(name) for name in names):
+        return (), ()
+    pairs = skeleton if isinstance(skeleton, list) else []
+    whole = all(isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in pairs)
+    return tuple(names), tuple((a, b) for a, b in pairs) if whole else ()
+
+
+def categories_of(path: str) -> tuple[Category, ...]:
+    """The categories of a file, of which nothing else is taken; none where it has no such list."""
+    stream = JsonStream(path)
+    try:
+        for key in stream.members() if stream.peek() == "{" else ():
+            if key == "categories" and stream.peek() == "[":
+                return read_categories(stream.elements(), path)
+    finally:
+        stream.close()
+    return ()
+
+
+def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:
+    """The categories of all files, by path. Raises LabelFileError where they are not the same."""
+    paths = list(of_files)
+    first = of_files[paths[0]]
+    shown = escape(file_name(paths[0]))
+    for path in paths[1:]:
+        other = of_files[path]
+        differing = sorted({(one.id, one.name) for one in first} ^ {(one.id, one.name) for one in other})
+        if differing:
+            names = some(f"{own} '{name}'" for own, name in differing)
+            problem = f"has other categories than {shown}: {names} {'is' if len(differing) == 1 else 'are'} only in one"
+            raise LabelFileError(path, f"{problem} of the two", "give both the same list, with the same ids")
+        for one, before in zip(other, first, strict=True):
+            if one.keypoints != before.keypoints:
+                problem = f"the key points of '{escape(one.name)}' are others than in {shown}"
+                raise LabelFileError(path, problem, "give both the same names in the same order")
+            if one.is_thing != before.is_thing:
+                problem = f"the \"isthing\" of '{escape(one.name)}' is another than in {shown}"
+                raise LabelFileError(path, problem, "give both the same list of categories")
+    return first
+
+
+def keypoints_of(category: Category) -> Keypoints:
+    """The key points of one category, from 0 where COCO counts from 1; the skeleton is empty where it does not fit."""
+    count = len(category.keypoints)
+    fits = all(1 <= point <= count for pair in category.skeleton for point in pair)
+    skeleton = tuple((a - 1, b - 1) for a, b in category.skeleton) if fits else ()
+    return Keypoints(category.keypoints, mirrored(category.keypoints), skeleton)
+
+
+def mirrored(names: tuple[str, ...]) -> tuple[int, ...]:
+    """For each key point the one that it is in a mirror: `left_eye` is `right_eye`, `nose` is itself.
+
+    Empty where names do not say: none has a side, or one has that has no other.
+    """
+    if len(set(names)) < len(names) or not any(_SIDE.search(name) for name in names):
+        return ()
+    places = {name: i for i, name in enumerate(names)}
+    others = [_SIDE.sub(_other, name) for name in names]
+    return tuple(places[other] for other in others) if all(other in places for other in others) else ()
+
+
+def _other(found: re.Match[str]) -> str:
+    side = found[0]
+    other = _SIDES[side.lower()]
+    return other.upper() if side.isupper() else other.capitalize() if side[0].isupper() else other
