@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardfeed.converters.sources.annotations.yolo.data_yaml import MOST_BYTES, DataYaml, read_data_yaml
+from shardfeed.converters.sources.annotations.yolo.lines import looks_like_label
 from shardfeed.converters.sources.classes import class_list, read_class_list
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.split_names import split_words, usual_split
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
 from shardfeed.text import some
@@ -18,6 +21,9 @@ NAMES_FILES = ("obj.names", "classes.txt", "_darknet.labels")  # one class a lin
 _USUAL_YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
 _LISTS = ("train.txt", "valid.txt", "val.txt", "test.txt")
 _YAML = (".yaml", ".yml")
+_LOOKED_AT = 50  # entries of a folder with labels
+_FIRST = 4096  # bytes of a file of labels
+_A_FRACTION = 1.5  # or a little off one
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,66 @@ class YoloDataset:
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     said: DataYaml | None = None
     notes: tuple[str, ...] = ()
+
+
+def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
+    """Evidence of a data.yaml, of Darknet's obj.data, or of labels beside images; None without. Reads little."""
+    try:
+        found = description(look) if look.is_folder else look.path
+    except UsageError as error:
+        return Evidence("yolo", error.problem)  # reading it says which to choose
+    if found is not None:
+        return _of_file(found)
+    labels = _labels(look)
+    if labels is None:
+        return None
+    lists = names_files(look)
+    if lists:
+        return Evidence("yolo", f"{some(lists)}, and lines of numbers as in {escape(labels)}")
+    missing = "" if options.class_names else f"a data.yaml with names, or {argument('class_names', typed='FILE')}"
+    return Evidence("yolo", f"images, and lines of a class and fractions as in {escape(labels)}", missing)
+
+
+def _of_file(path: str) -> Evidence | None:
+    name = os.path.basename(path)
+    if name.lower().endswith((".yaml", ".yml")):
+        usual = name.lower().startswith(("data.", "dataset."))
+        return Evidence("yolo", f"{escape(name)} of Ultralytics") if describes(path, usual=usual) else None
+    darknet = name.lower().endswith(".data") and is_darknet(path)
+    return Evidence("yolo", f"Darknet's {escape(name)}") if darknet else None
+
+
+def _labels(look: Look) -> str | None:
+    """A file of labels in a folder or in its usual folders, that has images where they are looked for; or None."""
+    for folder in _label_folders(look):
+        head, found, tail = f"/{folder}".rpartition("/labels")
+        images = f"{head}/images{tail}"[1:] if found and tail[:1] in ("", "/") else folder
+        if not any(names_image(os.fsencode(name)) for name in look.names(images)[1]):
+            continue
+        texts = [name for name in look.names(folder)[1] if name.endswith(".txt") and name not in NAMES_FILES]
+        for name in texts[:_LOOKED_AT]:
+            if _begins_with_labels(look.head(look.full(os.path.join(folder, name)))):
+                return os.path.join(folder, name)
+    return None
+
+
+def _label_folders(look: Look) -> Iterator[str]:
+    """The folder, those in it, and those in `labels` and called `labels` in them."""
+    yield ""
+    for name in look.names()[0][:_LOOKED_AT]:
+        yield name
+        if name == "labels":
+            yield from (os.path.join(name, inner) for inner in look.names(name)[0][:_LOOKED_AT])
+        else:
+            yield os.path.join(name, "labels")
+
+
+def _begins_with_labels(head: bytes) -> bool:
+    """Whether the first lines of a file are labels, in fractions."""
+    lines = head[:_FIRST].removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)
+    whole = [line for line in lines if line.strip() and (line.endswith((b"\n", b"\r")) or len(lines) == 1)][:3]
+    fractions = (max(map(float, line.split()[1:5])) <= _A_FRACTION for line in whole if looks_like_label(line))
+    return bool(whole) and all(map(looks_like_label, whole)) and all(fractions)
 
 
 def find_dataset(look: Look, options: AnnotationOptions) -> YoloDataset:

@@ -14,91 +14,23 @@ from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.annotations.yolo.dataset import (
     NAMES_FILES,
     YoloDataset,
-    describes,
-    description,
     find_dataset,
-    is_darknet,
     is_in,
-    names_files,
     path_ends,
 )
+from shardfeed.converters.sources.annotations.yolo.dataset import recognise as recognise
 from shardfeed.converters.sources.annotations.yolo.lines import Lines, Shape, ask_for, looks_like_label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, joined, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
-from shardfeed.text import counted, in_usual_order, number, some
-
-_LOOKED_AT = 50  # entries of a folder with labels
-_FIRST = 4096  # bytes of a file of labels
-_A_FRACTION = 1.5  # or a little off one
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """Evidence of a data.yaml, of Darknet's obj.data, or of labels beside images; None without. Reads little."""
-    try:
-        found = description(look) if look.is_folder else look.path
-    except UsageError as error:
-        return Evidence("yolo", error.problem)  # reading it says which to choose
-    if found is not None:
-        return _of_file(found)
-    labels = _labels(look)
-    if labels is None:
-        return None
-    lists = names_files(look)
-    if lists:
-        return Evidence("yolo", f"{some(lists)}, and lines of numbers as in {escape(labels)}")
-    missing = "" if options.class_names else f"a data.yaml with names, or {argument('class_names', typed='FILE')}"
-    return Evidence("yolo", f"images, and lines of a class and fractions as in {escape(labels)}", missing)
-
-
-def _of_file(path: str) -> Evidence | None:
-    name = os.path.basename(path)
-    if name.lower().endswith((".yaml", ".yml")):
-        usual = name.lower().startswith(("data.", "dataset."))
-        return Evidence("yolo", f"{escape(name)} of Ultralytics") if describes(path, usual=usual) else None
-    darknet = name.lower().endswith(".data") and is_darknet(path)
-    return Evidence("yolo", f"Darknet's {escape(name)}") if darknet else None
-
-
-def _labels(look: Look) -> str | None:
-    """A file of labels in a folder or in its usual folders, that has images where they are looked for; or None."""
-    for folder in _label_folders(look):
-        head, found, tail = f"/{folder}".rpartition("/labels")
-        images = f"{head}/images{tail}"[1:] if found and tail[:1] in ("", "/") else folder
-        if not any(names_image(os.fsencode(name)) for name in look.names(images)[1]):
-            continue
-        texts = [name for name in look.names(folder)[1] if name.endswith(".txt") and name not in NAMES_FILES]
-        for name in texts[:_LOOKED_AT]:
-            if _begins_with_labels(look.head(look.full(os.path.join(folder, name)))):
-                return os.path.join(folder, name)
-    return None
-
-
-def _label_folders(look: Look) -> Iterator[str]:
-    """The folder, those in it, and those in `labels` and called `labels` in them."""
-    yield ""
-    for name in look.names()[0][:_LOOKED_AT]:
-        yield name
-        if name == "labels":
-            yield from (os.path.join(name, inner) for inner in look.names(name)[0][:_LOOKED_AT])
-        else:
-            yield os.path.join(name, "labels")
-
-
-def _begins_with_labels(head: bytes) -> bool:
-    """Whether the first lines of a file are labels, in fractions."""
-    lines = head[:_FIRST].removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)
-    whole = [line for line in lines if line.strip() and (line.endswith((b"\n", b"\r")) or len(lines) == 1)][:3]
-    fractions = (max(map(float, line.split()[1:5])) <= _A_FRACTION for line in whole if looks_like_label(line))
-    return bool(whole) and all(map(looks_like_label, whole)) and all(fractions)
+from shardfeed.text import counted, in_usual_order, number
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
