@@ -17,7 +17,7 @@ of lists. A rule is tried with every reader whose `says` has all that the rule `
     mixed     values of one column may be of several types      lists     objects as a dict of lists
     area, id, iscrowd, null                                     of objects: these keys, and a category that is null
     nan       numbers that are NaN or infinite                  int       whole numbers of any size
-    double    numbers beyond float32
+    double    numbers beyond float32                            unlabelled    the reader takes this option
 
 A reader that stores boxes in fractions has `fractions=True`: its writer divides them by 60 and 40, the image's sides.
 """
@@ -219,6 +219,28 @@ def createml(folder: Path, files: Files) -> None:
     put(folder / "_annotations.createml.json", json.dumps(entries))
 
 
+def imagefolder(folder: Path, files: Files) -> None:
+    """One metadata.jsonl."""
+    _images(folder, files)
+    rows = [row for rows in files.values() for row in rows]
+    said = [{key: value for key, value in row.items() if key not in ("image", "key")} for row in rows]
+    lines = [{"file_name": f"{r['key']}.png", **more} for r, more in zip(rows, said, strict=True)]
+    put(folder / "metadata.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def boxes_csv(folder: Path, files: Files) -> None:
+    """A row for each object, and one without coordinates for an image without."""
+    _images(folder, files)
+    lines = ["image,xmin,ymin,xmax,ymax,class"]
+    for row in (row for rows in files.values() for row in rows):
+        for one in row.get("objects", ()):
+            sides = map(repr, _corners(one)) if one["bbox"] else ["nan", "1", "2", "3"]
+            lines.append(f"{row['key']}.png,{','.join(sides)},{one['category'] or ''}")
+        if not row.get("objects"):
+            lines.append(f"{row['key']}.png,,,,,")
+    put(folder / "_annotations.csv", "\n".join(lines) + "\n")
+
+
 _OBJECTS = frozenset({"objects", "nan"})
 
 
@@ -247,7 +269,9 @@ def hdf5(folder: Path, files: Files) -> None:
                 file[key] = array.astype("S") if array.dtype.kind == "U" else array
 
 
-_VALUES = frozenset({"files", "label", "caption", "objects", "number", "area", "id", "iscrowd", "null", "nan", "int"})
+_VALUES = frozenset(
+    {"files", "unlabelled", "label", "caption", "objects", "number", "area", "id", "iscrowd", "null", "nan", "int"}
+)
 BUILDERS: dict[str, Builder] = {
     "parquet": Builder(parquet, _VALUES | {"lists", "double"}),
     "tfrecord": Builder(tfrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
@@ -257,9 +281,13 @@ BUILDERS: dict[str, Builder] = {
     "yolo": Builder(yolo, frozenset({"objects"}), fractions=True, kind=AnnotationOptions),
     "voc": Builder(voc, _OBJECTS | {"null"}, kind=AnnotationOptions),
     "kitti": Builder(kitti, _OBJECTS, kind=AnnotationOptions),
+    "boxes-csv": Builder(boxes_csv, _OBJECTS | {"null"}, kind=AnnotationOptions),
+    "imagefolder": Builder(
+        imagefolder, (_VALUES | {"absent", "lists"}) - {"files", "number", "unlabelled"}, kind=AnnotationOptions
+    ),
     "createml": Builder(createml, _OBJECTS | {"null"}, kind=AnnotationOptions),
-    "npz": Builder(npz, frozenset({"files", "label", "int"})),
-    "hdf5": Builder(hdf5, frozenset({"files", "label", "int"})),
+    "npz": Builder(npz, frozenset({"files", "label", "int", "unlabelled"})),
+    "hdf5": Builder(hdf5, frozenset({"files", "label", "int", "unlabelled"})),
 }
 
 
@@ -440,7 +468,7 @@ RULES: dict[str, Rule] = {
         options=_NUMBERS,
     ),
     "labels of a source without": Rule(
-        {"label"},
+        {"label", "unlabelled"},
         {"a": [{"label": "cat"}, {"label": None}]},
         kept={"label": [None, None]},
         options={"unlabelled": True},

@@ -34,7 +34,7 @@ from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.text import some
+from shardfeed.text import number, some
 
 _NAMES = ("metadata.jsonl", "metadata.csv")
 _FILE, _OBJECTS, _SPLIT = "file_name", "objects", "split"
@@ -167,8 +167,7 @@ class _Reading:
         self.labels: dict[int, tuple[str, Mapping[str, Any]]] = {}  # by image: where, and the cells that may be labels
         self.columns: dict[str, None] = {}
         self.again = Names("rows that say again what an earlier row says")
-        self.silent = Names("rows without a caption")
-        self.captions = 0
+        self.silent = 0  # samples without a caption
 
     def add(self, of: _Table, line: int, row: Mapping[str, Any]) -> None:
         """Take a row."""
@@ -200,30 +199,28 @@ class _Reading:
                 found.leave_out(image, AnnotationCode.TWICE, f"line {line} of {of.name}: the same row is there already")
             return
         found.objects.set_size(image, row.get("width"), row.get("height"))
-        for number, one in enumerate(objects, 1):
-            self._object(image, number, one)
+        for place_in_row, one in enumerate(objects, 1):
+            self._object(image, place_in_row, one)
         self.labels[image] = (where, {key: row[key] for key in row if key.casefold() in WORDS["label"]})
         self._captions(image, where, [row[key] for key in row if key.casefold() in WORDS["text"]])
 
-    def _object(self, image: int, number: int, one: Mapping[str, Any]) -> None:
+    def _object(self, image: int, place: int, one: Mapping[str, Any]) -> None:
         box = corners_of(next((one[key] for key in BOX_KEYS if key in one), None))
         named = next((key for key in CLASS_KEYS if key in one), None)
         try:
             label = None if named is None else class_text(one[named])
         except BadAnnotationError as error:
-            self.found.leave_out(image, error.code, f"object {number}: {error.reason}")
+            self.found.leave_out(image, error.code, f"object {place}: {error.reason}")
             return
         known = {"area": one.get("area"), "flags": flags_of(one), "own_id": one.get("id")}
-        self.found.object(image, number, box, label, **known)
+        self.found.object(image, place, box, label, **known)
 
     def _captions(self, image: int, where: str, values: Sequence[Any]) -> None:
         texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
-        texts = [text for text in texts if text is not None and not (isinstance(text, str) and not text.strip())]
-        if not texts:
-            self.silent.add(where)
+        texts = [text for text in texts if text is not None and text != ""]
+        self.silent += not texts
         for text in texts:
             self.found.caption(image, text, f"{where}: caption")
-        self.captions += len(texts)
 
     def finish(self, options: AnnotationOptions) -> None:
         """All rows are read. Raises UsageError where an asked task is not there, or two columns may be the label."""
@@ -245,7 +242,9 @@ class _Reading:
             raise UsageError(found.place, f"several columns may be the label: {some(labels)}", remedy)
         if labels and (not options.tasks or "classes" in options.tasks):
             self._take_labels(labels[0])
-        found.ledger.notes += [*self.again.note, *(self.silent.note if texts else [])]
+        found.ledger.notes += self.again.note
+        if texts and self.silent:
+            found.note(f"{number(self.silent, 'sample')} without captions")
         used = {_FILE, *labels, *texts, _SPLIT, *((_OBJECTS, "width", "height") if found.boxed else ())}
         unused = Names("columns that are not read here (a label file's are)")
         for key in self.columns:
@@ -260,6 +259,8 @@ class _Reading:
         for image, (where, cells) in self.labels.items():
             value = cells.get(column)
             try:
+                if value == -1:
+                    raise BadAnnotationError(AnnotationCode.CATEGORY, f"{escape(column)} is -1")
                 texts = [class_text(one) for one in (value if isinstance(value, list) else [value])]
                 if not all(texts):
                     lacks = "is empty" if column in cells else "is no column of the row"
