@@ -33,6 +33,7 @@ _EXTRA_OF = {
     "zstandard": ("zstandard", "formats"),
     "lmdb": ("lmdb", "formats"),
     "h5py": ("h5py", "formats"),
+    "scipy": ("SciPy", "formats"),
     "pillow_heif": ("pillow-heif", "heic"),
 }
 

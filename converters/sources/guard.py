@@ -38,7 +38,7 @@ _REMEDY = "get the file again from where it came from; do not trust it if it is 
 _LIBRARIES = frozenset(
     {
         *("_lzma", "lzma", "zlib", "gzip", "bz2", "zipfile", "zstandard", "tokenize", "struct", "binascii", "_csv"),
-        *("pyarrow", "h5py", "lmdb", "yaml", "PIL", "xml", "json", "array_record"),
+        *("pyarrow", "h5py", "lmdb", "yaml", "PIL", "xml", "json", "array_record", "scipy"),
     }
 )
 # Python's own for values that do not fit, wherever they are raised. TypeError and AttributeError are ours: bugs.

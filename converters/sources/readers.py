@@ -133,6 +133,7 @@ READERS: tuple[Reader, ...] = (
     _samples("mds", "mds.reader", _OF_RECORDS, "index.json", legacy=False),
     _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy", legacy=False),
     _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", legacy=False),
+    _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat", legacy=False),
     _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz", legacy=False),
     _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train", legacy=False),
     _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin", legacy=False),

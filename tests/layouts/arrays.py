@@ -273,7 +273,7 @@ def fer2013(to: Files) -> None:
     Gives("train 4, test 2", {"1", "2"}, gray={10: "1", 20: "2"}),
     says="--label-offset",
     then="convert svhn out --label-offset 1 --classes digits.txt",
-    today="`.mat` is not read",
+    needs="scipy",
 )
 def svhn(to: Files) -> None:
     to.put("digits.txt", "1\n2")

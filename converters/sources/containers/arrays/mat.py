@@ -1,0 +1,114 @@
+"""MATLAB's files, version 5 to 7: arrays [height, width, channels, n] and their labels, as SVHN has them.
+
+Sides are stored in reverse order, so each image is in one place where the images are the last side. Each worker unpacks
+an array once. Version 7.3 is HDF5.
+"""
+
+import math
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
+from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import SourceFile
+from shardfeed.errors import UsageError, escape, needing_extra
+from shardfeed.text import number
+
+_MAGIC = b"MATLAB "
+_NUMBERS = {"double": "f8", "single": "f4", "logical": "u1", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2"}
+_NUMBERS |= {"int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8"}
+# What scipy raises for a file that is cut or damaged.
+_BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError, zlib.error)
+_SLAB = 1 << 20  # bytes handed over at a time
+
+
+def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
+    """A `.mat` file or a folder of them."""
+    names = [name for name in files_of(look, (".mat",), look_only=True) if _is_mat(look, name)]
+    if not names:
+        return None
+    return evidence_of("mat", number(len(names), ".mat file"), lambda: _read(look, options, look_only=True))
+
+
+def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+    """The images of MATLAB's files, with the labels that they have. Raises UsageError, MissingExtraError."""
+    return _read(look, options)
+
+
+def _is_mat(look: Look, name: str) -> bool:
+    return look.head(look.full(name)).startswith(_MAGIC)
+
+
+def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
+    files = {name: _arrays(path) for name, path in files_of(look, (".mat",), look_only=look_only).items()}
+    return named_source(look.path, files, options, _imaged, look_only=look_only)
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """See `Packed`: a variable, column by column."""
+
+    file: SourceFile
+    named: str
+    dtype: str
+    unpacked_size: int
+
+    def pieces(self) -> Iterator[bytes]:
+        from scipy import io
+
+        try:
+            found = io.loadmat(os.fsdecode(self.file.path), variable_names=[self.named], mat_dtype=True)
+            array = np.ascontiguousarray(np.asarray(found[self.named]).T.astype(self.dtype, copy=False))
+        except _BROKEN as error:
+            raise RejectedError(RejectCode.CORRUPT, f"cannot be read: {escape(str(error)[:200])}") from None
+        plain = array.reshape(-1).view(np.uint8)
+        for start in range(0, len(plain), _SLAB):
+            yield plain[start : start + _SLAB].tobytes()
+
+
+def _arrays(path: str) -> dict[str, RawArray]:
+    """Name -> array of numbers, its sides in reverse order. Raises UsageError, MissingExtraError."""
+    file = listed(path)
+    with open(path, "rb") as head:
+        if head.read(len(_MAGIC) + 3) == _MAGIC + b"7.3":
+            problem = "is a MATLAB file of version 7.3, which is HDF5 with the sides of arrays in reverse order"
+            raise UsageError(path, problem, "save it by `save -v7`, or by h5py with the images first")
+    with needing_extra(path):
+        from scipy import io
+    try:
+        variables = io.whosmat(path)
+    except _BROKEN as error:
+        raise UsageError(path, f"is no whole .mat file: {escape(str(error)[:200])}", "copy it again") from None
+    arrays = {}
+    for name, shape, kind in variables:
+        if kind not in _NUMBERS:
+            continue
+        dtype = np.dtype(_NUMBERS[kind])
+        sides = (max(shape),) if len(shape) == 2 and min(shape) == 1 else tuple(reversed(shape))
+        budget().rows(sides[0], file.size, path, f"images in {escape(name)}")
+        row = math.prod(sides[1:]) * dtype.itemsize
+        variable = _Variable(file, name, dtype.str, row * sides[0])
+        arrays[name] = RawArray(name, variable, 0, sides, dtype, row)
+    return arrays
+
+
+def _imaged(array: RawArray) -> tuple[RawImages, list[str]]:
+    sides = array.shape[1:]
+    stored, said = layout_of(array.place, array.named, (array.shape[0], *reversed(sides)), array.dtype)
+    layout = Layout(sides, tuple(len(sides) - 1 - axis for axis in stored.axes))
+    return RawImages(array, layout), [
+        f"{escape(array.named)}: {said}",
+        *array.check_readable("save it in smaller parts"),
+    ]
