@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any, cast
 
 from shardfeed.converters.sources.annotations.options import AnnotationOptions as OldAnnotationOptions
-from shardfeed.converters.sources.containers.options import ContainerOptions
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options
@@ -76,9 +75,6 @@ class Reader:
 
 def _old_options(look: Look, options: Any) -> Any:
     """The options that readers take which are not rewritten yet, with the same values."""
-    if isinstance(options, ColumnOptions):
-        label_map = None if options.label_map is None else str(options.label_map)
-        return ContainerOptions(dict(options.columns), options.class_names, options.label_offset, label_map)
     assert isinstance(options, AnnotationOptions)
     names = ("images", "tasks", "boxes_on", "voc_origin", "class_names", "colours", "void", "delimiter", "encoding")
     return OldAnnotationOptions(
@@ -104,9 +100,9 @@ _IMAGE_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"
 _TAR_ENDS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 
 
-def _samples(name: str, module: str, takes: Collection[str], *suffixes: str, legacy: bool = True) -> Reader:
+def _samples(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
     """A reader of files of many samples."""
-    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes, legacy=legacy)
+    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes)
 
 
 def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
@@ -126,18 +122,18 @@ def _tool(name: str, *suffixes: str) -> Reader:
 
 
 READERS: tuple[Reader, ...] = (
-    _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS, legacy=False),
-    _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", legacy=False),
-    _samples("tfrecord", "records.tfrecord", _OF_RECORDS, legacy=False),
-    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS, legacy=False),
-    _samples("mds", "mds.reader", _OF_RECORDS, "index.json", legacy=False),
-    _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy", legacy=False),
-    _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", legacy=False),
-    _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat", legacy=False),
-    _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz", legacy=False),
-    _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train", legacy=False),
-    _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin", legacy=False),
-    _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb", legacy=False),
+    _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS),
+    _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq"),
+    _samples("tfrecord", "records.tfrecord", _OF_RECORDS),
+    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS),
+    _samples("mds", "mds.reader", _OF_RECORDS, "index.json"),
+    _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
+    _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5"),
+    _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat"),
+    _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz"),
+    _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train"),
+    _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
+    _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb"),
     _rows("coco", "coco", _OF_ANNOTATIONS | {"unit"}, ".json"),
     _rows("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _rows("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),

@@ -293,7 +293,7 @@ def svhn(to: Files) -> None:
     ),
     says="--label-offset",
     then="convert flowers-102 out --label-offset 1 --classes names.txt",
-    today="the class `jpg`, in silence",
+    today="lists in `.mat` are not read, and that is said",
 )
 def flowers_102(to: Files) -> None:
     to.put("names.txt", "1\n2")
@@ -307,7 +307,7 @@ def flowers_102(to: Files) -> None:
     "Stanford Cars: `cars_train/`, `devkit/cars_train_annos.mat`, `devkit/cars_meta.mat`",
     "convert stanford_cars out",
     Gives("train 2", {"AM General Hummer SUV 2000", "Acura RL Sedan 2012"}, {"00001.jpg": "Acura RL Sedan 2012"}),
-    today="the class `cars_train`, in silence",
+    today="lists in `.mat` are not read, and that is said",
 )
 def stanford_cars(to: Files) -> None:
     to.images("stanford_cars/cars_train/0000{1..2}.jpg")

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
-from shardfeed.errors import UsageError, escape, needing_extra
+from shardfeed.errors import UsageError, argument, escape, needing_extra
 from shardfeed.text import number
 
 _MAGIC = b"MATLAB "
@@ -39,7 +39,13 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     names = [name for name in files_of(look, (".mat",), look_only=True) if _is_mat(look, name)]
     if not names:
         return None
-    return evidence_of("mat", number(len(names), ".mat file"), lambda: _read(look, options, look_only=True))
+    found = number(len(names), ".mat file")
+    evidence = evidence_of("mat", found, lambda: _read(look, options, look_only=True))
+    if not evidence.missing or not look.image:
+        return evidence
+    missing = f"{escape(names[0])} says something of the images in files, and such lists are not read; "
+    remedy = f"save it as a CSV of `path,label`, and give that: {argument('labels', typed='FILE.csv')}"
+    return Evidence("mat", found, missing + remedy)
 
 
 def read(look: Look, options: ColumnOptions) -> ColumnarSource:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from shardfeed.converters import ColumnOptions, open_source
 from shardfeed.converters.sources.source import Source, findings_of
@@ -55,6 +56,15 @@ def test_what_holds_no_images(tmp_path: Path, pixels) -> None:
     io.savemat(tmp_path / "a.mat", {"names": np.array(["a", "b"], object), "z": pixels})
     with pytest.raises(UsageError, match=r"no array is called like images; it has z uint8 \[3, 7, 5, 12\]"):
         open_source(tmp_path / "a.mat", reader="mat")
+
+
+def test_lists_of_images_beside(tmp_path: Path, pixels) -> None:
+    """As Oxford's flowers have them: nothing is made a class of, and the way in is named."""
+    (tmp_path / "jpg").mkdir()
+    Image.fromarray(pixels[0]).save(tmp_path / "jpg" / "image_00001.jpg")
+    io.savemat(tmp_path / "imagelabels.mat", {"labels": np.array([[1]])})
+    with pytest.raises(UsageError, match=r"imagelabels\.mat says something .*; save it as a CSV .*give that: labels$"):
+        open_source(tmp_path)
 
 
 def test_damaged_files(tmp_path: Path, pixels, labels) -> None:
