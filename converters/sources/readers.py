@@ -1,11 +1,10 @@
 """The one list of readers, and of files that are known and not read."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
-from shardfeed.converters.sources.annotations.options import AnnotationOptions as OldAnnotationOptions
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options
@@ -34,7 +33,6 @@ class Reader:
     takes: Collection[str] = ()
     suffixes: tuple[str, ...] = ()
     chooses_files: bool = False
-    legacy: bool = False  # its functions still take a path and the old options
 
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
         """Whether the path is meant; `given`: options by name, all of which it takes.
@@ -44,8 +42,6 @@ class Reader:
         options = self.options(**given)
         try:
             with guarded(look.path):
-                if self.legacy:
-                    return self.load().recognise(look.path, _old_options(look, options))  # type: ignore[arg-type]
                 return self.load().recognise(look, options)
         except HostileError as error:
             return Evidence(self.name, "by its name or its first bytes", missing_of(error))
@@ -53,8 +49,6 @@ class Reader:
     def read(self, look: Look, given: Mapping[str, Any]) -> Source:
         """The source; raises what its module does."""
         options = self.options(**given)
-        if self.legacy:
-            return self.load().read(look.path, _old_options(look, options))  # type: ignore[arg-type]
         return self.load().read(look, options)
 
     def load(self) -> ReaderModule:
@@ -71,18 +65,6 @@ class Reader:
         if not self.suffixes:
             return not look.holds_images_alone
         return any(name.endswith(self.suffixes) for name in look.suffixes)
-
-
-def _old_options(look: Look, options: Any) -> Any:
-    """The options that readers take which are not rewritten yet, with the same values."""
-    assert isinstance(options, AnnotationOptions)
-    names = ("images", "tasks", "boxes_on", "voc_origin", "class_names", "colours", "void", "delimiter", "encoding")
-    return OldAnnotationOptions(
-        **{name: getattr(options, name) for name in names},
-        include=look.include,
-        exclude=look.exclude,
-        follow_links=look.follow_links,
-    )
 
 
 _NAMES = frozenset({"class_names"})
@@ -107,12 +89,7 @@ def _samples(name: str, module: str, takes: Collection[str], *suffixes: str) -> 
 
 def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
     """A reader of annotations beside images, of which include and exclude choose some."""
-    return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True, legacy=True)
-
-
-def _rows(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
-    """As `_annotations`, of one that is on `Annotations`."""
-    return replace(_annotations(name, module, takes, *suffixes), legacy=False)
+    return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True)
 
 
 def _tool(name: str, *suffixes: str) -> Reader:
@@ -134,15 +111,15 @@ READERS: tuple[Reader, ...] = (
     _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train"),
     _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
     _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb"),
-    _rows("coco", "coco", _OF_ANNOTATIONS | {"unit"}, ".json"),
-    _rows("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
-    _rows("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
-    _rows("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
-    _rows("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
-    _rows("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
-    _rows("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
-    _rows("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),
-    _rows("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),
+    _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"}, ".json"),
+    _annotations("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
+    _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
+    _annotations("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
+    _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
+    _annotations("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
+    _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
+    _annotations("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),
+    _annotations("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),
     _tool("labelme", ".json"),
     _tool("via", ".json", ".csv"),
     _tool("label-studio", ".json", ".csv"),
@@ -150,7 +127,7 @@ READERS: tuple[Reader, ...] = (
     _tool("createml", ".json"),
     _tool("supervisely", ".json"),
     _tool("fiftyone", "samples.json", "labels.json"),
-    _rows("split-lists", "split_lists", _NAMES, ".txt"),
+    _annotations("split-lists", "split_lists", _NAMES, ".txt"),
     Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",)),
     # Images with their labels in names or in a table: what is read where no other reader is meant.
     Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
