@@ -347,18 +347,20 @@ class ObjectGather:
         if self.unit == "fractions" and areas is not None and areas.max(initial=0) <= 1:
             areas = np.zeros(0)  # no pixels: who knows the image's size takes those of boxes or masks
         sizes = {image if places is None else int(places[image]): size for image, size in self._sizes.items()}
-        return ObjectTable.of_arrays(
-            self.what,
-            self.unit,
-            self.upright,
+        return ObjectTable(
             place[kept],
             as_array(self._numbers)[kept],
             as_array(self._boxes).reshape(-1, 4)[kept],
             labels[kept],
-            None if classes is None else (classes.names, classes.ids),
+            None if classes is None else tuple(classes.names),
+            () if classes is None else tuple(classes.ids),
+            self.what,
+            self.unit,
+            self.upright,
             {key: as_array(values)[kept] for key, values in self._flags.items()},
             areas,
-            None if points is None or self.keypoints is None else (self.keypoints, points[kept]),
+            self.keypoints,
+            None if points is None else points[kept].reshape(-1, points.shape[1] // 3, 3),
             None if self._outlines is None else (self._outlines, np.arange(len(images))[kept]),
             {image: size for image, size in sizes.items() if image >= 0},
         )

@@ -241,6 +241,25 @@ def boxes_csv(folder: Path, files: Files) -> None:
     put(folder / "_annotations.csv", "\n".join(lines) + "\n")
 
 
+def coco(folder: Path, files: Files) -> None:
+    """A JSON file of instances, or, where a row has a caption, of captions."""
+    rows = [row for rows in files.values() for row in rows]
+    for row in rows:
+        put(folder / "images" / f"{row['key']}.png", row["image"])
+    categories = [{"id": 7, "name": "dog"}, {"id": 3, "name": "cat"}]
+    ids = {one["name"]: one["id"] for one in categories}
+    annotations: list[dict[str, Any]] = []
+    for i, row in enumerate(rows):
+        for one in row.get("objects", ()):
+            own = {key: value for key, value in one.items() if key != "category"}
+            annotations.append({**own, "image_id": i, "category_id": ids.get(one["category"])})
+        if "caption" in row:
+            annotations.append({"image_id": i, "caption": row["caption"]})
+    images = [{"id": i, "file_name": f"{row['key']}.png", "width": 60, "height": 40} for i, row in enumerate(rows)]
+    whole = {"annotations": annotations, "images": images, "categories": categories}
+    put(folder / "annotations" / "all.json", json.dumps(whole))
+
+
 _OBJECTS = frozenset({"objects", "nan"})
 
 
@@ -279,6 +298,7 @@ BUILDERS: dict[str, Builder] = {
     "mds": Builder(mds, _VALUES | {"lists", "double", "mixed"}),
     "webdataset": Builder(webdataset, _VALUES | {"absent", "mixed", "lists", "double"}, column="json.{}"),
     "yolo": Builder(yolo, frozenset({"objects"}), fractions=True, kind=AnnotationOptions),
+    "coco": Builder(coco, _OBJECTS | {"caption", "area", "id", "iscrowd", "null"}, kind=AnnotationOptions),
     "voc": Builder(voc, _OBJECTS | {"null"}, kind=AnnotationOptions),
     "kitti": Builder(kitti, _OBJECTS, kind=AnnotationOptions),
     "boxes-csv": Builder(boxes_csv, _OBJECTS | {"null"}, kind=AnnotationOptions),

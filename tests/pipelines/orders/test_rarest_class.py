@@ -16,7 +16,8 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.pipelines import Global, Position, cached, mix, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StratifiedOrder
@@ -33,15 +34,18 @@ CLASSES = [[] if i % 8 == 7 else [0] * (1 + i % 3) + [1] * (i % 2) + [2] * (2 * 
 class Several:
     """Images with objects of several classes, and the same classes as tags."""
 
-    def __init__(self) -> None:
+    def __init__(self, fox_in: int | None = None) -> None:
         out = io.BytesIO()
         Image.new("RGB", (40, 32)).save(out, "PNG")
         self.image = out.getvalue()
-        self.table = ObjectTable(NAMES)
+        objects = ObjectGather()
         for i, labels in enumerate(CLASSES):
-            self.table.set_size(i, 40, 32)
+            objects.set_size(i, 40, 32)
             for n, label in enumerate(labels):
-                self.table.add(i, 10 * i + n, (n, n, n + 10, n + 10), label)
+                objects.add(i, 10 * i + n, (n, n, n + 10, n + 10), str(label))
+        if fox_in is not None:
+            objects.add(fox_in, 999, (1, 1, 9, 9), "3")
+        self.table = objects.finish(ObjectClasses((), None, NAMES), None, lambda *_: pytest.fail("left out"))
         tags = Schema({TAGS: Feature("int64", (None,), "tags")}, {TAGS: NAMES})
         self.schema = self.table.joined(tags)
 
@@ -134,8 +138,7 @@ def test_each_class_has_its_share_of_each_batch(train: Split) -> None:
 def test_an_order_knows_the_classes_it_was_made_for(train: Split, tmp_path: Path) -> None:
     """Two datasets that differ in one object have orders of their own, and a position is of one of them."""
     order = order_samples(train, batch_size=8, order=Global(balance="class"))[1]
-    source = Several()
-    source.table.add(7, 999, (1, 1, 9, 9), 3)
+    source = Several(fox_in=7)
     convert(source, tmp_path / "out", shards=3, workers=1)
     other = order_samples(shardfeed.open(tmp_path / "out")["train"], batch_size=8, order=Global(balance="class"))[1]
     assert isinstance(order, StratifiedOrder)

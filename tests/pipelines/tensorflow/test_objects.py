@@ -26,7 +26,8 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.objects import MaskTable
-from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import (
@@ -71,22 +72,21 @@ class Scenes:
 
     def __init__(self, images: int, kind: str = "JPEG") -> None:
         self.images, self.kind = images, kind
-        self.table = ObjectTable(
-            ("cat", "dog", "eel"), columns=(IS_CROWD,), areas=True, masks=True,
-            keypoints=Keypoints(("left", "right", "centre"), (1, 0, 2)),
-        )  # fmt: skip
+        objects = ObjectGather(masks=True, keypoints=Keypoints(("left", "right", "centre"), (1, 0, 2)))
         self.rectangles: list[list[tuple[int, int, int, int]]] = []
         for i in range(images):
             self.rectangles.append(self._rectangles(i))
             height, width = SIZES[i % len(SIZES)]
-            self.table.set_size(i, width, height)
+            objects.set_size(i, width, height)
             for n, (x0, y0, x1, y1) in enumerate(self.rectangles[i]):
                 y = (y0 + y1) / 2
-                self.table.add(
-                    i, 10 * i + n, (x0, y0, x1, y1), (i + n) % 3,
-                    columns={IS_CROWD: int((i + n) % 4 == 3)}, area=(x1 - x0) * (y1 - y0),
+                objects.add(
+                    i, 10 * i + n, (x0, y0, x1, y1), str((i + n) % 3),
+                    flags={IS_CROWD: int((i + n) % 4 == 3)}, area=(x1 - x0) * (y1 - y0),
                     keypoints=(x0, y, 2, x1, y, 2, (x0 + x1) / 2, y, 1), outline=[[x0, y0, x1, y0, x1, y1, x0, y1]],
                 )  # fmt: skip
+        classes = ObjectClasses((), None, ("cat", "dog", "eel"))
+        self.table = objects.finish(classes, None, lambda *_: pytest.fail("left out"))
         self.schema = self.table.joined(Schema(MASKS, raster=Raster(("cat", "dog", "eel", "ground"), VOID)))
 
     def _rectangles(self, i: int) -> list[tuple[int, int, int, int]]:

@@ -11,7 +11,7 @@ import shardfeed
 from shardfeed.annotations import CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LABEL
 from shardfeed.converters import AnnotationOptions, Sample, convert, open_source
 from shardfeed.converters.sources.objects import Objects
-from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.errors import UsageError
 from shardfeed.schema import Schema
 from tests.converters.sources.annotations.test_coco import (
@@ -92,10 +92,10 @@ def test_a_region_without_a_pixel_is_listed(tmp_path: Path, region: Any) -> None
 class OwnSource:
     """A source of one image with three objects, whose values nobody has checked."""
 
-    schema = ObjectTable(columns=[IS_CROWD], areas=True).joined(Schema({}))
-
     def __init__(self, image: bytes) -> None:
-        self.image = image
+        objects = ObjectGather(flags=[IS_CROWD])
+        objects.add(0, 0, (0, 0, 1, 1), area=1)
+        self.image, self.schema = image, objects.finish(None, None, lambda *_: None).joined(Schema({}))
 
     def __len__(self) -> int:
         return 1
