@@ -276,6 +276,13 @@ def _npy(root: Path) -> None:
     np.save(root / "y_train.npy", labels)
 
 
+def _mat(root: Path) -> None:
+    import scipy.io
+
+    images, labels = _pixels()
+    scipy.io.savemat(root / "a.mat", {"X": np.moveaxis(images, 0, -1), "y": labels}, do_compression=True)
+
+
 def _hdf5(root: Path) -> None:
     import h5py
 
@@ -378,6 +385,7 @@ SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "npz packed": (_npz_packed, "npz"),
     "npy": (_npy, "npz"),
     "HDF5": (_hdf5, "hdf5"),
+    "MATLAB": (_mat, "mat"),
     "IDX": (_idx, "idx"),
     "IDX in gzip": (_idx_gz, "idx"),
     "CIFAR": (_cifar, "cifar"),

@@ -77,8 +77,9 @@ def serve_one(request: dict[str, Any]) -> None:
 
 def main() -> None:
     """Load all readers, so that no child spends its seconds on it."""
-    for module in ("h5py", "lmdb", "pyarrow.parquet", "yaml", "zstandard", "array_record.python.array_record_module"):
+    for module in ("h5py", "lmdb", "pyarrow.parquet", "scipy.io", "yaml", "zstandard"):
         import_module(module)
+    import_module("array_record.python.array_record_module")
     for reader in READERS:
         reader.load()
     print("ready", flush=True)

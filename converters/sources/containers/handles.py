@@ -26,6 +26,8 @@ _Handle = TypeVar("_Handle", bound=_Closing)
 def listed(path: str) -> SourceFile:
     """A file as it is now, which can be read. Raises UsageError."""
     try:
+        if not os.path.isfile(path):  # to open a pipe would wait for ever
+            raise UsageError(path, "is no regular file", "check the path")
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())
     except OSError as error:

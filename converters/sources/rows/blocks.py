@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, sample_number
+from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Content, Findings, Skipped
 from shardfeed.errors import UsageError, escape
@@ -45,10 +45,9 @@ class Blocks:
         return self._ends[-1] if self.kept is None else len(self.kept)
 
     def find(self, index: int) -> tuple[Block, int]:
-        """The block of a sample, and its place in it."""
-        index = sample_number(index, len(self))
+        """The block of a sample, 0 or more, and its place in it."""
         index = index if self.kept is None else self.kept.item(index)
-        block = bisect_right(self._ends, index)
+        block = bisect_right(self._ends, index) if len(self.blocks) > 1 else 0
         return self.blocks[block], index - (self._ends[block - 1] if block else 0)
 
     def __getitem__(self, index: int, /) -> bytes:

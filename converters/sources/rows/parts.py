@@ -20,7 +20,7 @@ def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
     Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`), for an OSError while it is used, too.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=_at_once) as file:
             now = os.fstat(file.fileno())
             if (now.st_size, now.st_mtime_ns) != (size, mtime_ns):
                 raise changed(path)
@@ -30,6 +30,11 @@ def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
     except OSError as error:
         problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
         raise RejectedError(RejectCode.UNREADABLE, problem) from None
+
+
+def _at_once(path: bytes | str, flags: int) -> int:
+    """Open a file, and do not wait where a pipe is in its place."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def changed(path: bytes | str) -> RejectedError:

@@ -95,7 +95,7 @@ def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Col
         labels = [RawArray(name, file, at, (count,), byte, record) for at in range(before)]
         coarse += labels[:-1]
         prefix = "" if hundred or split == "test" else f"{name.removesuffix('.bin')}/"
-        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), labels[-1], split, f"{split}/{prefix}"))
+        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), labels[-1], split, f"{split}/{prefix}".encode()))
     lacking = [name for name in (_HUNDRED if hundred else _TEN) if name not in files]
     notes = [f"not there, and so not read: {listing(lacking)}"] if lacking else []
     more = []

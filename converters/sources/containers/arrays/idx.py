@@ -20,6 +20,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,
     evidence_of,
+    inside,
     refuse_columns,
 )
 from shardfeed.converters.sources.containers.handles import listed
@@ -42,7 +43,7 @@ _MAPPING_BYTES = 1 << 16
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A folder with a file of images by its usual name, or such a file."""
-    names = [name for name in look.files(_ENDS) if _NAME.fullmatch(os.path.basename(name))]
+    names = [name for name in inside(look, _ENDS) if _NAME.fullmatch(os.path.basename(name))]
     if not names:
         return None
     return evidence_of("idx", f"IDX files ({some(names)})", lambda: _read(look, options, look_only=True))
@@ -65,7 +66,7 @@ def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Col
         layout, _ = layout_of(array.place, array.named, array.shape, array.dtype)
         notes += array.check_readable(f"`gunzip {escape(array.named)}` and give the folder again")
         split = _split(word)
-        prefix = f"{split}/" if split and len(pairs) > 1 else ""
+        prefix = f"{split}/".encode() if split and len(pairs) > 1 else b""
         blocks.append(ArrayBlock(RawImages(array, layout), _array(label) if label else None, split, prefix))
     if any("emnist" in block.images.named.lower() for block in blocks):
         notes.append("EMNIST's files have rows and columns of each image exchanged: stored as they are")
@@ -86,7 +87,7 @@ def _pairs(look: Look) -> tuple[list[tuple[str, str, str]], list[str]]:
     """
     folder = Look(look.folder) if not look.is_folder else look
     # Those that are not packed come last, and so stand for both.
-    paths = sorted(map(folder.full, folder.files(_ENDS)), key=lambda path: (not path.endswith(".gz"), path))
+    paths = sorted(map(folder.full, inside(folder, _ENDS)), key=lambda path: (not path.endswith(".gz"), path))
     named = [(path, parts) for path in paths if (parts := _parts(path))]
     found = {parts: path for path, parts in named}
     images = [parts[:2] for parts in found if parts[2] == "images"]

@@ -17,7 +17,7 @@ import numpy as np
 from shardfeed.converters.sources.containers.arrays.names import split_of
 from shardfeed.converters.sources.containers.arrays.pixels import layout_of, shape_text
 from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, RawArray, RawImages, pickled
-from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
+from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, inside, named_source
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
@@ -66,10 +66,8 @@ def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Col
 
 
 def _npy_names(look: Look) -> list[str]:
-    """The .npy files right in a folder, without links that lead out of it; of a file its own name."""
-    root = os.path.realpath(look.folder)
-    inside = (name for name in look.files((".npy",), 1) if os.path.dirname(os.path.realpath(look.full(name))) == root)
-    return [*inside] if look.is_folder else [*look.files((".npy",))]
+    """The .npy files right in a folder; of a file its own name."""
+    return [*inside(look, (".npy",), 1)]
 
 
 def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnOptions]:

@@ -1,8 +1,9 @@
 """Samples of arrays of images, one array after the other."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from shardfeed.converters.sources.containers.arrays.labels import Rows, label_column
@@ -47,14 +48,14 @@ class ArrayBlock:
     images: Images
     labels: Rows | None
     split: str | None
-    prefix: str
+    prefix: bytes
 
     def __len__(self) -> int:
         return len(self.images)
 
     def key(self, index: int, /) -> bytes:
         """The name of an image."""
-        return b"%s%06d%s" % (os.fsencode(self.prefix), index, self.images.ending)
+        return b"%s%06d%s" % (self.prefix, index, self.images.ending)
 
     def content(self, index: int, /) -> Content:
         """A callable that reads an image."""
@@ -127,7 +128,7 @@ def named_source(
     blocks, told = [], []
     for pair in pairs:
         images, said = imaged(pair.images)
-        blocks.append(ArrayBlock(images, pair.labels, pair.split, pair.prefix))
+        blocks.append(ArrayBlock(images, pair.labels, pair.split, os.fsencode(pair.prefix)))
         told += said
     return array_source(place, blocks, options, look_only=look_only, notes=[*told, *passed_over, *notes])
 
@@ -154,6 +155,15 @@ def files_of(look: Look, ends: tuple[str, ...], *, look_only: bool) -> dict[str,
     Raises UsageError where there is none.
     """
     if look_only:
-        return {name: look.full(name) for name, _ in zip(look.files(ends), range(LOOKED_AT), strict=False)}
+        return {name: look.full(name) for name in islice(inside(look, ends), LOOKED_AT)}
     found = find_files(look.path, ends)
     return {name: os.fsdecode(file.path) for name, file in zip(found.names, found.files, strict=True)}
+
+
+def inside(look: Look, ends: tuple[str, ...], depth: int = 3) -> Iterator[str]:
+    """The regular files that `look.files` gives, without links that lead out of the folder."""
+    root = os.path.join(os.path.realpath(look.folder), "")
+    for name in look.files(ends, depth):
+        path = look.full(name)
+        if os.path.isfile(path) and (not look.is_folder or os.path.realpath(path).startswith(root)):
+            yield name

@@ -56,7 +56,7 @@ def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Col
     blocks = []
     for split in splits:
         images, labels = _array(path, f"{split}_X.bin", _LAYOUT.shape), _array(path, f"{split}_y.bin", ())
-        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), labels, split, f"{split}/"))
+        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), labels, split, f"{split}/".encode()))
     notes = []
     if "unlabeled_X.bin" in look.names()[1]:
         notes.append("unlabeled_X.bin has no labels, and is left out")

@@ -72,7 +72,8 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     blocks, notes, taken = [], [], []
     for name, file in files.items():
         stem = os.path.splitext(name)[0].removesuffix("_lmdb")
-        block = LmdbBlock(listed(file), f"{stem}/" if len(files) > 1 else "", split_of(stem), dialect == "Caffe Datum")
+        prefix = os.fsencode(f"{stem}/") if len(files) > 1 else b""
+        block = LmdbBlock(listed(file), prefix, split_of(stem), dialect == "Caffe Datum")
         with Database(block.file) as database:
             notes += scan(database, block)
         blocks.append(block)
@@ -112,7 +113,7 @@ class LmdbBlock:
     """
 
     file: SourceFile
-    prefix: str
+    prefix: bytes
     split: str | None
     datum: bool
     keys: ByteStrings = field(default_factory=ByteStrings)
@@ -134,13 +135,13 @@ class LmdbBlock:
 
     def reject(self, key: bytes, code: RejectCode, reason: str) -> None:
         """List an image that cannot be taken."""
-        self.rejected.append(Skipped(os.fsencode(self.prefix) + key, code.value, reason))
+        self.rejected.append(Skipped(self.prefix + key, code.value, reason))
 
     def key(self, index: int, /) -> bytes:
         """The key of a sample."""
         key, ending = self.keys[index].lstrip(b"/"), self.endings[0]
         ends = (ending, b".jpeg") if ending == b".jpg" else (ending,)
-        return os.fsencode(self.prefix) + (key if key.lower().endswith(ends) else key + ending)
+        return self.prefix + (key if key.lower().endswith(ends) else key + ending)
 
     def content(self, index: int, /) -> LmdbImage:
         """A callable that reads an image."""

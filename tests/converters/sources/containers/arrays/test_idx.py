@@ -177,6 +177,16 @@ def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
         read(str(tmp_path), PLAIN)
 
 
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, gray, labels) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "inner").mkdir()
+    for path in sorted(save_mnist(tmp_path / "outside", gray, labels).iterdir()):
+        (tmp_path / "inner" / path.name).symlink_to(path)
+    assert recognise(str(tmp_path / "inner")) is None
+    with pytest.raises(UsageError, match="no file called like train-images"):
+        read(str(tmp_path / "inner"))
+
+
 def test_columns_are_refused(tmp_path: Path, gray, labels) -> None:
     with pytest.raises(UsageError, match="columns is for named arrays"):
         read(str(save_mnist(tmp_path, gray, labels)), ColumnOptions(columns={"image": "x"}))
