@@ -1,16 +1,18 @@
-"""How much code lies between a folder of images and a batch: files that run, and what importing them pulls in.
+"""How much code lies between files and shards, and between shards and a batch: this project's files that run.
 
     python benchmarks/journey.py [--list]
 
-Converts a few images in this process and makes one batch of them, first with tf.data, then with PyTorch, under Python's
-monitoring of lines. `files`: of this project with a function that ran. `lines`: of those files, whole. `ran`: lines of
-functions that ran. `closure`: files that the imports of the entry's module reach, those inside functions too, and
-their lines.
+Converts a few images in this process: of folders, of a COCO file and of a tar. Makes one batch of those of the folders,
+first with tf.data, then with PyTorch. `files`: of this project with a function that ran. `lines`: of those files,
+whole. `ran`: lines of functions that ran.
 """
 
 import argparse
-import ast
+import io
+import json
+import shutil
 import sys
+import tarfile
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -18,12 +20,13 @@ from pathlib import Path
 from types import CodeType
 
 import shardfeed
-from shardfeed.converters import ImageFolder, convert
+from shardfeed.converters import convert, open_source
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.shards.write_shard import write_shard
 
 PACKAGES = ("shardfeed", "converters", "readers", "pipelines", "tools")
 ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data_samples" / "shapes"
 # What runs in a worker process before and around `write_shard`: it cannot be watched from here.
 ONLY_IN_WORKERS = (
     "converters/engines/worker.py",
@@ -63,38 +66,37 @@ def traced(action: Callable[[], object]) -> dict[str, set[int]]:
     return ran
 
 
-def file_of(dotted: str) -> Path | None:
-    """Where a module of this project is; None for others."""
-    parts = dotted.split(".")
-    if parts[0] != "shardfeed":
-        return None
-    tail = parts[1:] if len(parts) > 1 and parts[1] in PACKAGES else parts
-    path = ROOT.joinpath(*tail)
-    found = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return found if found.exists() else None
-
-
-def closure(module: str) -> set[Path]:
-    """The files that a module's imports reach."""
-    found: set[Path] = set()
-    waiting = [module]
-    while waiting:
-        path = file_of(waiting.pop())
-        if path is None or path in found:
-            continue
-        found.add(path)
-        if path.name == "__init__.py":  # a face imports what is used
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            elif isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-    return {path for path in found if path.name != "__init__.py"}
-
-
 def lines_of(paths: set[str]) -> int:
     return sum(len((ROOT / path).read_text().splitlines()) for path in paths)
+
+
+def write_coco(place: Path) -> Path:
+    """The sample images in one folder, and a box in each as a COCO file beside them."""
+    paths = sorted(SAMPLES.rglob("*.jpg"))
+    classes = sorted({path.parent.name for path in paths})
+    (place / "images").mkdir(parents=True)
+    for path in paths:
+        shutil.copyfile(path, place / "images" / path.name)
+    images = [{"id": number, "file_name": path.name} for number, path in enumerate(paths)]
+    objects = [
+        {"id": number, "image_id": number, "category_id": classes.index(path.parent.name), "bbox": [2, 3, 20, 15]}
+        for number, path in enumerate(paths)
+    ]
+    categories = [{"id": number, "name": name} for number, name in enumerate(classes)]
+    entries = {"images": images, "annotations": objects, "categories": categories}
+    (place / "instances.json").write_text(json.dumps(entries))
+    return place
+
+
+def write_tar(path: Path) -> Path:
+    """The sample images as a tar of WebDataset."""
+    with tarfile.open(path, "w") as out:
+        for number, image in enumerate(sorted(SAMPLES.rglob("*.jpg"))):
+            for suffix, data in (("jpg", image.read_bytes()), ("cls", b"%d" % (number % 3))):
+                member = tarfile.TarInfo(f"{number:06}.{suffix}")
+                member.size = len(data)
+                out.addfile(member, io.BytesIO(data))
+    return path
 
 
 class InThisProcess:
@@ -121,12 +123,14 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name the files")
     options = parser.parse_args()
     place = Path(tempfile.mkdtemp())
-    source = ROOT / "data_samples" / "shapes"
-    out = place / "dataset"
+    out = place / "dataset of folders"
 
-    def make_dataset() -> None:
-        convert(ImageFolder(source), out, workers=1)  # what this process does
-        convert(ImageFolder(source), place / "again", workers=InThisProcess())  # and what a worker does
+    def making(name: str, path: Path) -> Callable[[], None]:
+        def make() -> None:
+            convert(open_source(path), place / f"dataset of {name}", workers=1)  # what this process does
+            convert(open_source(path), place / f"{name} again", workers=InThisProcess())  # and what a worker does
+
+        return make
 
     def tensorflow_batch() -> None:
         from shardfeed.pipelines import train_batches
@@ -138,11 +142,15 @@ def main() -> None:
 
         next(iter(torch_loader(shardfeed.open(out)["train"], batch_size=8, image_size=32, workers=0)))
 
-    converted = traced(make_dataset)
-    for path in ONLY_IN_WORKERS:
-        converted.setdefault(path, set())
-    runs = {"convert": converted, "TensorFlow": traced(tensorflow_batch), "PyTorch": traced(torch_batch)}
-    both = {"folder to tf.data batch": ("convert", "TensorFlow"), "folder to PyTorch batch": ("convert", "PyTorch")}
+    sources = {"folders": SAMPLES, "COCO": write_coco(place / "coco"), "tar": write_tar(place / "samples.tar")}
+    runs = {f"{name} to shards": traced(making(name, path)) for name, path in sources.items()}
+    for converted in runs.values():
+        for path in ONLY_IN_WORKERS:
+            converted.setdefault(path, set())
+    runs |= {"shards to TensorFlow": traced(tensorflow_batch), "shards to PyTorch": traced(torch_batch)}
+    both = {
+        f"folders to {name} batch": ("folders to shards", f"shards to {name}") for name in ("TensorFlow", "PyTorch")
+    }
     print(f"{'':26} files  lines    ran")
     for name, ran in runs.items():
         print(f"{name:26} {len(ran):5} {lines_of(set(ran)):6} {sum(map(len, ran.values())):6}")
