@@ -14,7 +14,7 @@ from PIL import Image
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.schema import Feature
-from tests.layouts import annotation_tools, json_exports
+from tests.layouts import annotation_tools, arrays, json_exports, official_lists
 from tests.layouts.files import Files
 from tests.layouts.layout import Build
 
@@ -353,6 +353,8 @@ def _layout(build: Build, folder: str) -> Callable[[Path], Path]:
 # Name -> (what makes it in a folder and may give the path to open, the reader).
 SEEDS: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "folder": (_folder, "folder"),
+    "official lists": (_layout(official_lists.food_101, "food-101"), "split-lists"),
+    "pixels in CSV": (_layout(arrays.digit_recognizer, "train.csv"), "pixels-csv"),
     "labels.csv": (_label_csv, "labels"),
     "labels.jsonl": (_label_jsonl, "labels"),
     "COCO": (_coco, "coco"),
