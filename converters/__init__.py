@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from shardfeed.converters.operations.reshard import reshard as reshard
     from shardfeed.converters.operations.split import split_dataset as split_dataset
     from shardfeed.converters.planning.split_shares import Shares as Shares
+    from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report
+    from shardfeed.converters.sources.account import AnnotationCode as AnnotationCode
     from shardfeed.converters.sources.files.source_files import find_files as find_files
     from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
@@ -82,7 +84,9 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.operations.reshard": ("reshard",),
         "shardfeed.converters.operations.split": ("split_dataset",),
         "shardfeed.converters.planning.split_shares": ("Shares",),
+        "shardfeed.converters.rejects": ("RejectCode",),
         "shardfeed.converters.report": ("Report",),
+        "shardfeed.converters.sources.account": ("AnnotationCode",),
         "shardfeed.converters.sources.rows.from_dicts": ("from_dicts",),
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),
         "shardfeed.converters.sources.folders.image_folder": ("ImageFolder",),

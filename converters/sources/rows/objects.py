@@ -207,6 +207,9 @@ class ObjectGather:
         if area is not None:
             area = _area(area)
         flagged = {key: _flag(key, value) for key, value in flags.items()} if flags else {}
+        for key in flagged:
+            if not key.startswith("image/"):
+                raise UsageError("flags", f"got {key!r}, expected a feature key", f'say "image/object/{key}"')
         points = _point_numbers(keypoints) if keypoints is not None else ()
         region = check_outline(outline) if self._outlines is not None else None
         # Everything is sound: from here on nothing raises.

@@ -47,7 +47,7 @@ class FilePart:
     """The `size` bytes of the file `path` from `offset` on: a content as `Sample.image` takes it.
 
     `file_size`, `mtime_ns`: of the whole file when it was listed; it is compared when it is read. Raises RejectedError
-    (`E_SOURCE_CHANGED`, `E_UNREADABLE`) when called.
+    (`E_TRUNCATED`, `E_SOURCE_CHANGED`, `E_UNREADABLE`) when called.
     """
 
     path: bytes
@@ -59,6 +59,11 @@ class FilePart:
     def __call__(self) -> bytes:
         """The bytes."""
         with as_listed(self.path, self.file_size, self.mtime_ns) as file:
+            if self.offset + self.size > self.file_size:
+                missing = self.offset + self.size - self.file_size
+                raise RejectedError(
+                    RejectCode.TRUNCATED, f"{escape(self.path)} ends {missing} bytes before the image does"
+                )
             data = os.pread(file, self.size, self.offset)
         if len(data) != self.size:
             raise changed(self.path)
