@@ -162,7 +162,7 @@ def test_what_other_programs_read_beside_shards(name: str, tmp_path: Path, folde
 
 
 @pytest.mark.parametrize(
-    "name", ["webdataset", *(pytest.param(name, marks=pytest.mark.long) for name in ("arrayrecord", "mds", "parquet"))]
+    "name", ["webdataset", "mds", *(pytest.param(name, marks=pytest.mark.long) for name in ("arrayrecord", "parquet"))]
 )
 def test_an_index_that_cannot_be_made_again(name: str, tmp_path: Path, folder: Callable[..., Path]) -> None:
     """What is said helps: the command that the error names gives the same images, labels and splits."""

@@ -115,7 +115,8 @@ def _roles(kinds: Mapping[str, Kind], options: ColumnOptions, path: str) -> tupl
     own = next((name for name in NUMBERS if kinds.get(name) in one), "")
     infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
     roles = choose_roles(path, infos, options.columns, unlabelled=options.unlabelled)
-    name = next((name for name in NAMES if kinds.get(name) in one and name not in options.columns.values()), "")
+    named = (*one, "other")  # bytes too: our own image/filename is
+    name = next((name for name in NAMES if kinds.get(name) in named and name not in options.columns.values()), "")
     return replace(roles, unused=tuple(column for column in roles.unused if column != name)), name
 
 
@@ -134,7 +135,8 @@ def _row(file: int, sample: "_Sample", columns: Columns, image: str, wanted: Seq
     if problem:
         return Row(file, sample.record, fault=(RejectCode.CORRUPT, problem))
     said = cells.get(name)
-    own = str(said).encode("utf-8", "surrogateescape") if isinstance(said, str | int) else b""
+    own = str(said).encode("utf-8", "surrogateescape") if isinstance(said, str | int) else said
+    own = own if isinstance(own, bytes) else b""
     if image not in columns.encoding:
         reason = f"its shard has no column {escape(image)}"
         return Row(file, sample.record, name=own, fault=(RejectCode.NOT_IMAGE, reason))
