@@ -42,10 +42,10 @@ def _watched() -> Iterator[None]:
     os.set_blocking(write, False)
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     command = [sys.executable, "-I", "-S", script, str(os.getpid()), folders, str(PATIENCE)]
-    watchdog = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE)
+    # In a session of its own: Ctrl-C at the terminal is for this process.
+    watchdog = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE, start_new_session=True)
     thread = threading.Thread(target=_end_when_told, args=(watchdog,), daemon=True)
     thread.start()
-    os.close(read)
     try:
         yield
     finally:
@@ -53,6 +53,7 @@ def _watched() -> Iterator[None]:
         watchdog.kill()
         thread.join()  # where no thread runs, a worker is forked
         os.close(write)
+        os.close(read)  # kept so long: Python may write to it after the watchdog has ended
 
 
 def _end_when_told(watchdog: "subprocess.Popen[bytes]") -> None:
