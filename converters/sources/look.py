@@ -1,7 +1,6 @@
 """One look at a path, shared by all readers: what it is, the names in its folders, the first bytes of its files."""
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ import numpy as np
 
 from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
 from shardfeed.converters.sources.files.patterns import Choice, Globs
+from shardfeed.converters.sources.files.source_files import named_files
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.errors import UsageError
 from shardfeed.text import counted
@@ -18,9 +18,6 @@ from shardfeed.text import counted
 _MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
 _HEAD = 65_536  # bytes of a file that tell what it is
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
-_MOST_FILES = 1_000_000  # of a pattern
 
 
 class Look:
@@ -48,7 +45,7 @@ class Look:
     @cached_property
     def paths(self) -> Sequence[str]:
         """The files that a pattern with braces means (`train-{000..012}.tar`); of any other path itself."""
-        return [self.path] if os.path.exists(self.path) or not _BRACES.search(self.path) else expand_braces(self.path)
+        return named_files(self.path)
 
     @property
     def folder(self) -> str:
@@ -166,23 +163,3 @@ class Look:
                 problem = f"no image that is wanted in it ({len(unwanted)} left out)"
                 raise UsageError(files.root, problem, "change include or exclude")
         return files, replace(files.take(np.array(wanted, np.int64)), choice=choice, notes=tuple(notes))
-
-
-def expand_braces(path: str) -> list[str]:
-    """`a-{00..02}.tar` as `a-00.tar`, `a-01.tar`, `a-02.tar`; `{x,y}` as x and y. Raises UsageError for others."""
-    braces = _BRACES.search(path)
-    if braces is None:
-        return [path]
-    numbers = _RANGE.match(braces[1])
-    if numbers:
-        first, last = int(numbers[1]), int(numbers[2])
-        if not 0 <= last - first < _MOST_FILES:
-            problem = f"got the range {braces[0]}, expected one of 1 to {_MOST_FILES:,} files"
-            raise UsageError(path, problem, "write it as {00000..00012}")
-        parts = [str(i).zfill(len(numbers[1])) for i in range(first, last + 1)]
-    else:
-        parts = braces[1].split(",")
-    rest = expand_braces(path[braces.end() :])
-    if len(parts) * len(rest) > _MOST_FILES:
-        raise UsageError(path, f"it names more than {_MOST_FILES:,} files", "correct the ranges")
-    return [path[: braces.start()] + part + end for part in parts for end in rest]

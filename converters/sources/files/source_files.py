@@ -83,12 +83,17 @@ def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
             raise UsageError(path, f"no {' or '.join(ends)} file in it", "check the path")
         files = [listing.file(i) for i in range(len(listing))]
         return SourceFiles(files, [*map(os.fsdecode, listing)], listing.root, listing.skipped)
-    paths = [path] if os.path.exists(path) or not _BRACES.search(path) else expand_braces(path)
+    paths = named_files(path)
     if len(set(paths)) < len(paths):
         raise UsageError(path, "it names a file twice", "name each once")
     files = [_file(path, one, len(paths)) for one in paths]
     root = os.path.commonpath([os.path.dirname(os.fsdecode(file.path)) for file in files])
     return SourceFiles(files, [os.path.relpath(os.fsdecode(file.path), root) for file in files])
+
+
+def named_files(path: str) -> list[str]:
+    """The paths that a pattern with braces means; of what is there under that very name itself."""
+    return [path] if os.path.exists(path) else expand_braces(path)
 
 
 def expand_braces(path: str) -> list[str]:
