@@ -27,6 +27,7 @@ from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.rows.parts import as_listed
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, check_extra, escape
 from shardfeed.formats.containers.arrayrecord import chunks
@@ -64,17 +65,11 @@ class ArrayRecordPart:
 
     def __call__(self) -> bytes:
         """The payload."""
-        try:
-            state = os.stat(self.path)
-        except OSError as error:
-            problem = f"{escape(self.path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
-            raise RejectedError(RejectCode.UNREADABLE, problem) from None
-        if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
-            raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(self.path)} is not as it was when it was listed")
-        try:
-            return _reader(self.path, self.size, self.mtime_ns, os.getpid()).read([self.record])[0]
-        except (RuntimeError, ValueError, IndexError) as error:
-            raise RejectedError(RejectCode.CORRUPT, f"record {self.record}: {escape(error)[:300]}") from None
+        with as_listed(self.path, self.size, self.mtime_ns):
+            try:
+                return _reader(self.path, self.size, self.mtime_ns, os.getpid()).read([self.record])[0]
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise RejectedError(RejectCode.CORRUPT, f"record {self.record}: {escape(error)[:300]}") from None
 
 
 @functools.lru_cache(maxsize=_OPEN_FILES)
