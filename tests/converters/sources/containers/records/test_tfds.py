@@ -164,7 +164,7 @@ def test_changes_after_the_survey(tmp_path: Path) -> None:
     with pytest.raises(RejectedError, match="E_SOURCE_CHANGED"):
         content()  # type: ignore[operator]
     path.unlink()
-    with pytest.raises(RejectedError, match="E_SOURCE_CHANGED.*is gone"):
+    with pytest.raises(RejectedError, match=r"E_SOURCE_CHANGED.*is gone"):
         content()  # type: ignore[operator]
 
 
