@@ -39,6 +39,8 @@ class SourceFiles:
 
         Raises UsageError where a name says two, or some files have a split and others none.
         """
+        if self.of_splits is not None:
+            return [*self.of_splits]
         found = [_split_in(name) for name in self.names]
         if None in found and set(found) != {None}:
             problem = f"'{escape(self.names[found.index(None)])}' is of no split by its name, and others are"

@@ -93,6 +93,11 @@ def test_photos(tmp_path: Path) -> None:
     assert [sample.split for sample in one] == [None] * 3
 
 
+def test_a_folder_beside_the_usual_splits_is_one_by_its_own_name(home: Path) -> None:
+    (home / "photos" / "val").rename(home / "photos" / "unseen")
+    assert {sample.split for sample in read(home / "photos")} == {"train", "unseen"}
+
+
 def test_compressed_shards() -> None:
     """zstd, unpacked into a temporary folder; PNGs in a column of bytes come out as they went in."""
     source = read(GOLDEN / "packed")
