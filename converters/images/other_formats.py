@@ -107,6 +107,7 @@ def _load_heif(data: bytes, max_pixels: int, background: Rgb) -> LoadedImage:
     except MissingExtraError as error:
         raise RejectedError(RejectCode.UNSUPPORTED, f"a HEIF image, and {error.problem}: {error.remedy}") from None
     with strict_decoding("heif"):
+        pillow_heif.options.DECODE_THREADS = 1  # as for all formats: each process decodes on one core
         found = pillow_heif.open_heif(data)
         check_size(found.size[1], found.size[0], max_pixels)
         if len(found) > 1:

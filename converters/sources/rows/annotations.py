@@ -80,7 +80,9 @@ class Annotations:
         others = sorted(frozenset(options.tasks).difference(tasks))
         if others:
             problem = f"got the task '{others[0]}', expected {' or '.join(tasks)}, which it has"
-            raise UsageError("tasks", problem, "ask for those, or for none in particular")
+            hint = "; classes are those of whole images, and objects have theirs with the boxes"
+            hint = hint if others[0] == "classes" and "boxes" in tasks else ""
+            raise UsageError("tasks", problem, f"ask for those, or for none in particular{hint}")
         self.listing = files if files is not None else look.list_files(_text(options.images) or root)
         self.ledger.notes += self.listing.notes
         self.lookup = ImageLookup(self.listing)
@@ -97,6 +99,7 @@ class Annotations:
         self._tags: dict[int, list[str]] = {}
         self._label_of: dict[int, str] = {}
         self._rejected: set[int] = set()
+        self._once: set[int] = set()  # of the images whose names are no files, those that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
         self.boxed = "boxes" in tasks or masks or keypoints is not None
@@ -134,6 +137,8 @@ class Annotations:
                 self._where[image : image + 1] = [where]
                 if isinstance(file, int):
                     self._by_file[file] = image
+                elif once:
+                    self._once.add(image)
             elif once:
                 self._refuse_twice(image, name, where)
             if not once:  # which would be remembered for nothing
@@ -200,6 +205,8 @@ class Annotations:
 
         `what`: the note that counts them.
         """
+        if next(self._missing(), None) is not None:
+            self.settle()  # names may be ids, which is to be known before others have their files
         rest = Names(what)
         for index, key in enumerate(self.listing):
             if index not in self._by_file and names_image(key):
@@ -322,17 +329,22 @@ class Annotations:
         """
         if any(isinstance(file, int) for file in self._files):
             return
-        missing = {file.key: image for image, file in self._missing()}
+        missing = list(self._missing())
+        ids = dict.fromkeys(file.key for _, file in missing if not file.key.startswith((b"/", b"../")))
         try:
-            found = self.lookup.find_ids(key for key in missing if not key.startswith((b"/", b"../")))
+            found = self.lookup.find_ids(ids)
         except AmbiguousIdError as error:
             problem = f"'{escape(error.id)}' may be {' or '.join(map(escape, error.files))}"
             remedy = f"give the folder of these images: {argument('images', typed='DIR')}"
             raise LabelFileError(self.place, problem, remedy) from None
-        for key, file in found.items():
-            self._files[missing[key]] = file
+        for image, name in missing:
+            if (file := found.get(name.key)) is None:
+                continue
+            self._files[image] = file
+            if (before := self._by_file.setdefault(file, image)) != image and {before, image} <= self._once:
+                self._refuse_twice(before, os.fsdecode(name.key), self._where[image])
         if not found:
-            first = next(self._missing(), None)
+            first = next(iter(missing), None)
             where = f" ({_at(self._where[first[0]])})" if first and self._where[first[0]] != "" else ""
             why = f": the first{where} is '{escape(first[1].key)}': {first[1].reason}" if first else ""
             problem = f"none of its {number(len(self._files), 'image')} is below {escape(self.listing.root)}{why}"

@@ -347,8 +347,8 @@ class ObjectGather:
             leave_out(self._images[i], code, f"{self.what} {self._numbers[i]}: {reason}")
         kept = np.delete(np.arange(len(images)), list(faults)) if faults else slice(None)
         areas = None if self._areas is None else self._filled_areas()[kept]
-        if self.unit == "fractions" and areas is not None and areas.max(initial=0) <= 1:
-            areas = np.zeros(0)  # no pixels: who knows the image's size takes those of boxes or masks
+        if self.unit == "fractions" and areas is not None and not areas.max(initial=0) > 1:
+            areas = np.zeros(0)  # no pixels, or some missing: who knows the image's size takes those of boxes or masks
         sizes = {image if places is None else int(places[image]): size for image, size in self._sizes.items()}
         return ObjectTable(
             place[kept],
@@ -374,10 +374,10 @@ class ObjectGather:
         return self._classed > 0
 
     def _filled_areas(self) -> np.ndarray:
-        """float64 [n]: of objects that do not say their area, that of their box."""
+        """float64 [n]: of objects that do not say their area, that of their box in pixels; NaN of one in fractions."""
         assert self._areas is not None
         areas, boxes = as_array(self._areas), as_array(self._boxes).reshape(-1, 4)
-        if not np.isnan(areas).any():
+        if self.unit == "fractions" or not np.isnan(areas).any():
             return areas
         return np.where(np.isnan(areas), (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), areas)
 

@@ -68,6 +68,7 @@ def test_it_is_stored_as_jpeg(mode: str, changes: list[str]) -> None:
     stored = store_image(data, ImageOptions())
     assert (stored.format, stored.height, stored.width) == (b"jpeg", HEIGHT, WIDTH)
     assert list(stored.changes) == changes
+    assert heif.options.DECODE_THREADS == 1  # a worker has one core
     assert np.abs(decoded(stored) - shown(data)).mean() < 2
     raw = store_image(data, ImageOptions(encode="raw"))
     np.testing.assert_array_equal(np.frombuffer(raw.encoded, np.uint8).reshape(HEIGHT, WIDTH, 3), shown(data))

@@ -75,7 +75,7 @@ def what_it_is(path: str, *, to_the_end: bool = False) -> What | None:
     try:
         size = os.path.getsize(path)
         stream = JsonStream(path, most=most)
-    except (OSError, StorageError):
+    except (OSError, StorageError, LabelFileError):  # not in UTF-8, for example
         return None
     whole = most is None or size <= most
     try:

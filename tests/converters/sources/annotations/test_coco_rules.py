@@ -54,6 +54,17 @@ def test_lists_come_in_any_order(tmp_path: Path, order: tuple[str, ...]) -> None
     assert left_out(source) == left_out(expected) == ["E_ORPHAN"]
 
 
+def test_an_area_that_is_missing_beside_fractions_is_that_of_the_box_in_pixels(tmp_path: Path) -> None:
+    content = scene()
+    for entry in content["annotations"]:
+        entry |= {"bbox": [0.25, 0.25, 0.5, 0.5], "area": 96}
+    del content["annotations"][0]["area"]
+    options = AnnotationOptions(images=plant(tmp_path, content).parent, unit="fractions")
+    convert(open_source(tmp_path / "instances.json", options=options), tmp_path / "out", workers=1)
+    areas = {area for record in shardfeed.open(tmp_path / "out")["train"] for area in record[OBJECT_AREA]}
+    assert areas == {60 * 40 / 4}
+
+
 def test_fractions_are_refused_until_the_unit_is_given(tmp_path: Path) -> None:
     content = scene()
     for i, entry in enumerate(content["annotations"]):

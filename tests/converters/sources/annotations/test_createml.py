@@ -114,6 +114,16 @@ def test_images_that_are_missing_are_listed_with_what_is_in_them(tmp_path: Path)
     assert [one.code for one in findings.account.left_out] == ["E_IMAGE"] * 3
 
 
+def test_an_image_that_is_named_twice_without_its_ending_is_refused(tmp_path: Path) -> None:
+    draw(tmp_path)
+    said = [{**entry, "image": entry["image"].removesuffix(".png")} for entry in entries("aba")]
+    put(tmp_path / "annotations.json", json.dumps(said[:2]))
+    assert len(open_source(tmp_path)) == 4
+    put(tmp_path / "annotations.json", json.dumps(said))
+    with pytest.raises(LabelFileError, match=r"entry 2: a means a\.png, which is named before \(.*entry 0\)"):
+        open_source(tmp_path)
+
+
 @pytest.mark.parametrize(
     "text",
     ['{"image": 1}', "[", '[{"image": 3, "annotations": []}]', '["a.png"]', json.dumps(entries("aa")), "[" * 2000],

@@ -86,6 +86,17 @@ def test_other_json_is_what_it_was(tmp_path: Path, content: str) -> None:
         open_source(tmp_path / "x.json")
 
 
+def test_json_that_is_not_in_utf_8_is_no_coco_file(tmp_path: Path) -> None:
+    folders(tmp_path, "cat/1.png", "dog/2.png")
+    (tmp_path / "notes.json").write_bytes('{"images": "é"}'.encode("latin-1"))
+    assert [sample.key for sample in open_source(tmp_path)] == [b"cat/1.png", b"dog/2.png"]
+
+
+def test_classes_of_objects_need_no_task(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="objects have theirs with the boxes"):
+        open_source(plant(tmp_path, scene()), options=AnnotationOptions(tasks=["boxes", "classes"]))
+
+
 def test_json_lines_in_a_json_file_are_read_where_it_is_said(tmp_path: Path) -> None:
     folders(tmp_path, "a.png", "b.png")
     (tmp_path / "x.json").write_text('{"path": "a.png", "label": "u"}\n{"path": "b.png", "label": "v"}\n')
