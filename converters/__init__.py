@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.options import AnnotationOptions as AnnotationOptions
     from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions
     from shardfeed.converters.sources.options import LabelOptions as LabelOptions
-    from shardfeed.converters.sources.reader import Evidence as Evidence
+    from shardfeed.converters.sources.readers import Evidence as Evidence
     from shardfeed.converters.sources.readers import Reader as Reader
     from shardfeed.converters.sources.rows.annotations import Annotations as Annotations
     from shardfeed.converters.sources.rows.from_dicts import from_dicts as from_dicts
@@ -95,8 +95,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.sources.options": ("AnnotationOptions", "ColumnOptions", "LabelOptions"),
         "shardfeed.converters.sources.files.source_files": ("find_files",),
         "shardfeed.converters.sources.look": ("Look",),
-        "shardfeed.converters.sources.reader": ("Evidence",),
-        "shardfeed.converters.sources.readers": ("Reader",),
+        "shardfeed.converters.sources.readers": ("Evidence", "Reader"),
         "shardfeed.converters.sources.rows.annotations": ("Annotations",),
         "shardfeed.converters.sources.rows.gather": ("Gather", "Row"),
         "shardfeed.converters.sources.rows.parts": ("Parts",),

@@ -1,6 +1,7 @@
 """One look at a path, shared by all readers: what it is, the names in its folders, the first bytes of its files."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header
 from shardfeed.converters.sources.files.listing import Listing, is_hidden, names_image
 from shardfeed.converters.sources.files.patterns import Choice, Globs
 from shardfeed.converters.sources.files.source_files import named_files
@@ -18,6 +20,13 @@ from shardfeed.text import counted
 _MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
 _HEAD = 65_536  # bytes of a file that tell what it is
+_NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
+_END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
+# What files of a kind have, and where.
+_MAGIC = (
+    *(("parquet", 0, b"PAR1"), ("zip", 0, b"PK\x03\x04"), ("lmdb", 16, b"\xde\xc0\xef\xbe")),
+    *(("hdf5", at, b"\x89HDF\r\n\x1a\n") for at in (0, 512, 1024, 2048)),
+)
 
 
 class Look:
@@ -31,6 +40,7 @@ class Look:
         self.path, self.include, self.exclude, self.follow_links = path, include, exclude, follow_links
         self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._heads: dict[str, bytes] = {}
+        self._listings: dict[tuple[str, bool], Listing] = {}
 
     @cached_property
     def is_folder(self) -> bool:
@@ -111,17 +121,33 @@ class Look:
         return self._heads[path]
 
     @cached_property
+    def kind(self) -> str:
+        """Of a file, what its first bytes say it is: "tar", "parquet", "hdf5", "lmdb", "zip", "json", else "other"."""
+        head = self.head(self.paths[0])
+        if looks_like_header(head[:BLOCK]):
+            return "tar"
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) and b"\0" not in head[:_NUMBER_BYTES]:
+            return "json"
+        return next((kind for kind, at, magic in _MAGIC if head.startswith(magic, at)), "other")
+
+    @cached_property
     def suffixes(self) -> frozenset[str]:
-        """The ends of the names that `files` gives, in lower case: the extensions of images, of others the names."""
+        """Ends of the names that `files` gives and of folders, in lower case.
+
+        Of an image only the last word of its name and the extension, `_mask.png`; of others the name, of folders with
+        "/" at its end.
+        """
         names = (
             os.path.basename(name).lower() for name in self.files(depth=_DEPTH + 1)
         )  # leftImg8bit/train/bonn/1.png
-        return frozenset(os.path.splitext(name)[1] if names_image(os.fsencode(name)) else name for name in names)
+        ends = {found[0] if names_image(os.fsencode(name)) and (found := _END.search(name)) else name for name in names}
+        return frozenset(ends.union(f"{name.lower()}/" for folders, _ in self._names.values() for name in folders))
 
     @cached_property
     def holds_images_alone(self) -> bool:
         """Whether it is a folder of files that are called like images, and of no others."""
-        return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in self.suffixes)
+        files = (end for end in self.suffixes if not end.endswith("/"))
+        return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in files)
 
     @cached_property
     def image(self) -> str:
@@ -137,14 +163,16 @@ class Look:
     def list_files(self, root: str | None = None, *, chosen: bool = True) -> Listing:
         """All files below `root`, by default the folder of the path: those that are wanted, or with `chosen` off all.
 
-        Raises UsageError where there is none.
+        Listed once, for recognising and for reading. Raises UsageError where there is none.
         """
-        include, exclude = (self.include, self.exclude) if chosen else ((), ())
-        place = self.folder if root is None else root
-        listing = list_files(place, include=include, exclude=exclude, follow_links=self.follow_links)
-        if not len(listing):
-            raise nothing_listed(listing)
-        return listing
+        place, choosing = self.folder if root is None else root, chosen and bool(self.include or self.exclude)
+        if (place, choosing) not in self._listings:
+            include, exclude = (self.include, self.exclude) if choosing else ((), ())
+            listing = list_files(place, include=include, exclude=exclude, follow_links=self.follow_links)
+            if not len(listing):
+                raise nothing_listed(listing)
+            self._listings[place, choosing] = listing
+        return self._listings[place, choosing]
 
     def list_images(self, root: str | None = None, files: Listing | None = None) -> tuple[Listing, Listing]:
         """All files below `root`, and the images among them that are wanted: here patterns are of images alone.

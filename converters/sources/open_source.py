@@ -12,8 +12,16 @@ from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions, Options, given
-from shardfeed.converters.sources.reader import Evidence
-from shardfeed.converters.sources.readers import ARCHIVE_ENDS, BY_NAME, PLAIN, READERS, REFUSED, SAMPLE_ENDS, Reader
+from shardfeed.converters.sources.readers import (
+    ARCHIVE_ENDS,
+    BY_NAME,
+    PLAIN,
+    READERS,
+    REFUSED,
+    SAMPLE_ENDS,
+    Evidence,
+    Reader,
+)
 from shardfeed.converters.sources.source import Findings, Source, findings_of
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
@@ -142,11 +150,14 @@ def recognise(look: Look, values: Mapping[str, Any]) -> Sequence[Evidence]:
     for one in READERS:
         if plain and (one.name in PLAIN or one.options is not LabelOptions or not set(values) <= set(one.takes)):
             continue
-        if one.name != "labels" and one.may_be(look):
+        if one.name != "labels" and one.may_be(look, values):
             taken = {name: value for name, value in values.items() if name in one.takes}
             evidence = one.recognise(look, taken)
             if evidence is not None:
-                found.append((len(taken) == len(values), evidence))
+                takes_all = len(taken) == len(values)
+                if takes_all and evidence.sure and not evidence.missing:
+                    return [evidence]
+                found.append((takes_all, evidence))
     able = [evidence for takes_all, evidence in found if takes_all]
     return able or [evidence for _, evidence in found]
 

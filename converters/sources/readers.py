@@ -1,30 +1,103 @@
-"""The one list of readers, and of files that are known and not read."""
+"""What a reader is; the one list of readers, and of files that are known and not read."""
 
+import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, LabelOptions, Options
-from shardfeed.converters.sources.reader import Evidence, ReaderModule, missing_of
 from shardfeed.converters.sources.source import Source
+from shardfeed.errors import ShardfeedError, escape
 
 _HERE = "shardfeed.converters.sources"
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """Why a reader takes something for its own, in words: `found`, what there is; `missing`, what it lacks to be read.
+
+    `name`: of the reader, as `--from` takes it. `sure`: whether no other reader can be meant, whatever it finds.
+    """
+
+    name: str
+    found: str
+    missing: str = ""
+    sure: bool = False
+
+
+class ReaderModule(Protocol):
+    """The functions that the module of a reader has; `options` is of the class that its `Reader` names."""
+
+    def recognise(self, look: Look, options: Any) -> Evidence | None:
+        """Whether the path is meant, by its content, cheaply; None where it is not."""
+        ...
+
+    def read(self, look: Look, options: Any) -> Source:
+        """The source. Raises UsageError, LabelFileError, StorageError, MissingExtraError."""
+        ...
+
+
+def missing_of(error: ShardfeedError) -> str:
+    """What an error says of a thing that cannot be read, and what to do, for `Evidence.missing`."""
+    _, problem, remedy = error.args  # not .problem: arguments in it are to be told as where they are read
+    return f"{problem}; {remedy}" if remedy else problem
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How the files of a reader begin: `begins` matches their first bytes.
+
+    `found`: the evidence in words, with {} for the name of such a file, where that is enough to know the reader.
+    `beside`: of a folder that must lie beside the file. `inside`: of the folder that the file must lie in.
+    """
+
+    begins: re.Pattern[bytes]
+    found: str = ""
+    beside: str = ""
+    inside: str = ""
+
+    def first(self, look: Look, suffixes: tuple[str, ...]) -> str:
+        """The path of the first file among those that are looked at; "" without."""
+        for name in look.files(suffixes):
+            inside = not self.inside or os.path.basename(os.path.dirname(name)) == self.inside
+            if inside and self.begins.match(look.head(look.full(name))):
+                return look.full(name)
+        return ""
+
+    def evidence(self, name: str, look: Look, suffixes: tuple[str, ...]) -> Evidence | None:
+        """That of the reader `name`, by its first file."""
+        path = self.first(look, suffixes)
+        if not path or (self.beside and not os.path.isdir(os.path.join(os.path.dirname(path), self.beside))):
+            return None
+        return Evidence(name, self.found.format(escape(os.path.basename(path))))
+
+
+def _marks(found: str, *words: bytes, begins: bytes = b"", beside: str = "", inside: str = "") -> Marks:
+    """Marks of a file that begins so, and has each of these words, or of `a|b` one, somewhere in its first bytes."""
+    every = b"".join(b"(?=.*(?:%s))" % word for word in words)
+    return Marks(re.compile(b"(?:%s)%s" % (begins, every), re.DOTALL), found, beside, inside)
+
+
+@dataclass(frozen=True)
 class Reader:
-    """One reader. It is imported when a name in the folder ends in one of its suffixes, or when it is asked for.
+    """One reader. Its module is imported when the path may be meant by what `Look` knows of it, or it is asked for.
 
     Attributes:
         name: as `--from` takes it, in Python `reader=`.
-        module: with `recognise` and `read`: its name below `shardfeed.converters.sources`, or itself.
+        module: with `recognise` and `read`: its name below `shardfeed.converters.sources`, or itself. `read` alone
+            where `marks` say what was found.
         options: the class of its options.
         takes: the names of those options that it takes; any other is refused.
         suffixes: ends of file names, in lower case, one of which must be in a folder; empty: any that is no image's.
         chooses_files: whether include, exclude and follow_links mean something to it.
+        kinds: of a file that is none of these by its first bytes (`Look.kind`), its suffix must be among `suffixes`;
+            None: it may be any.
+        names: beside the suffixes what must be found in a name in a folder (`Look.suffixes`).
+        marks: beside its name how a file must begin.
     """
 
     name: str
@@ -33,6 +106,9 @@ class Reader:
     takes: Collection[str] = ()
     suffixes: tuple[str, ...] = ()
     chooses_files: bool = False
+    kinds: tuple[str, ...] | None = None
+    names: re.Pattern[str] | None = None
+    marks: Marks | None = None
 
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
         """Whether the path is meant; `given`: options by name, all of which it takes.
@@ -42,6 +118,9 @@ class Reader:
         options = self.options(**given)
         try:
             with guarded(look.path):
+                seen = None if self.marks is None else self.marks.evidence(self.name, look, self.suffixes)
+                if self.marks is not None and (seen is None or seen.found):
+                    return seen
                 return self.load().recognise(look, options)
         except HostileError as error:
             return Evidence(self.name, "by its name or its first bytes", missing_of(error))
@@ -57,14 +136,19 @@ class Reader:
             return self.module
         return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
 
-    def may_be(self, look: Look) -> bool:
-        """Whether names tell that this reader might be meant, before its module is imported; of a file only its content
-        tells."""
+    def may_be(self, look: Look, given: Collection[str] = ()) -> bool:
+        """Whether names, and of a file its first bytes, tell that this reader might be meant.
+
+        `given`: names of options. Where `images` is among them, images lie elsewhere, and no name need tell anything.
+        """
         if not look.is_folder:
-            return True
-        if not self.suffixes:
+            named = bool(self.suffixes) and look.paths[0].lower().endswith(self.suffixes)
+            return named or self.kinds is None or look.kind in self.kinds
+        if not self.suffixes and self.names is None:
             return not look.holds_images_alone
-        return any(name.endswith(self.suffixes) for name in look.suffixes)
+        if self.suffixes and not any(name.endswith(self.suffixes) for name in look.suffixes):
+            return False
+        return self.names is None or "images" in given or any(map(self.names.search, look.suffixes))
 
 
 _NAMES = frozenset({"class_names"})
@@ -82,56 +166,116 @@ _IMAGE_ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"
 _TAR_ENDS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")
 
 
-def _samples(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
+def _samples(name: str, module: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
     """A reader of files of many samples."""
-    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes)
+    return Reader(name, f"containers.{module}", ColumnOptions, takes, suffixes, **{"kinds": (), **more})
 
 
-def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str) -> Reader:
+def _annotations(name: str, module: str, takes: Collection[str], *suffixes: str, **more: Any) -> Reader:
     """A reader of annotations beside images, of which include and exclude choose some."""
-    return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, chooses_files=True)
+    more = {"chooses_files": True, "kinds": (), **more}
+    return Reader(name, f"annotations.{module}", AnnotationOptions, takes, suffixes, **more)
 
 
-def _tool(name: str, *suffixes: str) -> Reader:
+def _tool(name: str, marks: Marks, *suffixes: str) -> Reader:
     """A reader of the files of an annotation tool."""
-    module = f"annotations.tools.{name.replace('-', '_')}"
-    return Reader(name, module, AnnotationOptions, _OF_BOXES, suffixes, chooses_files=True)
+    return _annotations(name, f"tools.{name.replace('-', '_')}", _OF_BOXES, *suffixes, marks=marks)
 
+
+_RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d")
+_ARRAY_RECORDS = re.compile(r"array_?record")
+# Words in names of folders of masks, and behind the names of masks beside their images; the reader looks closer.
+_MASKS = re.compile(
+    r"(mask|label|annot|seg|gt|truth|target|trimap|matte|manual)[^/]*/"
+    r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."
+)
+_NO_JSON_BUT = _marks("", begins=rb'(?:\xef\xbb\xbf)?\s*(?:[^\s{]|\Z|(?=.*"sentences")(?=.*"raw"))')
 
 READERS: tuple[Reader, ...] = (
-    _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS),
-    _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq"),
-    _samples("tfrecord", "records.tfrecord", _OF_RECORDS),
-    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS),
+    _samples("webdataset", "webdataset", _OF_RECORDS, *_TAR_ENDS, kinds=("tar",)),
+    _samples("parquet", "parquet", _OF_RECORDS, ".parquet", ".pq", kinds=("parquet",)),
+    _samples("tfrecord", "records.tfrecord", _OF_RECORDS, kinds=("other",), names=_RECORDS),
+    _samples("arrayrecord", "records.arrayrecord", _OF_RECORDS, kinds=("other",), names=_ARRAY_RECORDS),
     _samples("mds", "mds.reader", _OF_RECORDS, "index.json"),
     _samples("npz", "arrays.npz", _OF_COLUMNS, ".npz", ".npy"),
-    _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5"),
+    _samples("hdf5", "arrays.hdf5", _OF_COLUMNS, ".h5", ".hdf5", ".hdf", ".he5", kinds=("hdf5",)),
     _samples("mat", "arrays.mat", _OF_COLUMNS, ".mat"),
     _samples("idx", "arrays.idx", _OF_COLUMNS, "ubyte", "ubyte.gz"),
     _samples("cifar", "arrays.cifar", _OF_COLUMNS, ".bin", "batches.meta", "meta", "train"),
     _samples("stl10", "arrays.stl10", _OF_COLUMNS, ".bin"),
-    _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb"),
+    _samples("lmdb", "lmdb.reader", _OF_COLUMNS, ".mdb", ".lmdb", kinds=("lmdb",)),
     _annotations("coco", "coco", _OF_ANNOTATIONS | {"unit"}, ".json"),
     _annotations("yolo", "yolo.reader", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
     _annotations("voc", "voc", _OF_BOXES | {"voc_origin", "encoding"}, ".xml"),
     _annotations("kitti", "kitti", _OF_BOXES - {"images"}, ".txt"),
-    _annotations("masks", "masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS),
-    _annotations("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
-    _annotations("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"),
-    _annotations("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"),
+    _annotations("masks", "masks.reader", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
+    _annotations(
+        *("boxes-csv", "tables.boxes_csv", _OF_BOXES | _OF_TABLES, ".csv", ".tsv", ".tab", "bbx_gt.txt"),
+        kinds=("other",),
+    ),
+    _annotations(
+        *("classes-csv", "tables.classes_csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv"), kinds=("other",)
+    ),
+    _annotations(
+        *("captions", "tables.captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, ".json"), marks=_NO_JSON_BUT
+    ),
     _annotations("imagefolder", "tables.imagefolder", _OF_BOXES | _OF_TABLES, "metadata.jsonl", "metadata.csv"),
-    _tool("labelme", ".json"),
-    _tool("via", ".json", ".csv"),
-    _tool("label-studio", ".json", ".csv"),
-    _tool("cvat", ".xml"),
-    _tool("createml", ".json"),
-    _tool("supervisely", ".json"),
-    _tool("fiftyone", "samples.json", "labels.json"),
+    _tool("labelme", _marks("{} has shapes, as LabelMe saves them", b'"shapes"', b'"imagePath"|"flags"'), ".json"),
+    _tool(
+        "via",
+        _marks(
+            "{} has regions, as VIA saves them",
+            begins=rb'(?=.*"shape_attributes")(?=.*"filename")|filename,file_size,file_attr',
+        ),
+        *(".json", ".csv"),
+    ),
+    _tool(
+        "label-studio",
+        _marks(
+            "{} has tasks, as Label Studio exports them",
+            begins=rb'(?=.*"annotations")(?=.*"data")(?=.*(?:"result"|"file_upload"))'
+            rb'|(?=\s*\[)(?=.*"annotator")(?=.*"id")|(?=[^\n]*annotator)(?=.*rectanglelabels)',
+        ),
+        *(".json", ".csv"),
+    ),
+    _tool(
+        "cvat",
+        _marks("{} begins with <annotations>, as of CVAT", b"<image |<meta>", begins=b"(?=.{0,387}<annotations>)"),
+        ".xml",
+    ),
+    _tool(
+        "createml",
+        _marks(
+            "{} is a list of images with coordinates",
+            *(b'"image"', b'"annotations"', b'"coordinates"', b'"label"'),
+            begins=rb"(?=[\xef\xbb\xbf\s]*\[)",
+        ),
+        ".json",
+    ),
+    _tool(
+        "supervisely",
+        _marks(
+            "{} has objects, as Supervisely saves them",
+            *(b'"objects"', b'"size"', b'"classTitle"|"description"'),
+            inside="ann",
+        ),
+        ".json",
+    ),
+    _tool(
+        "fiftyone",
+        _marks(
+            "{} beside data, as FiftyOne exports them",
+            begins=rb'(?=\s*\{.{0,190}"samples")(?=.*"filepath")'
+            rb'|(?!\s*.{0,190}"images")(?=\s*.{0,190}"classes")(?=.*"labels")',
+            beside="data",
+        ),
+        *("samples.json", "labels.json"),
+    ),
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),
-    Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",)),
+    Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: what is read where no other reader is meant.
     Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
-    Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True),
+    Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
 )
 PLAIN = ("labels", "folder")
 BY_NAME = {one.name: one for one in READERS}

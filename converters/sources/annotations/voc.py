@@ -15,7 +15,7 @@ from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number, read_size
 from shardfeed.converters.sources.rows.ledger import Names

@@ -23,7 +23,7 @@ from shardfeed.converters.sources.files.source_files import SourceFiles, find_fi
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.objects import BOX_KEYS, CLASS_KEYS
 from shardfeed.converters.sources.rows.parts import Parts

@@ -18,7 +18,7 @@ from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.files.source_files import SourceFiles, find_files
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.parts import FilePart, Parts
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Roles, choose_roles

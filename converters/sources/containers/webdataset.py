@@ -31,7 +31,7 @@ from shardfeed.converters.sources.files.source_files import SourceFiles, find_fi
 from shardfeed.converters.sources.guard import damaged
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.ledger import Names

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.folders.image_folder import ImageFolder
 from shardfeed.converters.sources.folders.unlabelled import Unlabelled
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape

@@ -5,7 +5,7 @@ import os
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions, given
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.errors import UsageError
 
 

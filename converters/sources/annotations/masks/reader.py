@@ -12,13 +12,13 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks.meaning import Colour, Masks, Seen, meaning_of
-from shardfeed.converters.sources.annotations.masks.pairs import Pair, pair_files, stem
+from shardfeed.converters.sources.annotations.masks.pairs import Pair, may_have_masks, pair_files, stem
 from shardfeed.converters.sources.annotations.masks.tables import ClassRow, is_class_table, read_class_table
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, ListedSource
 from shardfeed.converters.sources.split_names import split_named, usual_split
@@ -69,6 +69,9 @@ class _Layout:
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """Whether a folder holds images and masks of half of them or more, by names alone."""
+    asked = look.is_folder and (not options.tasks or "rasters" in options.tasks)
+    if not asked or not (options.images or may_have_masks(look)):
+        return None
     try:
         found = _Found(look, options)
     except UsageError as error:

@@ -14,7 +14,7 @@ from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.ledger import Names
 from shardfeed.converters.sources.rows.source import ColumnarSource

@@ -7,27 +7,13 @@ from contextlib import suppress
 from typing import Any, cast
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.tools.documents import all_of, find, load
+from shardfeed.converters.sources.annotations.tools.documents import all_of, load
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import class_text, is_number
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.errors import LabelFileError, escape
-
-_KEYS = (b'"image"', b'"annotations"', b'"coordinates"', b'"label"')
-
-
-def _fits(head: bytes) -> bool:
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and all(key in head for key in _KEYS)
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By a JSON list with the keys image, annotations, label and coordinates."""
-    path = find(look, _fits)
-    found = f"{escape(os.path.basename(path))} is a list of images with coordinates"
-    return Evidence("createml", found) if path else None
+from shardfeed.errors import LabelFileError
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -36,7 +22,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     Raises LabelFileError for a file that is no such list, UsageError where no file is.
     """
     found = Annotations(look.path, look, options, what="annotation")
-    for path, folder in all_of(look, _fits):
+    for path, folder in all_of(look, "createml"):
         entries = load(path)
         if not isinstance(entries, list):
             raise LabelFileError(path, "got no list, expected one of images", "give a file that Create ML takes")

@@ -7,7 +7,6 @@ from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, read_whole, wants_masks
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
@@ -16,22 +15,12 @@ from shardfeed.errors import LabelFileError, escape
 _OCCLUDED = "image/object/occluded"
 
 
-def _fits(head: bytes) -> bool:
-    return b"<annotations>" in head[:400] and (b"<image " in head or b"<meta>" in head)
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the root <annotations> of an XML file."""
-    path = find(look, _fits, (".xml",))
-    return Evidence("cvat", f"{escape(os.path.basename(path))} begins with <annotations>, as of CVAT") if path else None
-
-
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the file names, with their boxes, polygons and tags; subsets are splits.
 
     Masks, polylines, points and cuboids are listed as left out. Classes are those of the project.
     """
-    path = find(look, _fits, (".xml",)) or look.path
+    path = find(look, "cvat") or look.path
     root = _parsed(path)
     images = os.path.join(os.path.dirname(path), "images")
     place = images if os.path.isdir(images) else os.path.dirname(path)

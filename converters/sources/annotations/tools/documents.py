@@ -3,12 +3,13 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
+from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import is_number, said
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
@@ -40,30 +41,32 @@ def load(path: str) -> Any:
         raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
 
 
-def find(look: Look, fits: Callable[[bytes], bool], ends: tuple[str, ...] = (".json",)) -> str:
-    """The path of the first file whose beginning fits, among the first names of the folder; "" without."""
-    for name in look.files(ends):
-        if fits(look.head(look.full(name))):
-            return look.full(name)
-    return ""
+def find(look: Look, tool: str) -> str:
+    """The path of the first file that begins as one of the tool, among the first names of the folder; "" without."""
+    reader = BY_NAME[tool]
+    assert reader.marks is not None
+    return reader.marks.first(look, reader.suffixes)
 
 
-def all_of(look: Look, fits: Callable[[bytes], bool], ends: tuple[str, ...] = (".json",)) -> Iterator[tuple[str, str]]:
-    """(path, folder relative to the root with "/" at its end) of every file whose beginning fits, sorted.
+def all_of(look: Look, tool: str) -> Iterator[tuple[str, str]]:
+    """(path, folder relative to the root with "/" at its end) of every file that begins so, sorted.
 
     Raises UsageError where there is none.
     """
     if not look.is_folder:
         yield look.path, ""
         return
-    found = 0
+    reader, found = BY_NAME[tool], 0
+    assert reader.marks is not None
     for key in look.list_files(chosen=False):
         name = name_text(key)
-        if name.lower().endswith(ends) and fits(look.head(path := os.path.join(look.path, name))):
+        path = os.path.join(look.path, name)
+        if name.lower().endswith(reader.suffixes) and reader.marks.begins.match(look.head(path)):
             found += 1
             yield path, name.rpartition("/")[0] + "/" if "/" in name else ""
     if not found:
-        raise UsageError(look.path, f"no file of this tool among its {' and '.join(ends)} files", "check the path")
+        problem = f"no file of this tool among its {' and '.join(reader.suffixes)} files"
+        raise UsageError(look.path, problem, "check the path")
 
 
 def wants_masks(options: AnnotationOptions) -> bool:

@@ -8,31 +8,15 @@ from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.tools.documents import find, load
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, escape
-
-
-def _fits(head: bytes) -> bool:
-    start = head.lstrip()[:200]
-    return (start.startswith(b"{") and b'"samples"' in start and b'"filepath"' in head) or (
-        b'"classes"' in start and b'"labels"' in head and b'"images"' not in start
-    )
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By `samples.json` with file paths, or `labels.json` with classes and labels, beside a folder `data`."""
-    path = find(look, _fits, ("samples.json", "labels.json"))
-    if not path or not os.path.isdir(os.path.join(os.path.dirname(path), "data")):
-        return None
-    return Evidence("fiftyone", f"{escape(os.path.basename(path))} beside data, as FiftyOne exports them")
+from shardfeed.errors import LabelFileError
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images in `data` with their detections or classifications; boxes are fractions of the image."""
-    path = find(look, _fits, ("samples.json", "labels.json"))
+    path = find(look, "fiftyone")
     document: Any = load(path)
     found = Annotations(path, look, options, root=os.path.dirname(path), unit="fractions", tasks=("boxes", "classes"))
     if not isinstance(document, dict):

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,13 +12,11 @@ from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import is_number
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, escape
 
-_ENDS = (".json", ".csv")
 _UPLOAD = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the name of an upload
 _OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "image", "img", "data"))
 
@@ -32,22 +29,9 @@ class _Task(NamedTuple):
     classes: list[str]
 
 
-def _fits(head: bytes) -> bool:
-    upload = b'"annotations"' in head and b'"data"' in head and (b'"result"' in head or b'"file_upload"' in head)
-    small = head.lstrip().startswith(b"[") and b'"annotator"' in head and b'"id"' in head
-    return upload or small or (b"annotator" in head.split(b"\n")[0] and b"rectanglelabels" in head)
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the tasks with "annotations" and "result", or "annotator"."""
-    path = find(look, _fits, _ENDS)
-    found = f"{escape(os.path.basename(path))} has tasks, as Label Studio exports them"
-    return Evidence("label-studio", found) if path else None
-
-
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the tasks name, by their own names or as they were uploaded; the first annotation of each."""
-    path = find(look, _fits, _ENDS) or look.path
+    path = find(look, "label-studio") or look.path
     tasks = list(_rows(path) if path.lower().endswith(".csv") else _tasks(path))
     found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"), masks=wants_masks(options))
     found.boxed = any(task.regions for task in tasks)

@@ -7,30 +7,19 @@ import posixpath
 from dataclasses import replace
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, find, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, wants_masks
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.errors import LabelFileError, escape
-
-
-def _fits(head: bytes) -> bool:
-    return b'"shapes"' in head and (b'"imagePath"' in head or b'"flags"' in head)
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the keys "shapes" and "imagePath" or "flags" of a JSON file."""
-    path = find(look, _fits)
-    return Evidence("labelme", f"{escape(os.path.basename(path))} has shapes, as LabelMe saves them") if path else None
+from shardfeed.errors import LabelFileError
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the files name in "imagePath", or that are called like them; else those that they hold."""
-    documents = [(path, folder, load(path)) for path, folder in all_of(look, _fits)]
+    documents = [(path, folder, load(path)) for path, folder in all_of(look, "labelme")]
     held = Unpacked()
     root = None if look.image or options.images is not None else _unpacked(documents, held)
     found = Annotations(look.path, look, options, root=root, tasks=TASKS, masks=wants_masks(options))

@@ -3,32 +3,19 @@
 import os
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, find, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, wants_masks
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, escape
 
 
-def _fits(head: bytes) -> bool:
-    return b'"objects"' in head and b'"size"' in head and (b'"classTitle"' in head or b'"description"' in head)
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By a JSON file with "objects", "size" and "classTitle" or "description" in a folder `ann`."""
-    path = find(look, _fits) if look.is_folder else ""
-    if os.path.basename(os.path.dirname(path)) != "ann":
-        return None
-    return Evidence("supervisely", f"{escape(os.path.relpath(path, look.path))} has objects, as Supervisely saves them")
-
-
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images beside the annotations, in `img`; datasets that are called like splits are those."""
     found = Annotations(look.path, look, options, tasks=TASKS, masks=wants_masks(options))
-    for path, folder in all_of(look, _fits):
+    for path, folder in all_of(look, "supervisely"):
         document = load(path)
         if not isinstance(document, dict) or not isinstance(document.get("objects"), list):
             raise LabelFileError(path, "no list of objects in it", "export the project again")

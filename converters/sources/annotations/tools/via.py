@@ -6,28 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, find, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, wants_masks
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, escape
 
-_ENDS = (".json", ".csv")
 _CLASS = ("class", "label", "name", "type", "category")  # attributes of a region, those that are preferred first
-
-
-def _fits(head: bytes) -> bool:
-    return (b'"shape_attributes"' in head and b'"filename"' in head) or head.startswith(b"filename,file_size,file_attr")
-
-
-def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the regions and their "shape_attributes", or the header of the CSV."""
-    path = find(look, _fits, _ENDS)
-    return Evidence("via", f"{escape(os.path.basename(path))} has regions, as VIA saves them") if path else None
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -36,7 +24,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     The class is the attribute of a region that is called class, label, name, type or category, or its only one.
     """
     found = Annotations(look.path, look, options, tasks=TASKS, masks=wants_masks(options))
-    for path, folder in all_of(look, _fits, _ENDS):
+    for path, folder in all_of(look, "via"):
         split = usual_split(folder.rstrip("/").rpartition("/")[2]) if folder else None
         for name, number, shape, attributes in _rows(path) if path.endswith(".csv") else _regions(path):
             image = found.image(name, folder=folder, where=os.path.basename(path), split=split)

@@ -12,7 +12,7 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.split_names import split_words, usual_split
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
 from shardfeed.text import some

@@ -12,7 +12,7 @@ from shardfeed.converters.sources.containers.arrays.raw_arrays import RawImages
 from shardfeed.converters.sources.files.source_files import find_files
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.blocks import block_source
 from shardfeed.converters.sources.rows.class_column import NamesBeside
 from shardfeed.converters.sources.rows.columns import ListedColumn

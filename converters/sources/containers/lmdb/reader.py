@@ -20,7 +20,7 @@ from shardfeed.converters.sources.containers.lmdb.datum import read_datum
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.blocks import block_source
 from shardfeed.converters.sources.rows.class_column import class_column
 from shardfeed.converters.sources.rows.columns import ByteStrings, Codes, ListedColumn, TextColumn

@@ -20,7 +20,7 @@ from shardfeed.converters.sources.containers.records.features import NAMES, NUMB
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles

@@ -26,7 +26,7 @@ from shardfeed.converters.sources.containers.records.shard_names import ARRAY_RE
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.parts import as_listed
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, check_extra, escape

@@ -34,7 +34,7 @@ from shardfeed.converters.sources.containers.records.shard_names import (
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence, missing_of
+from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.class_column import NamesBeside
 from shardfeed.converters.sources.rows.class_names import names_beside, read_named_classes
 from shardfeed.converters.sources.rows.gather import Gather, Row

@@ -15,7 +15,7 @@ from shardfeed.converters.sources.containers.records.examples import (
 from shardfeed.converters.sources.containers.records.shard_names import TFRECORD
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import RecordError, escape

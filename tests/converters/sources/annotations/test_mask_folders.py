@@ -21,8 +21,7 @@ from shardfeed.converters.sources.annotations.masks.tables import read_class_tab
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
-from shardfeed.converters.sources.readers import BY_NAME
+from shardfeed.converters.sources.readers import BY_NAME, Evidence
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, UsageError

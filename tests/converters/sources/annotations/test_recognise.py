@@ -18,8 +18,7 @@ from shardfeed.converters import (
     open_source,
 )
 from shardfeed.converters.sources.options import options_of
-from shardfeed.converters.sources.reader import Evidence
-from shardfeed.converters.sources.readers import READERS, Reader
+from shardfeed.converters.sources.readers import READERS, Evidence, Reader
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError
 from tests.converters.sources.annotations.test_coco import of_coco, plant, scene
@@ -149,6 +148,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
     module = SimpleNamespace(recognise=lambda *_: Evidence("voc", "it looks so"))
     load = Reader.load
     monkeypatch.setattr(Reader, "load", lambda one: module if one is voc else load(one))
+    monkeypatch.setattr(Reader, "may_be", lambda *_: True)
     with pytest.raises(UsageError, match=r"voc: it looks so\); say which is meant: reader='coco', or reader='voc'"):
         open_source(file)
 

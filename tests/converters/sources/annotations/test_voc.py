@@ -16,7 +16,7 @@ from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations import voc
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import LabelFileError, TooManyRejectedError, UsageError
 from shardfeed.testing.source import SourceContract

@@ -24,7 +24,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers import parquet
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.reader import Evidence
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_content
 from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.converters.sources.rows.source import ColumnarSource

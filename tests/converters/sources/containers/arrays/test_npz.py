@@ -15,8 +15,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays import raw_arrays
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import given
-from shardfeed.converters.sources.reader import Evidence
-from shardfeed.converters.sources.readers import BY_NAME
+from shardfeed.converters.sources.readers import BY_NAME, Evidence
 from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL
