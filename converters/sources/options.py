@@ -75,6 +75,11 @@ class LabelOptions:
         _one_of("format", self.format, get_args(Format))
         for name in ("label_columns", "text_columns", "number_columns", "one_hot"):
             _a_list(name, getattr(self, name))
+        asked = self.number_columns.values() if isinstance(self.number_columns, Mapping) else ()
+        for feature in filter(None, asked):
+            if feature.dtype == "bytes" or feature.ragged or len(feature.shape) > 1:
+                problem = f"got {feature}, expected int64 or float32, of the shape () or (n,)"
+                raise UsageError("number_columns", problem, "leave the feature out: lists make it ragged")
         for name in ("pattern", "class_names", "label_columns", "one_hot"):
             if self.unlabelled and getattr(self, name):
                 raise UsageError("unlabelled", f"{argument(name)} is about labels", "leave one of the two out")

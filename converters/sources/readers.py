@@ -274,7 +274,7 @@ READERS: tuple[Reader, ...] = (
     _annotations("split-lists", "split_lists", _NAMES, ".txt"),
     Reader("pixels-csv", "containers.pixels_csv", LabelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: what is read where no other reader is meant.
-    Reader("labels", "labels.reader", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
+    Reader("labels", "labels.label_file", LabelOptions, _OF_LABEL_FILES, chooses_files=True),
     Reader("folder", "folders.reader", LabelOptions, _OF_FOLDERS, chooses_files=True, kinds=()),
 )
 PLAIN = ("labels", "folder")

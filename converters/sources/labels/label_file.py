@@ -2,39 +2,66 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 import numpy as np
 
-from shardfeed.converters.sources.classes import ClassList, class_list
+from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.files.patterns import Globs
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.labels.columns import AskedColumns, Columns, choose_columns
+from shardfeed.converters.sources.labels.columns import Columns, Use, choose_columns
 from shardfeed.converters.sources.labels.rows import LabelRows
-from shardfeed.converters.sources.labels.table import Column, Format, LabelTable
+from shardfeed.converters.sources.labels.table import Column, LabelTable
 from shardfeed.converters.sources.labels.values import (
     BadCellError,
     Cells,
+    are_signed,
     is_class_of_image,
     label_column,
+    marks_of,
     number_column,
-    one_hot_columns,
+    one_hot_column,
     speaks_of_objects,
     text_column,
 )
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.options import LabelOptions, given
+from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, escape
-from shardfeed.schema import IMAGE_KEYS, Feature, is_plain
+from shardfeed.schema import IMAGE_KEYS, is_plain
 from shardfeed.text import counted, some
 
 _LOOKED_AT = 1000  # lines that tell where they are split
+_OF_FOLDERS = ("labels", "images", "pattern")  # options that say what this is given by its place, or nothing
+_Made = TypeVar("_Made")
+
+
+def recognise(look: Look, options: LabelOptions) -> Evidence | None:
+    """A label file has no sign of its own: it is what is left."""
+    del look, options
+    return None
+
+
+def read(look: Look, options: LabelOptions) -> "LabelFile":
+    """The file that is opened, or `options.labels` for the images in the folder that is opened."""
+    if options.labels is not None and look.is_file:
+        raise UsageError(look.path, "is a file, and so is the one with the labels", "give the folder of the images")
+    if options.labels is None and look.is_folder:
+        raise UsageError(look.path, "is a folder, expected a label file", "give the file itself")
+    if options.labels is not None and options.images is not None:
+        raise UsageError(look.path, "is a folder of images, and images is one, too", "leave one out")
+    file, root = (look.path, options.images) if options.labels is None else (options.labels, look.path)
+    values = {name: value for name, value in given(options).items() if name not in _OF_FOLDERS}
+    wanted = {"include": look.include, "exclude": look.exclude, "follow_links": look.follow_links}
+    return LabelFile(file, root, **wanted, **values)
 
 
 class LabelFile(ListedSource):
@@ -47,6 +74,7 @@ class LabelFile(ListedSource):
     image are a set (the kind "tags"), in which one that is named twice is once. Numbers of a column that
     is called like a box, a mask or their like (`xmin`, `face_box`) are of the kind "place"; where that is the first
     label column, or its name begins with `object/`, the image has no class. `image/C` may be written for C.
+    Texts are bytes in UTF-8, without blanks at their ends; numbers are int64, or float32 where one has a point.
 
     Paths are relative to `root`, or absolute and inside it; they match exactly, or the only file that differs in
     Unicode form. Where no row names a file so, each names the only image whose path without extension it is, or else
@@ -55,29 +83,12 @@ class LabelFile(ListedSource):
     Args:
         path: the label file.
         root: the folder that its paths are relative to.
-        format: 'csv', 'tsv', 'jsonl', 'parquet' or 'text' (`path label`, the label after the last blank); None: by
-            extension.
-        path_column: None: one with a usual name (path, filename, image, id ...), else the first.
-        label_columns: None: one with a usual name (label, class, ...), else the only other one, or none where
-            other columns are named below. Empty: no label; lines of 'text' are then paths.
-        text_columns: columns C whose cells stay texts: `image/C`, bytes in UTF-8, without blanks at their ends.
-        number_columns: columns C of numbers: `image/C`, int64, or float32 where one has a point. A mapping may say the
-            feature: `{"area": Feature("float32"), "colour": Feature("float32", (3,))}`.
-        one_hot: columns of 0 and 1, each called like its class: `image/class/label` and `image/class/text`, one where
-            every row has exactly one 1, else any number. Label columns are then further labels.
-        split_column: None: the one that is called split, if there. Integers n are the splits `fold_n`.
-        header: whether the first row names the columns; None: decided from it, an error where it could be either.
-        delimiter: between CSV cells; None: the first of comma, semicolon, tab that is in the first row.
-        encoding: of the label file; None: UTF-8, or UTF-16 or 32 where a mark at its beginning says so.
-        label_separator: between several labels in a cell of the first label column, which gives any number of labels;
-            or a mapping from column to that.
-        missing: what stands for an empty cell, by column: `{"age": -1, "score": "nan", "breed": "unknown"}`.
-        class_names: names in label order, or the path of a class list, for the first label column or `one_hot`; or a
-            mapping from column to those. Labels are then names of the list, or integers that count from 0 in it.
-        include: a pattern, or some, of the files that are wanted, relative to `root`; see `list_files`. Rows whose
-            files are left out are counted.
+        include: a pattern, or some, of the files that are wanted, relative to `root`. Rows whose files are left out are
+            counted.
         exclude: likewise, of files that are not wanted.
         follow_links: take what links outside the folder lead to.
+        options: those of `LabelOptions` about label files, from `format` to `missing`, `class_names` and `unlabelled`.
+            `label_columns=[]` is `unlabelled`, beside which there may be texts and numbers.
 
     Raises:
         UsageError: arguments that cannot be meant.
@@ -89,47 +100,34 @@ class LabelFile(ListedSource):
         path: str | os.PathLike[str],
         root: str | os.PathLike[str] | None = None,
         *,
-        format: Format | None = None,
-        path_column: Column | None = None,
-        label_columns: Sequence[Column] | None = None,
-        text_columns: Sequence[Column] = (),
-        number_columns: Sequence[Column] | Mapping[Any, Feature | None] = (),
-        one_hot: Sequence[Column] = (),
-        split_column: Column | None = None,
-        header: bool | None = None,
-        delimiter: str | None = None,
-        encoding: str | None = None,
-        label_separator: str | Mapping[Any, str] | None = None,
-        missing: Mapping[Any, str | float] | None = None,
-        class_names: ClassList | Mapping[str, ClassList] | None = None,
         include: Globs = (),
         exclude: Globs = (),
         follow_links: bool = False,
+        **options: Any,
     ) -> None:
-        numbers = _checked_numbers(number_columns)
-        for name, value in (("label_columns", label_columns), ("text_columns", text_columns), ("one_hot", one_hot)):
-            if isinstance(value, str):
-                raise UsageError(name, f"got the text {value!r}, expected a list", "put it in brackets")
-        asked = AskedColumns(path_column, label_columns, text_columns, numbers, one_hot, split_column)
-        unlabelled = label_columns is not None and not label_columns and not asked.other_values
-        table = LabelTable(path, format, delimiter, encoding, paths_only=unlabelled)
+        if other := next((name for name in _OF_FOLDERS if name in options), None):
+            raise UsageError(other, "is no option of a label file that is read alone", "see open_source")
+        asked = LabelOptions(**options)
+        if asked.unlabelled:
+            asked = replace(asked, unlabelled=False, label_columns=())
+        others = asked.text_columns or asked.number_columns or asked.one_hot
+        unlabelled = asked.label_columns is not None and not asked.label_columns and not others
+        table = LabelTable(path, asked.format, asked.delimiter, asked.encoding, paths_only=unlabelled)
         folder = os.path.dirname(table.path) or "." if root is None else root
         listing = list_files(folder, include=include, exclude=exclude, follow_links=follow_links)
         if not len(listing):
             raise nothing_listed(listing)
         lookup = PathLookup(listing)
         table.at_first = table.format == "text" and not unlabelled and _classes_have_blanks(table, lookup)
-        columns = choose_columns(table, lambda cell: isinstance(lookup.find(cell), int), lookup.is_id, asked, header)
-        said = _Said.of(columns, label_separator, missing, class_names)
+        columns = choose_columns(table, lookup, asked)
+        said = _Said(columns, asked)
         rows = LabelRows(table, columns, lookup, optional=said.missing)
         if not (rows.files < len(listing)).any():
             raise rows.nothing_found(listing)
         chosen, doubled = rows.distinct()
         chosen = chosen[rows.files[chosen] < len(listing)]
         files = rows.files[chosen]
-        made = _Made(rows, chosen, said)
-        made.classes()
-        made.texts_and_numbers()
+        made = _Features(rows, chosen, said)
         splits = _splits(rows, chosen)
         notes = ["lines are split at their first blank: classes have blanks"] if table.at_first else []
         notes += [*listing.notes, *made.notes, *rows.notes(doubled, listing), *_unnamed(rows, listing, files)]
@@ -157,165 +155,104 @@ def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
     )
 
 
-def _checked_numbers(
-    columns: Sequence[Column] | Mapping[Any, Feature | None],
-) -> dict[Column, Feature | None]:
-    if isinstance(columns, str):
-        raise UsageError("number_columns", f"got the text {columns!r}, expected a list", "put it in brackets")
-    numbers = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
-    for feature in numbers.values():
-        if feature is not None and (feature.dtype == "bytes" or feature.ragged or len(feature.shape) > 1):
-            problem = f"got {feature}, expected int64 or float32, of the shape () or (n,)"
-            raise UsageError("number_columns", problem, "leave the feature out: lists make it ragged")
-    return numbers
-
-
-@dataclass(frozen=True)
 class _Said:
     """What was said of columns, by column: what separates labels, what stands for an empty cell, and class names.
 
-    `one_hot`: the names of the classes of one-hot columns.
+    `one_hot`: the names of the classes of columns of 0 and 1. Raises UsageError for columns that are not in use.
     """
 
-    separators: dict[Column, str]
-    missing: dict[Column, str]
-    classes: dict[Column, tuple[str, ...]]
-    one_hot: tuple[str, ...] | None
-
-    @classmethod
-    def of(
-        cls,
-        columns: Columns,
-        label_separator: str | Mapping[Any, str] | None,
-        missing: Mapping[Any, str | float] | None,
-        class_names: ClassList | Mapping[str, ClassList] | None,
-    ) -> "_Said":
-        """Raises UsageError for columns that are not in use."""
-        names = [name for _, name in columns.labels]
-        one_hot = None
-        if not isinstance(class_names, Mapping):
-            given = class_list(class_names)
-            if given is not None and columns.one_hot:
-                one_hot, given = given, None
-                if len(one_hot) != len(columns.one_hot):
-                    problem = f"got {len(one_hot)} names for {len(columns.one_hot)} one-hot columns"
+    def __init__(self, columns: Columns, options: LabelOptions) -> None:
+        labels, hot = columns.of("label"), columns.of("one_hot")
+        self.one_hot: tuple[str, ...] | None = None
+        names, separators = options.class_names, options.label_separator
+        if not isinstance(names, Mapping):
+            listed = class_list(names)
+            if listed is not None and hot:
+                if len(listed) != len(hot):
+                    problem = f"got {len(listed)} names for {len(hot)} one-hot columns"
                     raise UsageError("class_names", problem, "name each in their order, or leave it out")
-            if given is not None and not names:
-                raise UsageError("class_names", "there is no label column that they name", "leave it out")
-            classes = {} if given is None else {columns.labels[0][0]: given}
-        else:
-            for name in class_names:
-                if name not in names:
-                    raise UsageError("class_names", f"got {name!r}, expected a label column: {some(names)}")
-            by_name = {name: column for column, name in columns.labels}
-            classes = {by_name[name]: found for name, given in class_names.items() if (found := class_list(given))}
-        if isinstance(label_separator, str):
-            if not names:
-                raise UsageError("label_separator", "there is no label column", "leave it out")
-            label_separator = {columns.labels[0][0]: label_separator}
-        separators = _by_column(columns, "label_separator", label_separator or {}, names)
-        for separator in separators.values():
-            if not separator:
-                raise UsageError("label_separator", "got an empty text", "give what stands between two labels")
-        filled = [*names, *(name for _, name, _ in columns.numbers), *(name for _, name in columns.one_hot)]
-        return cls(separators, _by_column(columns, "missing", missing or {}, filled), classes, one_hot)
+                self.one_hot, listed = listed, None
+            names = self._of_first(labels, "class_names", listed)
+        self.classes = {column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()}
+        if not isinstance(separators, Mapping):
+            separators = self._of_first(labels, "label_separator", separators)
+        self.separators = _by_column(labels, "label_separator", separators)
+        if "" in self.separators.values():
+            raise UsageError("label_separator", "got an empty text", "give what stands between two labels")
+        missing = {column: str(value) for column, value in (options.missing or {}).items()}
+        self.missing = _by_column(columns.of("label", "number", "one_hot"), "missing", missing)
+
+    @staticmethod
+    def _of_first(labels: Sequence[Use], argument: str, value: Any) -> dict[Column, Any]:
+        """A value that is of the first label column, by that; nothing for None."""
+        if value is not None and not labels:
+            raise UsageError(argument, "there is no label column that it is about", "leave it out")
+        return {} if value is None else {labels[0].column: value}
+
+    def cells(self, column: Column, cells: Cells) -> Cells:
+        """The cells of a column of labels as they are meant."""
+        if column in self.missing:
+            cells = cells.filled(self.missing[column])
+        return cells.split_at(self.separators[column]) if column in self.separators else cells.listed()
 
 
-def _by_column(
-    columns: Columns, argument: str, said: Mapping[Any, str | float], names: Sequence[str]
-) -> dict[Column, str]:
+def _by_column(uses: Sequence[Use], argument: str, said: Mapping[Any, Any]) -> dict[Column, Any]:
     """`said` by the columns in use, which it may have by name or by number. Raises UsageError for another one."""
-    pairs = [*columns.labels, *((column, name) for column, name, _ in columns.numbers), *columns.one_hot]
-    found: dict[Column, str] = {}
+    found: dict[Column, Any] = {}
     for asked, value in said.items():
-        fits = [column for column, name in pairs if asked in (column, name) and name in names]
-        if not fits:
-            raise UsageError(argument, f"got the column {asked!r}, expected one of {some(names)}")
-        found[fits[0]] = str(value)
+        column = next((use.column for use in uses if asked in (use.column, use.name)), None)
+        if column is None:
+            problem = f"got the column {asked!r}, expected one of {some([use.name for use in uses])}"
+            raise UsageError(argument, problem)
+        found[column] = value
     return found
 
 
-class _Made:
+class _Features:
     """The features of the columns of a label file, made for the rows in `chosen`, and `notes` for the report."""
 
     def __init__(self, rows: LabelRows, chosen: np.ndarray, said: _Said) -> None:
-        self.rows, self.chosen, self.said = rows, chosen, said
-        self.columns: list[ListedColumn] = []
-        self.notes: list[str] = []
+        self.rows, self.columns, self.notes = rows, list[ListedColumn](), list[str]()
         self._taken = set(IMAGE_KEYS)
-
-    def classes(self) -> None:
-        """Labels: of the one-hot columns, and of the label columns."""
-        columns = self.rows.columns
-        cells = {column: self._cells(column) for column, _ in columns.labels}
-        main = not columns.one_hot
-        if columns.one_hot:
-            hot = [(name, self._cells(column)) for column, name in columns.one_hot]
-            try:
-                made, notes = one_hot_columns(hot, self.chosen, self.said.one_hot)
-            except BadCellError as error:
-                self._bad_cell(columns.one_hot[error.args[-1]][0], error)
-            self._add(columns.one_hot[0][1], made)
-            self.notes += notes
-        elif columns.labels:
-            named = columns.labels[0][0] in self.said.classes
-            main = named or is_class_of_image([(name, cells[column]) for column, name in columns.labels])
-        lists = {name: cells[column] for column, name in columns.labels}
-        lists |= {name: self.rows.cells[column] for column, name, _ in columns.numbers}
+        labels, hot, numbers = (rows.columns.of(role) for role in ("label", "one_hot", "number"))
+        cells = {use.column: said.cells(use.column, rows.cells[use.column]) for use in (*labels, *hot)}
+        main = not hot
+        if hot:
+            signed = are_signed(cells[use.column] for use in hot)
+            marks = [self._tried(use, marks_of, cells[use.column], signed) for use in hot]
+            self._add(hot[0], one_hot_column(said.one_hot or [use.name for use in hot], marks, chosen))
+        elif labels:
+            named = labels[0].column in said.classes
+            main = named or is_class_of_image([(use.name, cells[use.column]) for use in labels])
+        lists = {use.name: cells.get(use.column, rows.cells[use.column]) for use in (*labels, *numbers)}
         objects = any(speaks_of_objects(name, found) for name, found in lists.items())
-        for i, (column, name) in enumerate(columns.labels):
-            self._made(
-                column,
-                name,
-                lambda column=column, name=name, first=main and i == 0: label_column(
-                    cells[column],
-                    self.chosen,
-                    name,
-                    main=first,
-                    given=self.said.classes.get(column),
-                    split=column in self.said.separators,
-                    objects=objects,
-                ),
-            )
+        for i, use in enumerate(labels):
+            known = {"given": said.classes.get(use.column), "split": use.column in said.separators, "objects": objects}
+            found = cells[use.column]
+            self._add(use, self._tried(use, label_column, found, chosen, use.name, main=main and not i, **known))
+        for use in rows.columns.of("text"):
+            self._add(use, (self._tried(use, text_column, rows.cells[use.column], chosen, use.name), ()))
+        for use in numbers:
+            found, missing = rows.cells[use.column], said.missing.get(use.column)
+            self._add(use, self._tried(use, number_column, found, chosen, use.name, use.feature, missing))
 
-    def texts_and_numbers(self) -> None:
-        """Columns that are no labels."""
-        columns = self.rows.columns
-        for column, name in columns.texts:
-            self._made(column, name, lambda c=column, n=name: (text_column(self.rows.cells[c], self.chosen, n), ()))
-        for column, name, asked in columns.numbers:
-            missing = self.said.missing.get(column)
-            self._made(
-                column,
-                name,
-                lambda c=column, n=name, a=asked, m=missing: number_column(self.rows.cells[c], self.chosen, n, a, m),
-            )
-
-    def _cells(self, column: Column) -> Cells:
-        cells = self.rows.cells[column]
-        if column in self.said.missing:
-            cells = cells.filled(self.said.missing[column])
-        return cells.split_at(self.said.separators[column]) if column in self.said.separators else cells.listed()
-
-    def _made(self, column: Column, name: str, make: "Callable[[], tuple[ListedColumn, tuple[str, ...]]]") -> None:
+    def _tried(self, use: Use, make: Callable[..., _Made], *values: Any, **known: Any) -> _Made:
+        """What `make` gives. Raises LabelFileError for the first row with a cell that cannot be meant."""
         try:
-            made, notes = make()
+            return make(*values, **known)
         except BadCellError as error:
-            self._bad_cell(column, error)
-        self._add(name, made)
-        self.notes += notes
+            row = int(np.argmax(self.rows.cells[use.column].codes == error.code))
+            raise LabelFileError(self.rows.place(row, use.column), error.problem, error.remedy) from None
 
-    def _bad_cell(self, column: Column, error: BadCellError) -> NoReturn:
-        place = self.rows.place(int(np.argmax(self.rows.cells[column].codes == error.code)), column)
-        raise LabelFileError(place, error.problem, error.remedy) from None
-
-    def _add(self, name: str, made: ListedColumn) -> None:
-        if not is_plain(name) or not self._taken.isdisjoint(made.features):
+    def _add(self, use: Use, made: tuple[ListedColumn, Sequence[str]]) -> None:
+        column, notes = made
+        if not is_plain(use.name) or not self._taken.isdisjoint(column.features):
             place = self.rows.table.place(next(iter(self.rows.table)).line)
-            problem = f"the column '{escape(name)}' cannot be stored as '{escape(next(iter(made.features)))}'"
+            problem = f"the column '{escape(use.name)}' cannot be stored as '{escape(next(iter(column.features)))}'"
             raise LabelFileError(place, problem, "rename it: the name is taken, empty or not plain text")
-        self._taken.update(made.features)
-        self.columns.append(made)
+        self._taken.update(column.features)
+        self.columns.append(column)
+        self.notes += notes
 
 
 def _splits(rows: LabelRows, chosen: np.ndarray) -> Splits | None:

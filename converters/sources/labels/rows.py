@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import NoReturn
 
 import numpy as np
@@ -34,11 +35,8 @@ class LabelRows:
         self.late: dict[Column, None] = {}  # keys of JSON that are no columns, since the first rows have none
         codes: dict[Column, tuple[dict[Cell, int], array[int]]] = {c: ({}, array("q")) for c in columns.used}
         lines, files = array("q"), array("q")
-        records = iter(table)
         known = {columns.path, *columns.used, *(column for column, _ in columns.unused)}
-        if columns.header:
-            next(records)
-        for record in records:
+        for record in islice(table, columns.first_row, None):
             if columns.width is not None and len(record.cells) != columns.width:
                 problem = f"got {len(record.cells)} cells, expected {columns.width} as in the first row"
                 raise LabelFileError(table.place(record.line), problem, "quote cells that contain the delimiter")
@@ -121,7 +119,7 @@ class LabelRows:
         problem = f"got {got}, expected {before} as line {self.lines[earlier]} says of the same file"
         problem += f" ({len({row for row, *_ in conflicts})} rows contradict others)" if len(conflicts) > 1 else ""
         remedy = "leave one of the two rows out"
-        if column in [text for text, _ in self.columns.texts]:
+        if column in [use.column for use in self.columns.of("text")]:
             captions = argument("reader", "captions")
             remedy += f"; several texts of an image are a list in one row (JSON Lines), or {captions} takes them alone"
         raise LabelFileError(self.place(later, column), problem, remedy)
@@ -130,8 +128,8 @@ class LabelRows:
         """Raises LabelFileError where rows of one file are rows of its boxes: all but the first would be lost."""
         if not len(doubled):
             return
-        pairs = [*self.columns.labels, *((column, name) for column, name, _ in self.columns.numbers)]
-        boxes = [(column, name) for column, name in [*pairs, *self.columns.unused] if speaks_of_boxes(name)]
+        pairs = [(use.column, use.name) for use in self.columns.of("label", "number")]
+        boxes = [(column, name) for column, name in (*pairs, *self.columns.unused) if speaks_of_boxes(name)]
         if boxes and self._differ([column for column, _ in boxes]):
             line = self.lines[doubled[0]]
             names = some(name for _, name in boxes)
@@ -141,9 +139,7 @@ class LabelRows:
 
     def _differ(self, columns: list[Column]) -> bool:
         """Whether two rows of one file differ in one of these columns. Reads the label file again."""
-        records = iter(self.table)
-        if self.columns.header:
-            next(records)
+        records = islice(self.table, self.columns.first_row, None)
         said: dict[int, list[Cell]] = {}
         for file, record in zip(self.files.tolist(), records, strict=True):
             cells = [self.table.cell(record, column, optional=True) for column in columns]

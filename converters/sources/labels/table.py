@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NoReturn, get_args
 
-from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, needing_extra
 
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
 Column = int | str  # a cell's number from 0, or a key of a JSON object
@@ -41,6 +41,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or what else it is"
+_BATCH = 4096  # rows of Parquet in memory at once
 _MAX_LINE = 1 << 20  # characters; a longer line is no label but another kind of file, not to be read into memory
 
 
@@ -98,7 +99,7 @@ class LabelTable:
 
     def __iter__(self) -> Iterator[Record]:
         if self.format == "parquet":
-            return (Record(i, {key: _cell(value) for key, value in row.items()}) for i, row in self._parquet())
+            return (Record(i, row) for i, row in enumerate(_parquet_rows(self.path), 1))
         if self.format == "jsonl":
             return self._objects()
         return self._pairs() if self.format == "text" else self._rows()
@@ -222,11 +223,6 @@ class LabelTable:
                 raise LabelFileError(self.place(number), "no blank between path and label", remedy)
             yield Record(number, [path, text[start:]])
 
-    def _parquet(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        from shardfeed.converters.sources.labels.parquet_rows import parquet_rows  # pyarrow is an extra
-
-        return enumerate(parquet_rows(self.path), 1)
-
     def _objects(self) -> Iterator[Record]:
         # Numbers stay as they are written: the whole column decides their dtype.
         decode = json.JSONDecoder(
@@ -288,3 +284,36 @@ def _cell(value: Any) -> Cell:
         texts = [text for text in map(_cell, value) if isinstance(text, str)]
         return tuple(texts) if len(texts) == len(value) else None
     return None
+
+
+def _parquet_rows(path: str) -> Iterator[dict[str, Cell]]:
+    """Each row of a Parquet file by column, without columns of bytes, images among them.
+
+    Raises LabelFileError for a file that cannot be read, and one that has no column to read; MissingExtraError without
+    pyarrow.
+    """
+    with needing_extra(path):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+    def is_bytes(kind: Any) -> bool:
+        """Whether a column holds bytes, or structs with some."""
+        if pa.types.is_struct(kind):
+            return any(is_bytes(kind.field(i).type) for i in range(kind.num_fields))
+        return any(
+            is_it(kind) for is_it in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+        )
+
+    try:
+        with pq.ParquetFile(path) as file:
+            names = [field.name for field in file.schema_arrow if not is_bytes(field.type)]
+            if not names:
+                raise LabelFileError(path, "it has no column of texts or numbers", "give the list of files")
+            for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
+                for row in batch.to_pylist():
+                    yield {name: _cell(value) for name, value in row.items()}
+    except LabelFileError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: of texts that are not UTF-8, too
+        problem = f"cannot be read as Parquet: {escape(str(error)[:120])}"
+        raise LabelFileError(path, problem, "copy or download it again") from None

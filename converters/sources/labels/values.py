@@ -6,7 +6,7 @@ An error is raised for a cell that cannot be meant, and a note made where someth
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,8 @@ _NUMBER = re.compile(
 _LARGE = 2.0**63  # from there on float32's own limit is told
 _INT64 = range(-(2**63), 2**63)
 _NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, R, pandas and databases write it
+_MARKS = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
+_SIGNED = {"-1": False, "-1.0": False, "1": True, "1.0": True}
 _BETWEEN = re.compile(r"[\s,;]+")  # numbers of a list that is written in one cell
 # One word of a column's name is enough: TensorFlow's (object/bbox/xmin) and what people call columns of their own.
 _PLACE_WORDS = {"bbox", "bboxes", "box", "boxes", "xmin", "xmax", "ymin", "ymax", "mask", "masks", "segmentation"}
@@ -249,37 +251,41 @@ def number_column(
     return made, ((f"column {escape(name)}: {lacking} cells without a number are {missing}",) if lacking else ())
 
 
-def one_hot_columns(
-    columns: Sequence[tuple[str, Cells]], rows: np.ndarray, given: tuple[str, ...] | None
-) -> tuple[ClassColumn, tuple[str, ...]]:
-    """The class or classes of `rows` (int64 [m]) by columns of 0 and 1, each the name of a class, and a note.
+def are_signed(columns: Iterable[Cells]) -> bool:
+    """Whether columns of marks have 1 and -1 alone: a 0 beside them may say no, and -1 that it is unknown."""
+    return all(cell in _SIGNED for cells in columns for cell in cells.values if isinstance(cell, str))
 
-    One class where every row of the table has exactly one 1, else any number. `given`: other names, in this order.
-    Raises BadCellError with the number of the column beside the code: `error.args`.
+
+def marks_of(cells: Cells, signed: bool) -> np.ndarray:
+    """bool [n]: whether each row has a mark: 1 or true, not 0, false or, where they are `signed`, -1.
+
+    Raises BadCellError.
     """
-    marks = np.empty((len(columns[0][1].codes), len(columns)), bool)
-    meaning = {text: text.startswith(("1", "t")) for text in ("0", "0.0", "false", "1", "1.0", "true")}
-    signed = {"-1": False, "-1.0": False, "1": True, "1.0": True}  # no 0 beside them, where -1 may mean unknown
-    found = {cell for _, cells in columns for cell in cells.values if isinstance(cell, str)}
-    meaning = signed if found <= signed.keys() else meaning
-    for i, (_, cells) in enumerate(columns):
-        said = [meaning.get(cell.casefold()) if isinstance(cell, str) else None for cell in cells.values]
-        if None in said:
-            code = said.index(None)
-            got = f"'{escape(cell)}'" if isinstance(cell := cells.values[code], str) else "a list"
-            error = BadCellError(code, f"got {got}, expected 0 or 1", "correct it, or leave the column out")
-            error.args = (*error.args, i)
-            raise error
-        marks[:, i] = np.array(said, bool)[cells.codes]
-    counts = marks.sum(axis=1)
-    names = given or tuple(name for name, _ in columns)
-    chosen = marks[rows]
+    meaning = _SIGNED if signed else _MARKS
+    said = [meaning.get(cell.casefold()) if isinstance(cell, str) else None for cell in cells.values]
+    if None in said:
+        cell = cells.values[code := said.index(None)]
+        got = f"'{escape(cell)}'" if isinstance(cell, str) else "a list"
+        raise BadCellError(code, f"got {got}, expected 0 or 1", "correct it, or leave the column out")
+    return np.array(said, bool)[cells.codes]
+
+
+def one_hot_column(
+    names: Sequence[str], marks: Sequence[np.ndarray], rows: np.ndarray
+) -> tuple[ClassColumn, tuple[str, ...]]:
+    """The class or classes of `rows` (int64 [m]), one where every row of the table has exactly one mark; and a note.
+
+    `marks`: bool [n] of each class.
+    """
+    every = np.stack(marks, axis=1)
+    counts = every.sum(axis=1)
+    chosen = every[rows]
     numbers = np.nonzero(chosen)[1].astype(np.int64)
     if (counts == 1).all():
-        return ClassColumn("image/class", names, numbers), ()
+        return ClassColumn("image/class", tuple(names), numbers), ()
     ends = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
     note = f"rows have {counts.min()} to {counts.max()} of the {len(names)} classes, so image/class/label is a list"
-    return ClassColumn("image/class", names, numbers, ends, tags=True), (note,)
+    return ClassColumn("image/class", tuple(names), numbers, ends, tags=True), (note,)
 
 
 def _words(name: str) -> list[str]:

@@ -244,7 +244,7 @@ def test_a_class_list(images: Path) -> None:
         "a.jpg": (2, b"cat"),
         "b.jpg": (0, b"dog"),
     }
-    with pytest.raises(UsageError, match="class_names: got 'x', expected a label column: column1"):
+    with pytest.raises(UsageError, match="class_names: got the column 'x', expected one of column1"):
         LabelFile(by_number, class_names={"x": ["a"]})
 
 
