@@ -10,11 +10,12 @@ from shardfeed.converters.limits import MAX_FILE_BYTES
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
-from shardfeed.errors import name_text
+from shardfeed.errors import LabelFileError, name_text
 from shardfeed.storage.local import storage_error
 
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
 _MOST_TEXT = 256_000_000  # bytes of a text file
+MOST_WHOLE = 1 << 28  # bytes of a file of annotations: parsed it takes some ten times as much
 _LOOK = 16  # images between two looks at whether anything came from the disk
 _HINTS = hasattr(os, "posix_fadvise") and hasattr(resource, "RUSAGE_THREAD")  # Linux
 
@@ -56,6 +57,20 @@ def read_lines(file: SourceFile) -> list[tuple[int, bytes]]:
     """The lines of a text file that are not blank, with their numbers from 1. Raises RejectedError, HostileError."""
     data = read_content(file, _MOST_TEXT).removeprefix(b"\xef\xbb\xbf")
     return [(n, line) for n, line in enumerate(budget().lines(data, name_text(file.path)), 1) if line.strip()]
+
+
+def read_whole(path: str, most: int = MOST_WHOLE, remedy: str = "give it in parts, or check that it is meant") -> bytes:
+    """The bytes of a file of annotations. Raises LabelFileError for one of more than `most`, or that cannot be read."""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for ever
+            raise LabelFileError(path, "not a regular file", "check the path")
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
+    if len(data) > most:
+        raise LabelFileError(path, f"more than {most:,} bytes, which are read whole", remedy)
+    return data
 
 
 def _read_file(file: SourceFile) -> bytes:

@@ -2,15 +2,15 @@
 
 import os
 import re
-import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.annotations.tools.documents import Element, load_xml
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
@@ -136,54 +136,54 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         raise UsageError(look.path, f"{where[0]}; {where[1]}")
     kits = where[2]
     files, images = look.list_images(kits[0].images if len(kits) == 1 else look.path)
-    reading = [_Reading(kit, look, options, files, images) for kit in kits]
-    ours = sorted({index for one in reading for index in one.wanted()})
+    reading = [_Reading(kit, look, options, files) for kit in kits]
+    ours = sorted({index for one in reading for index in one.wanted(images)})
     skipped = [one for one in images.skipped if any(of.wants(_stem(one.key)) for of in reading)]
     images = replace(images.take(np.array(ours, np.int64)), skipped=tuple(skipped))
     found = Annotations(look.path, look, options, files=images, what="object")
     for one in reading:
-        one.add_to(found, images)
+        one.add_to(found)
     found.take_rest("images without an XML file, taken for images without objects")
     for one in reading:
-        one.finish(found, images)
+        one.finish(found)
     return found.source()
 
 
 class _Reading:
     """Reads the XML files and lists of one kit. Paths without extension tell which image is meant."""
 
-    def __init__(self, kit: _Kit, look: Look, options: AnnotationOptions, files: Listing, images: Listing) -> None:
-        self.options, self.images = options, images
-        root = os.path.relpath(kit.images, name_text(images.root))
+    def __init__(self, kit: _Kit, look: Look, options: AnnotationOptions, files: Listing) -> None:
+        root = os.path.relpath(kit.images, name_text(files.root))
         self.prefix = b"" if root == "." else os.fsencode(root) + b"/"
         same = os.path.realpath(kit.images) == os.path.realpath(kit.xmls)
         self.xmls = files if same else look.list_files(kit.xmls, chosen=False)
         self.known = {_stem(key) for key in files if names_image(key) and key.startswith(self.prefix)}
         self.lists = _read_lists(kit.lists, self.prefix, self.known, options) if kit.lists else None
         self.unlisted = Names("images in no list of a split")
-        self.origin = _Origin(options.voc_origin)
+        self.first = options.voc_origin
+        self.zeros, self.ends, self.least = 0, 0, float("inf")  # boxes that speak for or against the first pixel
 
     def wants(self, stem: bytes) -> bool:
         """Whether an image of the kit is in its lists, where it has lists."""
         return stem.startswith(self.prefix) and (self.lists is None or stem in self.lists)
 
-    def wanted(self) -> list[int]:
+    def wanted(self, images: Listing) -> list[int]:
         """The images of the kit, by their numbers in the listing; counts those in no list."""
         found = []
-        for index, key in enumerate(self.images):
+        for index, key in enumerate(images):
             if self.wants(_stem(key)):
                 found.append(index)
             elif key.startswith(self.prefix):
                 self.unlisted.add(key)
         return found
 
-    def add_to(self, found: Annotations, images: Listing) -> None:
+    def add_to(self, found: Annotations) -> None:
         """Add what the XML files say of their images."""
         by_stem: dict[bytes, list[int]] = {}
-        for index, key in enumerate(images):
+        for index, key in enumerate(found.listing):
             by_stem.setdefault(_stem(key), []).append(index)
         taken: set[int] = set()
-        unpaired: list[tuple[bytes, _File]] = []
+        unpaired: list[tuple[bytes, Element]] = []
         others = Names("XML files that are no annotations of an image")
         for number, key in enumerate(self.xmls):
             stem = self.prefix + _stem(key)
@@ -192,74 +192,95 @@ class _Reading:
             if not self.wants(stem):
                 self.unlisted.add(key)
                 continue
-            candidates = by_stem.get(stem, [])
+            candidates, path = by_stem.get(stem, []), name_text(self.xmls.file(number).path)
             if len(candidates) > 1:
-                problem = f"it may be of {some(images.key(i) for i in candidates)}"
-                raise UsageError(self.xmls.file(number).path, problem, "rename or remove one of the images")
+                problem = f"it may be of {some(found.listing.key(i) for i in candidates)}"
+                raise UsageError(path, problem, "rename or remove one of the images")
             try:
-                file = _read_xml(self.xmls, number)
-            except BadAnnotationError as error:
-                if not candidates and isinstance(error, _OtherRootError):
+                root = load_xml(path, _MOST)
+                problem = "" if root.tag == "annotation" else f"its root is <{escape(root.tag)}>, expected <annotation>"
+            except LabelFileError as error:
+                root, problem = None, f"{error.problem}: {error.remedy}"
+            if root is None or problem:
+                if root is not None and not candidates:
                     others.add(key)
                     continue
-                found.leave_out(name_text(key), AnnotationCode.LINE, error.reason)
+                found.leave_out(name_text(key), AnnotationCode.LINE, problem)
                 image = found.file(candidates[0]) if candidates else name_text(stem)
-                found.reject(image, RejectCode.NO_LABEL, f"{escape(key)} cannot be used: {error.reason}")
-                continue
-            if candidates:
+                found.reject(image, RejectCode.NO_LABEL, f"{escape(key)} cannot be used: {problem}")
+            elif candidates:
                 taken.add(candidates[0])
-                self._add(found, candidates[0], file)
+                self._add(found, candidates[0], root)
             else:
-                unpaired.append((key, file))
-        self._pair_by_filename(found, images, unpaired, taken)
-        found.ledger.notes += others.note
+                unpaired.append((key, root))
+        found.ledger.notes += [*self._pair_by_filename(found, unpaired, taken), *others.note]
 
     def _pair_by_filename(
-        self, found: Annotations, images: Listing, unpaired: Sequence[tuple[bytes, "_File"]], taken: set[int]
-    ) -> None:
+        self, found: Annotations, unpaired: Sequence[tuple[bytes, Element]], taken: set[int]
+    ) -> list[str]:
         """Take XML files for the images that their <filename> names, in the folder of that name; list the others."""
         paired = Names("XML files of images that are called otherwise, as their <filename> says")
-        for key, file in unpaired:
+        for key, root in unpaired:
             stem = self.prefix + _stem(key)
             folder, slash, last = stem.rpartition(b"/")
-            base = re.split(r"[/\\]", file.filename)[-1].encode("utf-8", "replace")
-            index = images.find(folder + slash + base)
+            base = re.split(r"[/\\]", _text(root, "filename"))[-1].encode("utf-8", "replace")
+            index = found.listing.find(folder + slash + base)
             if base and index >= 0 and index not in taken:
                 taken.add(index)
-                self._add(found, index, file)
+                self._add(found, index, root)
                 paired.add(key)
                 continue
             name, extension = os.path.splitext(base)
-            missing = images.missing(stem + (extension if name == last else b""))
-            if not images.choice.wants(missing.key):
+            missing = found.listing.missing(stem + (extension if name == last else b""))
+            if not found.listing.choice.wants(missing.key):
                 continue
             found.reject(name_text(missing.key), RejectCode(missing.code), f"{escape(key)}: {missing.reason}")
-            for number in sorted([one.number for one in file.objects] + [number for number, _ in file.bad]):
+            for number, _ in enumerate(root.iterfind("object"), 1):
                 reason = f"object {number} of {escape(key)}: its image is not there"
                 found.leave_out(name_text(missing.key), AnnotationCode.IMAGE, reason)
-        found.ledger.notes += paired.note
+        return paired.note
 
-    def _add(self, found: Annotations, index: int, file: "_File") -> None:
-        image, first = found.file(index, size=file.size), self.options.voc_origin
-        for one in file.objects:
-            left, top, right, bottom = one.box
-            flags = {f"{OBJECTS}{flag}": value for flag, value in one.flags.items()}
-            found.object(image, one.number, (left - first, top - first, right, bottom), one.name, flags=flags)
-            self.origin.look(one.box, file.size)
-        for number, error in file.bad:
-            found.leave_out(image, error.code, f"object {number}: {error.reason}")
+    def _add(self, found: Annotations, index: int, root: Element) -> None:
+        """The objects of an image, by their direct children: a <part> has a name and a box of its own."""
+        size = read_size(root.findtext("size/width"), root.findtext("size/height"))
+        image = found.file(index, size=size)
+        for number, element in enumerate(root.iterfind("object"), 1):
+            try:
+                boxes = element.findall("bndbox")
+                if len(boxes) != 1:
+                    code = AnnotationCode.LINE if boxes else AnnotationCode.BOX_EMPTY
+                    raise BadAnnotationError(code, f"got {len(boxes) or 'no'} <bndbox>, expected one")
+                left, top, right, bottom = (read_number(_text(boxes[0], side), f"<{side}>") for side in _SIDES)
+                texts = {flag: text for flag in _FLAGS if (text := _text(element, flag))}
+                # Some tools write the share that is not seen.
+                flags = {f"{OBJECTS}{flag}": int(read_number(text, f"<{flag}>") > 0) for flag, text in texts.items()}
+            except BadAnnotationError as error:
+                found.leave_out(image, error.code, f"object {number}: {error.reason}")
+                continue
+            box = left - self.first, top - self.first, right, bottom
+            found.object(image, number, box, _text(element, "name"), flags=flags)
+            self.least = min(self.least, left, top)
+            self.zeros += min(left, top) <= 0
+            self.ends += size is not None and (right == size[0] or bottom == size[1])
 
-    def finish(self, found: Annotations, images: Listing) -> None:
-        """Add the splits, and list the names of which there is no image."""
+    def finish(self, found: Annotations) -> None:
+        """Add the splits, list the names of which there is no image, and say what speaks against `voc_origin`."""
+        images, notes = found.listing, found.ledger.notes
         if self.lists is not None:
             for index, key in enumerate(images):
                 if self.wants(stem := _stem(key)):
-                    found.file(index, split=self.lists[stem].split)
+                    found.file(index, split=self.lists[stem][0])
             known = self.known | {_stem(key) for key in (*found.ledger.rejected, *(s.key for s in images.skipped))}
-            for stem, said in self.lists.items():
+            for stem, (_, place) in self.lists.items():
                 if stem not in known and images.choice.wants(stem):
-                    found.reject(name_text(stem), RejectCode.MISSING, f"{said.place}: no image is called so")
-        found.ledger.notes += [*self.unlisted.note, *self.origin.notes()]
+                    found.reject(name_text(stem), RejectCode.MISSING, f"{place}: no image is called so")
+        notes += self.unlisted.note
+        asked = "--voc-origin 1, in Python voc_origin=1"
+        if self.first == 1 and self.zeros:
+            notes.append(f"{asked}, was asked; boxes that begin at 0, as where pixels count from 0: {self.zeros:,}")
+        if self.first == 0 and self.ends and self.least >= 1:
+            ends = f"no box begins at 0, and boxes that end at the width or height of their image: {self.ends:,}"
+            notes.append(f"{ends}; if pixels count from 1, as in the devkit, give {asked}")
 
 
 def _stem(key: bytes) -> bytes:
@@ -267,23 +288,18 @@ def _stem(key: bytes) -> bytes:
     return os.path.splitext(key)[0]
 
 
-# --- lists of splits
+def _text(element: Element, child: str) -> str:
+    return (element.findtext(child) or "").strip()
 
 
-@dataclass(frozen=True)
-class _Listed:
-    """The split that a file in ImageSets/Main says of an image, or None, and the line that says it."""
+def _read_lists(
+    folder: str, prefix: bytes, known: set[bytes], options: AnnotationOptions
+) -> dict[bytes, tuple[str | None, str]]:
+    """The split that the files of ImageSets/Main say of an image, or None, and the line that says it.
 
-    split: str | None
-    place: str
-
-
-def _read_lists(folder: str, prefix: bytes, known: set[bytes], options: AnnotationOptions) -> dict[bytes, _Listed]:
-    """What the files of ImageSets/Main say, by the path of an image without its extension.
-
-    Raises LabelFileError where an image is in two splits.
+    By the path of the image without its extension. Raises LabelFileError where an image is in two splits.
     """
-    found: dict[bytes, _Listed] = {}
+    found: dict[bytes, tuple[str | None, str]] = {}
     names = sorted(name for name in os.listdir(folder) if name.lower().endswith(".txt"))
     splits = {name: usual_split(name[:-4]) for name in names}
     splits = {name: split for name, split in splits.items() if split or name[:-4].casefold() == "default"}
@@ -292,12 +308,11 @@ def _read_lists(folder: str, prefix: bytes, known: set[bytes], options: Annotati
     for name, split in splits.items():
         table = LabelTable(os.path.join(folder, name), "text", None, options.encoding, paths_only=True)
         for record in table:
-            text = str(record.cells[0]).strip()  # type: ignore[index]  # a list: the table has no keys
+            text = str(next(iter(record.cells))).strip()
             stem = _listed_stem(text, prefix, known)
-            said = _Listed(split, f"{escape(name)}:{record.line}")
-            before = found.setdefault(stem, said)
-            if before.split != split:
-                problem = f"'{escape(stem)}' is in the split {before.split} already ({before.place})"
+            before, place = found.setdefault(stem, (split, f"{escape(name)}:{record.line}"))
+            if before != split:
+                problem = f"'{escape(stem)}' is in the split {before} already ({place})"
                 raise LabelFileError(table.place(record.line), problem, "leave one of the two lines out")
     return found
 
@@ -308,103 +323,3 @@ def _listed_stem(text: str, prefix: bytes, known: set[bytes]) -> bytes:
     if stem not in known and (marked := _MARK.match(text)):
         stem = prefix + marked[1].encode("utf-8", "surrogateescape")
     return _stem(stem) if stem not in known and names_image(stem) else stem
-
-
-# --- XML
-
-
-@dataclass(frozen=True)
-class _Object:
-    """One <object>; `number`: which one in its file, from 1. `flags`: those that are there."""
-
-    number: int
-    name: str
-    box: tuple[float, float, float, float]
-    flags: Mapping[str, int]
-
-
-@dataclass
-class _File:
-    """What an XML file says. `bad`: its objects that cannot be used."""
-
-    filename: str
-    size: tuple[int, int] | None
-    objects: list[_Object] = field(default_factory=list)
-    bad: list[tuple[int, BadAnnotationError]] = field(default_factory=list)
-
-
-class _OtherRootError(BadAnnotationError):
-    """An XML file of something else."""
-
-
-def _read_xml(xmls: Listing, index: int) -> _File:
-    """What the XML file of that number says. Raises BadAnnotationError, E_LINE."""
-    try:
-        with open(xmls.file(index).path, "rb") as opened:
-            data = opened.read(_MOST + 1)
-    except OSError as error:
-        raise BadAnnotationError(AnnotationCode.LINE, f"it cannot be read: {error.strerror}") from None
-    if len(data) > _MOST:
-        raise BadAnnotationError(AnnotationCode.LINE, f"more than {_MOST:,} bytes, which is no file of one image")
-    # Before it is parsed: entities may grow without bounds. Encodings in which these bytes have NULs between them are
-    # seen through, and expat knows no encoding in which they would be others.
-    plain = data.replace(b"\0", b"").upper()
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        reason = "it has a DOCTYPE or an ENTITY, which are refused: remove them"
-        raise BadAnnotationError(AnnotationCode.LINE, reason)
-    try:
-        root = ET.fromstring(data)
-    except (ET.ParseError, ValueError, LookupError) as error:  # the last two: encodings that are unknown
-        raise BadAnnotationError(AnnotationCode.LINE, f"no XML: {escape(error)}") from None
-    if root.tag != "annotation":
-        reason = f"its root is <{escape(root.tag)}>, expected <annotation>"
-        raise _OtherRootError(AnnotationCode.LINE, reason)
-    file = _File(_text(root, "filename"), read_size(root.findtext("size/width"), root.findtext("size/height")))
-    for number, element in enumerate(root.findall("object"), 1):
-        try:
-            file.objects.append(_object(number, element))
-        except BadAnnotationError as error:
-            file.bad.append((number, error))
-    return file
-
-
-def _object(number: int, element: ET.Element) -> _Object:
-    """One object, by its direct children: a <part> has a name and a box of its own. Raises BadAnnotationError."""
-    boxes = element.findall("bndbox")
-    if len(boxes) != 1:
-        code = AnnotationCode.LINE if boxes else AnnotationCode.BOX_EMPTY
-        raise BadAnnotationError(code, f"got {len(boxes) or 'no'} <bndbox>, expected one")
-    left, top, right, bottom = (read_number(_text(boxes[0], side), f"<{side}>") for side in _SIDES)
-    flags = {}
-    for flag in _FLAGS:
-        if text := _text(element, flag):
-            flags[flag] = int(read_number(text, f"<{flag}>") > 0)  # some tools write the share that is not seen
-    return _Object(number, _text(element, "name"), (left, top, right, bottom), flags)
-
-
-def _text(element: ET.Element, child: str) -> str:
-    return (element.findtext(child) or "").strip()
-
-
-class _Origin:
-    """Looks whether the data speak against the number of the first pixel that is taken for granted."""
-
-    def __init__(self, first: int) -> None:
-        self.first, self._zeros, self._ends, self._least = first, 0, 0, float("inf")
-
-    def look(self, box: tuple[float, float, float, float], size: tuple[int, int] | None) -> None:
-        """Count one box."""
-        low = min(box[:2])
-        self._least = min(self._least, low)
-        self._zeros += low <= 0
-        self._ends += size is not None and (box[2] == size[0] or box[3] == size[1])
-
-    def notes(self) -> list[str]:
-        """A sentence, where they do."""
-        asked = "--voc-origin 1, in Python voc_origin=1"
-        if self.first == 1 and self._zeros:
-            return [f"{asked}, was asked; boxes that begin at 0, as where pixels count from 0: {self._zeros:,}"]
-        if self.first == 0 and self._ends and self._least >= 1:
-            ends = f"no box begins at 0, and boxes that end at the width or height of their image: {self._ends:,}"
-            return [f"{ends}; if pixels count from 1, as in the devkit, give {asked}"]
-        return []

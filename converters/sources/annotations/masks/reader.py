@@ -19,13 +19,13 @@ from shardfeed.converters.sources.files.patterns import Choice
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, ListedSource
 from shardfeed.converters.sources.split_names import split_named, usual_split
-from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import counted, number
 
-_MOST_LIST = 64 << 20  # bytes of a list of stems
 _MOST_TABLES = 100  # files whose header may be that of a table of classes
 _ANY = re.compile(b"")
 _VOC_NAMES = """
@@ -214,7 +214,7 @@ def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
     for key in lists:
         alone = len(lists) == 1 and not usual_split(stem(key))  # CVAT's default.txt names all, and no split
         split = None if alone else split_named(os.fsdecode(stem(key)))
-        for line, text in enumerate(_read(files, key).splitlines(), 1):
+        for line, text in enumerate(read_whole(name_text(files.file(files.find(key)).path)).splitlines(), 1):
             name = text.strip()
             if name and split_of.setdefault(name, split) != split:
                 place = f"{os.fsdecode(files.root)}/{os.fsdecode(key)}:{line}"
@@ -231,16 +231,6 @@ def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
         why = f"a list in {escape(lists[0].rpartition(b'/')[0])} names it, and neither image nor mask is there"
         ledger.reject(name, RejectCode.MISSING, why)
     return pairs, [split_of[stem(images.key(pair.image))] for pair in pairs]
-
-
-def _read(files: Listing, key: bytes) -> bytes:
-    """The content of a list among the files."""
-    path = files.root.rstrip(b"/") + b"/" + key
-    try:
-        with open(path, "rb") as file:
-            return file.read(_MOST_LIST)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
 
 
 # --- layouts that are known
@@ -304,7 +294,11 @@ def _ade(files: Listing) -> _Layout:
     numbers = [str(number) for number in range(1, _ADE_CLASSES + 1)]
     names, notes = numbers, ["masks: 1 to 150 become the classes 0 to 149, and 0 void"]
     key = next((key for key in files if key.rpartition(b"/")[2] == b"objectInfo150.txt"), None)
-    lines = [] if key is None else _read(files, key).decode("utf-8", "replace").splitlines()
+    lines = (
+        []
+        if key is None
+        else read_whole(name_text(files.file(files.find(key)).path)).decode("utf-8", "replace").splitlines()
+    )
     said = {row[0].strip(): row[-1].strip() for row in (line.split("\t") for line in lines) if len(row) > 1}
     if len({said.get(number) or "" for number in numbers} - {""}) == len(numbers):
         names = [said[number] for number in numbers]

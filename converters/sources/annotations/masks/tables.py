@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from shardfeed.converters.sources.reading import read_whole
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.schema import is_plain
 
@@ -44,14 +45,7 @@ class ClassRow(NamedTuple):
 def read_class_table(path: str) -> list[ClassRow]:
     """The classes of a table, in its order. Raises LabelFileError with file and line."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
-    if len(data) > _MAX_BYTES:
-        raise LabelFileError(path, f"more than {_MAX_BYTES:,} bytes, expected a row a class", _REMEDY)
-    try:
-        text = data.decode("utf-8-sig")
+        text = read_whole(path, _MAX_BYTES, _REMEDY).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise LabelFileError(path, "not UTF-8", "save the table as UTF-8") from None
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

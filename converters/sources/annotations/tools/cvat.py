@@ -1,16 +1,22 @@
 """CVAT for images 1.1: one XML file, `annotations.xml`, of all images."""
 
 import os
-from xml.etree import ElementTree
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, read_whole, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import (
+    TASKS,
+    Element,
+    add_shape,
+    find,
+    load_xml,
+    wants_masks,
+)
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, escape
+from shardfeed.errors import escape
 
 _OCCLUDED = "image/object/occluded"
 
@@ -21,7 +27,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     Masks, polylines, points and cuboids are listed as left out. Classes are those of the project.
     """
     path = find(look, "cvat") or look.path
-    root = _parsed(path)
+    root = load_xml(path)
     images = os.path.join(os.path.dirname(path), "images")
     place = images if os.path.isdir(images) else os.path.dirname(path)
     found = Annotations(path, look, options, root=place or ".", tasks=(*TASKS, "classes"), masks=wants_masks(options))
@@ -39,7 +45,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     return found.source()
 
 
-def _objects(found: Annotations, image: int, element: ElementTree.Element) -> None:
+def _objects(found: Annotations, image: int, element: Element) -> None:
     """What is in one image."""
     tags = [tag.get("label", "") for tag in element.findall("tag")]
     if tags:
@@ -67,15 +73,3 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return int(value) if value.is_integer() else value
-
-
-def _parsed(path: str) -> ElementTree.Element:
-    """The root of the file. Raises LabelFileError, for a DOCTYPE too: entities may grow without bounds."""
-    data = read_whole(path)
-    plain = data.replace(b"\0", b"").upper()
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are refused", "remove them")
-    try:
-        return ElementTree.fromstring(data)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise LabelFileError(path, f"no XML: {escape(error)}", "export it again") from None

@@ -1,34 +1,24 @@
-"""JSON documents of annotation tools, and the shapes in them: boxes and outlines of what was drawn."""
+"""JSON and XML documents of annotation tools, and the shapes in them: boxes and outlines of what was drawn."""
 
 import json
 import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
+from xml.etree import ElementTree
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.readers import BY_NAME
+from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import is_number, said
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 
+Element = ElementTree.Element
 TASKS: tuple[Task, ...] = ("boxes", "masks")
-_MOST = 1 << 28  # bytes of a document: in memory it takes some ten times as much
 _CIRCLE = 32  # corners of the polygon that a circle becomes
-
-
-def read_whole(path: str) -> bytes:
-    """The bytes of a document. Raises LabelFileError for one that is too large to be read whole, or cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST + 1)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the file") from None
-    if len(data) > _MOST:
-        raise LabelFileError(path, f"more than {_MOST:,} bytes, which are read whole", "export it as COCO, or in parts")
-    return data
 
 
 def load(path: str) -> Any:
@@ -39,6 +29,20 @@ def load(path: str) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
+
+
+def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
+    """The root of an XML file of `most` bytes. Raises LabelFileError, for a DOCTYPE too."""
+    data = read_whole(path, most)
+    # Before it is parsed: entities may grow without bounds. Encodings in which these bytes have NULs between them are
+    # seen through, and expat knows no encoding in which they would be others.
+    plain = data.replace(b"\0", b"").upper()
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are refused", "remove them")
+    try:
+        return ElementTree.fromstring(data)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the last two: encodings that are unknown
+        raise LabelFileError(path, f"no XML: {escape(error)}", "export it again") from None
 
 
 def find(look: Look, tool: str) -> str:

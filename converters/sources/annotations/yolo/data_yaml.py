@@ -3,7 +3,6 @@
 Every value stays the text that it is in the file: YAML would make False of a class called `no`, and 7 of `007`.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, NoReturn
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape, needing_extra
 from shardfeed.text import some
@@ -94,15 +94,7 @@ def _loaded(path: str) -> Mapping[str, Any]:
                 raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
             return node
 
-    try:
-        if not os.path.isfile(path):
-            raise LabelFileError(path, "no such file", "check the path")
-        with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
-    if len(data) > MOST_BYTES:
-        raise LabelFileError(path, f"more than {MOST_BYTES:,} bytes, expected a data.yaml", "give another file")
+    data = read_whole(path, MOST_BYTES, "give the data.yaml of a YOLO dataset")
     try:
         said = yaml.load(data, Loader)  # a SafeLoader
     except yaml.YAMLError as error:

@@ -9,7 +9,7 @@ from shardfeed.converters.sources.annotations.yolo.data_yaml import MOST_BYTES, 
 from shardfeed.converters.sources.annotations.yolo.lines import looks_like_label
 from shardfeed.converters.sources.classes import class_list, read_class_list
 from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -290,20 +290,15 @@ def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
 
 def _pairs(path: str) -> dict[str, str]:
     """`key = value`, one a line. Raises LabelFileError for what is none."""
-    try:
-        with open(path, "rb") as file:
-            lines = budget().lines(file.read(MOST_BYTES).removeprefix(b"\xef\xbb\xbf"), path)
-    except OSError as error:
-        raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
     found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.decode("utf-8", "surrogateescape").strip()
-        if not text or text.startswith(("#", ";")):
+    for record in LabelTable(path, "text", None, paths_only=True):
+        text = str(next(iter(record.cells))).strip()
+        if text.startswith(("#", ";")):
             continue
         key, equal, value = (part.strip() for part in text.partition("="))
         if not equal or key in found:
             problem = f"{escape(key[:60])} is there twice" if equal else "got no '='"
-            raise LabelFileError(f"{path}:{number}", problem, "write lines such as 'train = data/train.txt'")
+            raise LabelFileError(f"{path}:{record.line}", problem, "write lines such as 'train = data/train.txt'")
         found[key] = value
     return found
 
