@@ -136,7 +136,7 @@ def named_source(
 def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
     """Raises UsageError where columns are named, for a format that has no names of arrays."""
     if options.columns:
-        problem = f"{argument('columns')} is for named arrays, and {what} has none"
+        problem = f"{argument('columns')} is for named columns, and {what} has none"
         raise UsageError(look.path, problem, "leave it out")
 
 

@@ -1,17 +1,21 @@
-"""An LMDB database: opened read-only without a lock, looked through in bounded memory, read value by value."""
+"""An LMDB database: opened read-only without a lock, listed by another process, read value by value."""
 
-import functools
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from itertools import chain, islice
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-from shardfeed.converters.images.sniff import HEAD_BYTES
+import numpy as np
+
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.containers.handles import check, close, opened
-from shardfeed.converters.sources.containers.lmdb.datum import image_of
+from shardfeed.converters.sources.containers.lmdb import walk
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, needing_extra
 
@@ -24,37 +28,70 @@ _LEAST_ENTRY = 10  # bytes of a key and its value in a page: a header of 8, and 
 _AROUND = 64 << 10  # bytes that Linux maps around a page that is read
 
 
-class _Mapped:
-    """An open database, and about how many bytes of it were read."""
+class Entry(NamedTuple):
+    """A key, the bytes of its value and the first of them; `flags` and the others are of a Datum, as walk.py says them.
 
-    def __init__(self, environment: "lmdb.Environment") -> None:
-        self.environment, self.read = environment, 0
+    `head` is the fault of a value that is none where those before it are.
+    """
 
-    def close(self) -> None:
-        self.environment.close()
-
-
-def _mapped(file: SourceFile) -> _Mapped:
-    """The open database, of which not too much is mapped. Raises UsageError, MissingExtraError."""
-    mapped = opened(file, _open)
-    if mapped.read < _MOST_MAPPED:
-        return mapped
-    close(file.path)
-    return opened(file, _open)
+    key: bytes
+    size: int
+    head: bytes
+    flags: int = 0
+    label: int | None = None
+    offset: int = 0
 
 
-@functools.lru_cache(maxsize=64)
-def _check_walk(file: SourceFile) -> None:
-    """Raise UsageError where a walk through the database, by another process, does not end well."""
-    script = os.path.join(os.path.dirname(__file__), "walk.py")
-    done = subprocess.run([sys.executable, "-P", script, file.path], capture_output=True, text=True, errors="replace")
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"reading it ends the process ({done.returncode})"])[-1]
-        problem = f"is damaged, or no LMDB database of this machine: {escape(said[:200])}"
-        raise UsageError(os.fsdecode(file.path), problem, "copy it again")
+class Database:
+    """The keys of a database, sorted, while another process walks through it: a context, to be iterated once.
+
+    `asked`: the first bytes of the values of the keys that tell what it is. `first`: some entries that do. Raises
+    UsageError where it is damaged.
+    """
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file, self.place = file, os.fsdecode(file.path)
+        close(file.path)
+        _open(self.place).close()  # which says best what is wrong with a file that is cut
+
+    def __enter__(self) -> Self:
+        script = os.path.join(os.path.dirname(__file__), "walk.py")
+        self._said = tempfile.TemporaryFile()  # closed in __exit__
+        command = [sys.executable, "-P", script, self.place]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._said, bufsize=1 << 20)
+        try:
+            lines = self._lines()
+            self.count, asked = next(lines)
+            self.asked = {key.encode(): value.encode("latin1") for key, value in asked.items()}
+            rows = (row for some in lines for row in some)
+            self._entries = (
+                Entry(key.encode("latin1"), size, head.encode("latin1"), *datum) for key, size, head, *datum in rows
+            )
+            self.first = [*islice(self._entries, walk.FIRST)]
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._child, self._said:
+            self._child.kill()
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain(self.first, self._entries)
+
+    def _lines(self) -> Iterator[Any]:
+        """What the other process says. Raises UsageError where it does not end well."""
+        yield from map(json.loads, cast("IO[bytes]", self._child.stdout))
+        if not (status := self._child.wait()):
+            return
+        self._said.seek(0)
+        last = (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        problem = escape(last[:200]) or f"reading it ends the process ({status})"
+        raise UsageError(self.place, f"is damaged, or no LMDB database of this machine: {problem}", "copy it again")
 
 
-def _open(path: str) -> _Mapped:
+def _open(path: str) -> "_Mapped":
     """Raises UsageError where the file is not whole: beyond its end there is no memory, and a read ends the process."""
     with needing_extra(path):
         import lmdb
@@ -66,72 +103,23 @@ def _open(path: str) -> _Mapped:
         problem = f"cannot be opened as an LMDB database: {escape(error)}"
         raise UsageError(path, problem, "copy it again, and close it where this process has it open") from None
     pages, size = environment.info()["last_pgno"] + 1, environment.stat()["psize"]
-    if os.path.getsize(path) < pages * size:
-        environment.close()
-        problem = f"is {os.path.getsize(path)} bytes long, expected {pages * size}: {pages} pages"
-        raise UsageError(path, problem, "it is cut: copy it again")
-    entries = environment.stat()["entries"]
-    if entries * _LEAST_ENTRY > pages * size:
-        environment.close()
+    stored, entries, problem = os.path.getsize(path), environment.stat()["entries"], ""
+    if stored < pages * size:
+        problem = f"is {stored} bytes long, expected {pages * size}: {pages} pages"
+    elif entries * _LEAST_ENTRY > pages * size:
         problem = f"declares {entries:,} keys in {pages * size:,} bytes"
-        raise UsageError(path, problem, "it is damaged: copy it again")
+    if problem:
+        environment.close()
+        raise UsageError(path, problem, "it is cut or damaged: copy it again")
     return _Mapped(environment)
 
 
-class Database:
-    """The content of a file while it is looked through: a context.
+class _Mapped:
+    """An open database, and about how many bytes of it were read."""
 
-    Values that a loop gets are valid until the next.
-    """
-
-    def __init__(self, file: SourceFile) -> None:
-        self.file = file
-
-    @property
-    def place(self) -> str:
-        """The file's path, for errors."""
-        return os.fsdecode(self.file.path)
-
-    def __enter__(self) -> Self:
-        _mapped(self.file)  # which says best what is wrong with a file that is cut
-        try:
-            _check_walk(self.file)
-        except UsageError:
-            close(self.file.path)
-            raise
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        close(self.file.path)  # which this process could not open once more
-        if type(error).__module__.partition(".")[0] == "lmdb":
-            problem = f"is damaged, or no LMDB database of this machine: {escape(error)}"
-            raise UsageError(self.place, problem, "copy it again") from None
-
-    def look(self, key: bytes, most: int = HEAD_BYTES) -> tuple[int, bytes] | None:
-        """The size of a key's value, and the first bytes of it, `most` at most; None where there is no such key."""
-        mapped = _mapped(self.file)
-        mapped.read += _AROUND
-        with mapped.environment.begin(buffers=True) as transaction:
-            value = transaction.get(key)
-            return None if value is None else (len(value), bytes(value[:most]))
-
-    def __len__(self) -> int:
-        return _mapped(self.file).environment.stat()["entries"]
-
-    def __iter__(self) -> Iterator[tuple[bytes, memoryview]]:
-        """Keys and values, sorted by the bytes of the keys."""
-        last, found = b"", True
-        while found:
-            mapped = _mapped(self.file)
-            with mapped.environment.begin(buffers=True) as transaction, transaction.cursor() as cursor:
-                found = cursor.set_range(last) if last else cursor.first()
-                if found and last and bytes(cursor.key()) == last:
-                    found = cursor.next()
-                while found and mapped.read < _MOST_MAPPED:
-                    last, value = bytes(cursor.key()), cursor.value()
-                    mapped.read += len(value) + len(last)
-                    yield last, value
-                    found = cursor.next()
+    def __init__(self, environment: "lmdb.Environment") -> None:
+        self.environment, self.read = environment, 0
+        self.close = environment.close
 
 
 @dataclass(frozen=True)
@@ -157,7 +145,10 @@ class LmdbImage:
 
         check(self.file)
         try:
-            mapped = _mapped(self.file)
+            mapped = opened(self.file, _open)
+            if mapped.read >= _MOST_MAPPED:
+                close(self.file.path)
+                mapped = opened(self.file, _open)
             with mapped.environment.begin() as transaction:
                 value = transaction.get(self.key)
         except (lmdb.Error, UsageError) as error:
@@ -166,3 +157,28 @@ class LmdbImage:
         if value is None:
             raise RejectedError(RejectCode.CORRUPT, f"the database has no key {escape(self.key)}")
         return image_of(value) if self.datum else value
+
+
+def image_of(value: bytes) -> bytes:
+    """The encoded image of a Datum. Raises RejectedError.
+
+    Pixels become a PNG: they are bytes, one plane after the other, blue, green, red, as OpenCV has them. Encoded data
+    are a JPEG or PNG file, whose colours are in their usual order.
+    """
+    try:
+        datum = walk.read_datum(memoryview(value))
+    except ValueError as error:
+        raise RejectedError(RejectCode.CORRUPT, f"no Datum: {error}") from None
+    data = value[datum.offset : datum.offset + datum.size]
+    if datum.encoded:
+        return data
+    shape = datum.channels, datum.height, datum.width
+    if datum.floats or datum.channels not in (1, 3):
+        what = "float pixels" if datum.floats else f"{datum.channels} channels"
+        raise RejectedError(RejectCode.UNSUPPORTED, f"a Datum with {what}, expected 1 or 3 of bytes")
+    layout = Layout(shape, (1, 2, 0))
+    if not layout.size or layout.size != len(data):
+        sides = " x ".join(map(str, shape))
+        problem = f"a Datum of {sides} has {len(data)} bytes, expected {layout.size}"
+        raise RejectedError(RejectCode.CORRUPT, problem)
+    return layout.png(np.frombuffer(data, np.uint8).reshape(shape)[::-1])  # blue, green, red to red, green, blue

@@ -4,20 +4,19 @@ import os
 import re
 from array import array
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Literal
 
 import numpy as np
 
-from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
+from shardfeed.converters.images.sniff import begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.containers.arrays.labels import label_column
 from shardfeed.converters.sources.containers.arrays.names import split_of
+from shardfeed.converters.sources.containers.arrays.source import refuse_columns
 from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import listed
-from shardfeed.converters.sources.containers.lmdb.database import Database, LmdbImage
-from shardfeed.converters.sources.containers.lmdb.datum import read_datum
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.containers.lmdb import walk
+from shardfeed.converters.sources.containers.lmdb.database import Database, Entry, LmdbImage
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
@@ -27,7 +26,7 @@ from shardfeed.converters.sources.rows.columns import ByteStrings, Codes, Listed
 from shardfeed.converters.sources.rows.ledger import Names
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.errors import ShardfeedError, UsageError, argument, escape
+from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.text import listing, number, some
 
 # Of images as they are: by key, LSUN; with meta_info.txt beside them, BasicSR. Of Caffe: Datum. With texts: OCR.
@@ -37,22 +36,22 @@ _MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, "little"), 16  # of the meta page, 
 _TEXT = "image/text"
 _OF_CLASS = re.compile(r"(.+)_(?:train|val|test)(?:_lmdb|\.lmdb)?")  # as LSUN's are called: church_outdoor_train_lmdb
 _SMALLEST_IMAGE = 32  # bytes; shorter values are numbers of samples and the like
-_COUNT, _IMAGE, _LABEL = b"num-samples", b"image-%09d", b"label-%09d"
-_MOST_DIGITS = 19  # of a count, which int64 holds
-_TEXT_BYTES = 1 << 16  # of what is written in an image
-_LOOKED_AT, _SHOWN = 20, 3  # values that tell the dialect, and that a message shows
-_PICKLE_KEYS = (b"__keys__", b"__len__")
+_IMAGE, _LABEL = b"image-%09d", b"label-%09d"
+_SHOWN = 3  # values that a message shows
+*_PICKLE_KEYS, _COUNT = walk.ASKED
 _ALTERNATIVE = "convert the folder of images that it was made of, or save it with the encoded images as values"
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """An LMDB database, as a folder with `data.mdb` or as a file, or a folder of them."""
+    del options
     files = _databases(look)
     if not files:
         return None
     found = number(len(files), "LMDB database") + (f" ({some(files)})" if len(files) > 1 else "")
     try:
-        return Evidence("lmdb", f"{found}, dialect {_dialect(look.path, files)}")
+        with Database(listed(next(iter(files.values())))) as database:
+            return Evidence("lmdb", f"{found}, dialect {_dialect(database)}")
     except ShardfeedError as error:
         return Evidence("lmdb", found, missing_of(error))
 
@@ -65,17 +64,19 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     files, path = _databases(look), look.path
     if not files:
         raise UsageError(path, "is no LMDB database, and has none: no data.mdb", "check the path")
-    if options.columns:
-        raise UsageError(path, f"{argument('columns')} is for named columns, and LMDB has none", "leave it out")
-    dialect = _dialect(path, files)
-    scan = {"OCR": _texts, "Caffe Datum": _datums}.get(dialect, _images)
+    refuse_columns(look, options, "LMDB")
+    dialects: dict[str, Dialect] = {}
     blocks, notes, taken = [], [], []
     for name, file in files.items():
         stem = os.path.splitext(name)[0].removesuffix("_lmdb")
         prefix = os.fsencode(f"{stem}/") if len(files) > 1 else b""
-        block = LmdbBlock(listed(file), prefix, split_of(stem), dialect == "Caffe Datum")
-        with Database(block.file) as database:
-            notes += scan(database, block)
+        with Database(listed(file)) as database:
+            dialect = dialects[name] = _dialect(database)
+            if len(set(dialects.values())) > 1:
+                each = ", ".join(f"{escape(one)}: {said}" for one, said in dialects.items())
+                raise UsageError(path, f"has databases of different dialects ({each})", "give one of them")
+            block = LmdbBlock(database.file, prefix, split_of(stem), dialect == "Caffe Datum")
+            notes += {"OCR": _texts, "Caffe Datum": _datums}.get(dialect, _images)(database, block)
         blocks.append(block)
         taken.append(f"{number(len(block), 'image')} from {escape(name)}{f', split {block.split}' * bool(block.split)}")
     blocks = [block for block in blocks if len(block)]
@@ -83,7 +84,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         raise UsageError(path, "has no image", "check what the database holds")
     columns: list[ListedColumn] = []
     unlabelled: dict[int, str] = {}
-    if dialect == "OCR":
+    if "OCR" in dialects.values():
         texts = blocks[0].texts if len(blocks) == 1 else ByteStrings(text for block in blocks for text in block.texts)
         columns = [TextColumn(_TEXT, texts, np.arange(len(texts), dtype=np.int64))]
     elif options.unlabelled:
@@ -93,14 +94,14 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         column, unlabelled, told = label_column(path, labels, options)
         notes += told
         columns.append(column)
-    elif said := _by_names(list(files), files, blocks):
+    elif said := _by_names(files, blocks):
         column, told = class_column(said, options, path)
         notes += ["classes are called like the databases", *told]
         columns.append(column)
     else:
         notes.append("no labels: neither values nor names of databases tell any")
     rejected = [skipped for block in blocks for skipped in block.rejected]
-    described = f"{dialect}: {listing(taken, separator='; ')}"
+    described = f"{next(iter(dialects.values()))}: {listing(taken, separator='; ')}"
     return block_source(path, blocks, columns, unlabelled, rejected=rejected, notes=notes, described=described)
 
 
@@ -126,10 +127,10 @@ class LmdbBlock:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add(self, key: bytes, size: int, head: bytes, ending: bytes | None = None) -> None:
-        """One more image, whose encoded bytes begin with `head`."""
+    def add(self, key: bytes, size: int, head: bytes) -> None:
+        """One more image, whose encoded bytes begin with `head`; b"" for pixels, which become a PNG."""
         if not self.endings:
-            self.endings.append(ending_of(head) if ending is None else ending)
+            self.endings.append(ending_of(head) if head else b".png")
         self.keys.add(key)
         self.sizes.append(size)
 
@@ -161,16 +162,13 @@ class _Labels:
         return self._labels[start:stop]
 
 
-def _by_names(names: list[str], files: dict[str, str], blocks: list[LmdbBlock]) -> Codes | None:
+def _by_names(files: dict[str, str], blocks: list[LmdbBlock]) -> Codes | None:
     """The classes of images by the names of their databases; None where those are no classes."""
-    matches = [_OF_CLASS.fullmatch(name) for name in names]
-    class_of = {file: match[1] for file, match in zip(files.values(), matches, strict=True) if match}
-    if len(class_of) < len(names) or len(set(class_of.values())) < 2:
+    class_of = {os.fsencode(file): match[1] for name, file in files.items() if (match := _OF_CLASS.fullmatch(name))}
+    if len(class_of) < len(files) or len(set(class_of.values())) < 2:
         return None
     said = Codes()
-    said.add_many(
-        [class_of[os.fsdecode(block.file.path)] for block in blocks], np.arange(len(blocks)).repeat([*map(len, blocks)])
-    )
+    said.add_many([class_of[block.file.path] for block in blocks], np.arange(len(blocks)).repeat([*map(len, blocks)]))
     return said
 
 
@@ -192,76 +190,54 @@ def _data_file(look: Look, path: str) -> str:
     return file if regular and look.head(file).startswith(_MAGIC, _MAGIC_AT) else ""
 
 
-def _dialect(path: str, files: dict[str, str]) -> Dialect:
-    """That of all databases. Raises UsageError where they differ."""
-    found: dict[str, Dialect] = {}
-    for name, file in files.items():
-        with Database(listed(file)) as database:
-            found[name] = _dialect_of(database)
-    if len(set(found.values())) > 1:
-        each = ", ".join(f"{escape(name)}: {dialect}" for name, dialect in found.items())
-        raise UsageError(path, f"has databases of different dialects ({each})", "give one of them")
-    return next(iter(found.values()))
-
-
-def _dialect_of(database: Database) -> Dialect:
+def _dialect(database: Database) -> Dialect:
     """By the first keys and values. Raises UsageError for pickles, and for what is of no known dialect."""
-    place = database.place
+    place, first = database.place, database.first
     for key in _PICKLE_KEYS:
-        if database.look(key):
+        if key in database.asked:
             problem = f"has the key {escape(key)}, as folder2lmdb writes it: its values are pickles, or pyarrow's"
             problem += " serialised objects, and loading those may run any program"
             raise UsageError(place, problem, _ALTERNATIVE)
-    first = [(key, bytes(value[:HEAD_BYTES]), len(value)) for key, value in islice(database, _LOOKED_AT)]
-    if database.look(_COUNT) and any(key.startswith(_IMAGE[:6]) for key, _, _ in first):
+    if _COUNT in database.asked and any(entry.key.startswith(_IMAGE[:6]) for entry in first):
         return "OCR"
     if not first:
         raise UsageError(place, "is an LMDB database without a key", "give the one with the images")
-    large = [(key, head) for key, head, size in first if size >= _SMALLEST_IMAGE]
-    if large and all(begins_as_image(head) for _, head in large):
+    large = [entry for entry in first if entry.size >= _SMALLEST_IMAGE]
+    if large and all(begins_as_image(entry.head) for entry in large):
         return "BasicSR" if os.path.isfile(os.path.join(os.path.dirname(place), "meta_info.txt")) else "LSUN"
     # Pickles of protocols 2 to 5 say so in their first two bytes.
-    if pickled := [key for key, head in large if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05"]:
+    if pickled := [one.key for one in large if one.head[:1] == b"\x80" and one.head[1:2] in b"\x02\x03\x04\x05"]:
         problem = f"has values that are pickles (of the key {escape(pickled[0])}), and loading one may run any program"
         raise UsageError(place, problem, _ALTERNATIVE)
-    if all(_is_datum(value) for _, value in islice(database, _LOOKED_AT)):
+    if all(entry.flags & (walk.DATUM | walk.FLOATS) == walk.DATUM for entry in first):
         return "Caffe Datum"
-    shown = ", ".join(f"{escape(key)}: {size} bytes, {head[:16]!r}" for key, head, size in first[:_SHOWN])
+    shown = ", ".join(f"{escape(one.key)}: {one.size} bytes, {one.head[:16]!r}" for one in first[:_SHOWN])
     problem = f"is of no known dialect; its first keys and values are {shown}"
     remedy = "expected encoded images, Caffe's Datum, or image-000000001 and label-000000001"
     raise UsageError(place, problem, f"{remedy}; export it with the tool that made it")
 
 
-def _is_datum(value: memoryview) -> bool:
-    try:
-        return not read_datum(value).floats
-    except ValueError:
-        return False
-
-
 def _images(database: Database, block: LmdbBlock) -> list[str]:
     """Take encoded images under any keys; notes."""
     short = Names("keys whose values are too short for an image")
-    for key, value in database:
-        if len(value) < _SMALLEST_IMAGE:
-            short.add(key)
+    for entry in database:
+        if entry.size < _SMALLEST_IMAGE:
+            short.add(entry.key)
         else:
-            block.add(key, len(value), bytes(value[:HEAD_BYTES]))
+            block.add(entry.key, entry.size, entry.head)
     return short.note
 
 
 def _datums(database: Database, block: LmdbBlock) -> list[str]:
     """Take Caffe's Datums; notes."""
     unlabelled = 0
-    for key, value in database:
-        try:
-            datum = read_datum(value)
-        except ValueError as error:
-            block.reject(key, RejectCode.CORRUPT, f"no Datum: {error}")
+    for entry in database:
+        if not entry.flags & walk.DATUM:
+            block.reject(entry.key, RejectCode.CORRUPT, f"no Datum: {entry.head.decode()}")
             continue
-        block.add(key, len(value), bytes(datum.data[:HEAD_BYTES]), None if datum.encoded else b".png")
-        block.labels.append(datum.label or 0)
-        unlabelled += datum.label is None
+        block.add(entry.key, entry.size, entry.head[entry.offset :] if entry.flags & walk.ENCODED else b"")
+        block.labels.append(entry.label or 0)
+        unlabelled += entry.label is None
     if unlabelled == len(block):
         del block.labels[:]
     elif unlabelled:
@@ -270,35 +246,39 @@ def _datums(database: Database, block: LmdbBlock) -> list[str]:
 
 
 def _texts(database: Database, block: LmdbBlock) -> list[str]:
-    """Take images and their texts, both numbered from 1."""
-    _, said = database.look(_COUNT) or (0, b"")
-    count = int(said) if said.isdigit() and len(said) <= _MOST_DIGITS else 0
-    if not 0 < count < len(database):
-        problem = f"says {said[:20]!r} under num-samples, expected how many of its {len(database)} keys are images"
+    """Take images and their texts, both numbered from 1; sorted, all texts come behind the images."""
+    said = database.asked[_COUNT]
+    count = int(said) if said.isdigit() and len(said) < walk.ASKED_BYTES else 0
+    if not 0 < count < database.count:
+        problem = f"says {said!r} under num-samples, expected how many of its {database.count} keys are images"
         raise UsageError(database.place, problem, "export it again")
+    sizes, head = array("q", bytes(8 * (count + 1))), b""  # sizes of images, and one more; 0: there is none
+    for entry in database:
+        digits = entry.key[6:]
+        i = int(digits) if len(digits) == 9 and digits.isdigit() else 0
+        if 0 < i <= count and entry.key == _IMAGE % i:
+            sizes[i], head = entry.size + 1, head or entry.head
+        elif 0 < i <= count and entry.key == _LABEL % i and sizes[i]:
+            if problem := _not_text(entry):
+                block.reject(_IMAGE % i, RejectCode.NO_LABEL, f"{entry.key.decode()} {problem}")
+            else:
+                block.add(_IMAGE % i, sizes[i] - 1, head)
+                block.texts.add(entry.head)
+            sizes[i] = -1
     for i in range(1, count + 1):
-        key = _IMAGE % i
-        image, text = database.look(key, 0 if len(block) else HEAD_BYTES), database.look(_LABEL % i, _TEXT_BYTES)
-        if image is None:
-            budget().alive(database.place)
-            block.reject(key, RejectCode.MISSING, "the database has no such key")
-        elif problem := _not_text(text):
-            block.reject(key, RejectCode.NO_LABEL, f"{(_LABEL % i).decode()} {problem}")
-        else:
-            block.add(key, image[0], image[1])
-            block.texts.add(text[1] if text else b"")
-            budget().progress()
+        if not sizes[i]:
+            block.reject(_IMAGE % i, RejectCode.MISSING, "the database has no such key")
+        elif sizes[i] > 0:
+            block.reject(_IMAGE % i, RejectCode.NO_LABEL, f"{(_LABEL % i).decode()} is not there")
     return []
 
 
-def _not_text(found: tuple[int, bytes] | None) -> str:
+def _not_text(found: Entry) -> str:
     """Why a value is no text; "" where it is one."""
-    if found is None:
-        return "is not there"
-    if found[0] > _TEXT_BYTES:
-        return f"has {found[0]} bytes, expected {_TEXT_BYTES} at most"
+    if found.size > len(found.head):
+        return f"has {found.size} bytes, expected {walk.TEXT_BYTES} at most"
     try:
-        found[1].decode("utf-8")
+        found.head.decode("utf-8")
     except UnicodeDecodeError:
-        return f"is not UTF-8: {found[1][:40]!r}"
+        return f"is not UTF-8: {found.head[:40]!r}"
     return ""

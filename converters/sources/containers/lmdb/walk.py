@@ -1,27 +1,122 @@
-"""Walk through an LMDB database as a process of its own: a damaged page may send the library beyond the file's end,
-and that ends the process.
+"""Walk through an LMDB database as a process of its own: a damaged page may send the library beyond the file's end, and
+that ends the process. Nothing but Python and lmdb is imported, and so it is there at once.
 
-A script: PATH. It exits with 0 where every key and value can be reached; else it says why not, or is killed.
+A script: PATH. It writes lines of JSON, bytes as Latin-1: the number of keys and the values of ASKED, then lists of
+entries, see database.py. It exits with 0 where every key and value could be reached; else it says why not, or is
+killed.
+
+It knows Caffe's Datum, one image and its label as a protocol buffer, of which the fields are: 1 channels, 2 height,
+3 width, 4 data, 5 label, 6 float_data, 7 encoded.
 """
 
+import json
 import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+ASKED = (b"__keys__", b"__len__", b"num-samples")  # keys that tell what it is; of their values so many bytes
+ASKED_BYTES = 20
+DATUM, FLOATS, ENCODED = 1, 2, 4
+FIRST, FIRST_BYTES = 20, 4096  # entries whose values tell it, too
+TEXT, TEXT_BYTES = "label-", 1 << 16  # of these keys whole values, where they are no larger
+_AT_ONCE = 1000  # entries in a line
+_VARINT, _BYTES, _FIXED32 = 0, 2, 5
+_WIRES = {**dict.fromkeys((1, 2, 3, 5, 7), (_VARINT,)), 4: (_BYTES,), 6: (_BYTES, _FIXED32)}
 
 
-def main(path: str) -> str:
-    """What is wrong with the database; "" for nothing."""
+class Datum(NamedTuple):
+    """What one holds: sides in pixels, and where in it the bytes of the pixels or of the file are.
+
+    `label`: None without one. `floats`: whether it has float pixels.
+    """
+
+    channels: int
+    height: int
+    width: int
+    offset: int
+    size: int
+    label: int | None
+    floats: bool
+    encoded: bool
+
+
+def read_datum(value: memoryview) -> Datum:
+    """The Datum in `value`, of which nothing is copied. Raises ValueError for other bytes."""
+    numbers: dict[int, int] = {}
+    offset = length = at = 0
+    floats = False
+    while at < len(value):
+        tag, at = _varint(value, at)
+        field, wire = tag >> 3, tag & 7
+        if wire not in _WIRES.get(field, ()):
+            raise ValueError(f"field {field} of wire type {wire}")
+        if wire == _VARINT:
+            numbers[field], at = _varint(value, at)
+            continue
+        size, at = (4, at) if wire == _FIXED32 else _varint(value, at)
+        if at + size > len(value):
+            raise ValueError(f"ends within field {field}")
+        if field == 4:
+            offset, length = at, size
+        floats |= field == 6
+        at += size
+    if not length and not floats:
+        raise ValueError("no data")
+    label = numbers.get(5)
+    if label is not None and label >= 1 << 63:
+        label -= 1 << 64  # a negative number is a varint of its two's complement
+    sides = numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0)
+    return Datum(*sides, offset, length, label, floats, bool(numbers.get(7, 0)))
+
+
+def _varint(value: memoryview, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends."""
+    number = shift = 0
+    while at < len(value) and shift < 64:
+        byte = value[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return number & (1 << 64) - 1, at
+        shift += 7
+    raise ValueError("a number that does not end")
+
+
+def lines(path: str) -> Iterator[Any]:
+    """What is in the database. Raises ValueError, lmdb.Error."""
     import lmdb
 
     environment = lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=False, create=False)
-    entries, found = environment.stat()["entries"], 0
+    entries, found, datums, rows = environment.stat()["entries"], 0, True, []
     with environment.begin(buffers=True) as transaction:
+        asked = [(key, value) for key in ASKED if (value := transaction.get(key)) is not None]
+        yield entries, {str(key, "latin1"): str(value[:ASKED_BYTES], "latin1") for key, value in asked}
         for key, value in transaction.cursor():
             found += 1
+            name, size, head, of_datum = str(key, "latin1"), len(value), "", ()
+            if found <= FIRST or (name.startswith(TEXT) and size <= TEXT_BYTES):
+                head = str(value[: FIRST_BYTES if found <= FIRST else size], "latin1")
+            reached = bytes(value[:1]), bytes(value[-1:])
+            del reached
+            if datums:
+                try:
+                    datum = read_datum(value)
+                    flags = DATUM | FLOATS * datum.floats | ENCODED * datum.encoded
+                    of_datum = flags, datum.label, datum.offset
+                except ValueError as error:
+                    datums, head = found > FIRST, head if found <= FIRST else str(error)
+            rows.append((name, size, head, *of_datum))
+            if len(rows) == _AT_ONCE or found == FIRST:
+                yield rows
+                rows = []
             if found > entries:
                 break
-            reached = bytes(key), bytes(value[:1]), bytes(value[-1:])
-            del reached
-    return "" if found == entries else f"it has {found:,} keys or more, expected {entries:,}"
+    yield rows
+    if found != entries:
+        raise ValueError(f"it has {found:,} keys or more, expected {entries:,}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]) or None)
+    for line in lines(sys.argv[1]):
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()

@@ -136,7 +136,7 @@ def test_faults(tmp_path: Path, images, labels) -> None:
     (tmp_path / "batches.meta.txt").write_bytes(b"cat\ncat\ndog\n")
     with pytest.raises(UsageError, match="is no list of names"):
         read(str(tmp_path), PLAIN)
-    with pytest.raises(UsageError, match="columns is for named arrays"):
+    with pytest.raises(UsageError, match="columns is for named columns"):
         read(str(tmp_path), ColumnOptions(columns={"image": "x"}))
 
 

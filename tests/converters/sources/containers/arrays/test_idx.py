@@ -187,7 +187,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path, gray, labels) 
 
 
 def test_columns_are_refused(tmp_path: Path, gray, labels) -> None:
-    with pytest.raises(UsageError, match="columns is for named arrays"):
+    with pytest.raises(UsageError, match="columns is for named columns"):
         read(str(save_mnist(tmp_path, gray, labels)), ColumnOptions(columns={"image": "x"}))
 
 

@@ -80,7 +80,7 @@ def test_faults(folder: Path) -> None:
     (folder / "test_X.bin").write_bytes(b"cut")
     with pytest.raises(UsageError, match="is 3 bytes long, expected a multiple of 27648"):
         read(str(folder), PLAIN)
-    with pytest.raises(UsageError, match="columns is for named arrays"):
+    with pytest.raises(UsageError, match="columns is for named columns"):
         read(str(folder), ColumnOptions(columns={"image": "x"}))
     (folder / "train_y.bin").unlink()
     (folder / "test_y.bin").unlink()

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.lmdb.datum import image_of, read_datum
+from shardfeed.converters.sources.containers.lmdb.database import image_of
+from shardfeed.converters.sources.containers.lmdb.walk import read_datum
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +46,15 @@ def test_as_protobuf_writes_it(message: type, sides, data: bytes, label, floats,
     written.channels, written.height, written.width = sides
     if label is not None:
         written.label = label
-    found = read_datum(memoryview(written.SerializeToString()))
+    value = written.SerializeToString()
+    found = read_datum(memoryview(value))
     assert found[:3] == sides
-    assert (bytes(found.data), found.label, found.floats, found.encoded) == (data, label, bool(floats), encoded)
+    assert (value[found.offset : found.offset + found.size], found.label, found.floats, found.encoded) == (
+        data,
+        label,
+        bool(floats),
+        encoded,
+    )
 
 
 @given(st.binary(max_size=200))

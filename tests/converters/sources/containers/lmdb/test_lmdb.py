@@ -320,7 +320,7 @@ def test_a_cut_file_does_not_end_the_process(tmp_path: Path) -> None:
     whole = data.read_bytes()
     for size in (len(whole) // 2 // 4096 * 4096, 5000, 8192):
         data.write_bytes(whole[:size])
-        with pytest.raises(UsageError, match=r"is cut: copy it again|cannot be opened"):
+        with pytest.raises(UsageError, match=r"is cut or damaged: copy it again|cannot be opened"):
             read(str(data.parent), PLAIN)
     data.write_bytes(b"no database")
     assert recognise(str(data.parent), PLAIN) is None
@@ -373,16 +373,10 @@ def test_a_fork_reads_for_itself(tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_looked_through_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the file is mapped anew in between, nothing is left out and nothing comes twice."""
-    for name, items in (("a", lsun()), ("b", caffe()), ("c", ocr())):
-        path = save(tmp_path / name, items)
-        monkeypatch.setattr(database, "_MOST_MAPPED", 1 << 26)
-        whole = read(path, PLAIN)
-        for most in (1, 500):
-            monkeypatch.setattr(database, "_MOST_MAPPED", most)
-            pieces = read(path, PLAIN)
-            assert [repr(pieces[i]) for i in range(len(pieces))] == [repr(whole[i]) for i in range(COUNT)]
+def test_a_file_that_is_mapped_anew_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = read(save(tmp_path / "a", lsun()), PLAIN)
+    monkeypatch.setattr(database, "_MOST_MAPPED", 1)
+    assert [source[i].image() for i in range(COUNT)] == [data for _, data in lsun()]  # type: ignore[operator]
 
 
 def test_short_values_are_no_images(tmp_path: Path) -> None:
