@@ -19,10 +19,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import UsageError, escape, name_text
 
 _LABELS_OF = {"image_2": "label_2", "image_02": "label_02", "data": "labels", "images": "labels"}
-_COLUMNS = (
-    15,
-    16,
-)  # type, truncated, occluded, alpha, box (4), sizes (3), place (3), angle; score
+_COLUMNS = (15, 16)  # type, truncated, occluded, alpha, box (4), sizes (3), place (3), angle; score
 _SIDES = ("left", "top", "right", "bottom")
 _LOOKED_AT = 200  # text files that tell whether labels are KITTI's
 _IGNORED = b"DontCare"  # a region of which nothing is said: a crowd, which training and evaluation pass over

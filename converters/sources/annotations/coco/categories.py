@@ -7,7 +7,6 @@ from typing import Any
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.annotations.coco.layout import file_name
-from shardfeed.converters.sources.annotations.coco.stream import JsonStream
 from shardfeed.converters.sources.rows.objects import said
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.schema import is_plain
@@ -65,18 +64,6 @@ def _points(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[int,
     pairs = skeleton if isinstance(skeleton, list) else []
     whole = all(isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in pairs)
     return tuple(names), tuple((a, b) for a, b in pairs) if whole else ()
-
-
-def categories_of(path: str) -> tuple[Category, ...]:
-    """The categories of a file, of which nothing else is taken; none where it has no such list."""
-    stream = JsonStream(path)
-    try:
-        for key in stream.members() if stream.peek() == "{" else ():
-            if key == "categories" and stream.peek() == "[":
-                return read_categories(stream.elements(), path)
-    finally:
-        stream.close()
-    return ()
 
 
 def agreed(of_files: Mapping[str, Sequence[Category]]) -> Sequence[Category]:

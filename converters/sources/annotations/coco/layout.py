@@ -4,9 +4,10 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
-from shardfeed.converters.sources.annotations.coco.stream import JsonStream
+from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.split_names import usual_split
@@ -128,9 +129,9 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
         root = images or _beside(path)
         return Layout(root, (CocoFile(path, what or "instances", split, _folder_of(root, word)),))
     root = str(images or path)
-    files, others = list(_roboflow(path, root)), []
+    files, others = list(_roboflow(look, root)), []
     for folder in () if files else ("annotations", "Annotations", ""):
-        found = list(_files_in(os.path.join(path, folder), root))
+        found = list(_files_in(look, folder, root))
         files = _chosen(found, options.tasks)
         if files:
             others = [
@@ -151,33 +152,27 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
     return Layout(root, tuple(files), tuple(others))
 
 
-def _names(folder: str) -> list[str]:
-    """The names in a folder, sorted; nothing where it cannot be read."""
-    try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    except OSError:
-        return []
-
-
-def _roboflow(path: str, root: str) -> Iterator[CocoFile]:
+def _roboflow(look: Look, root: str) -> Iterator[CocoFile]:
     """`_annotations.coco.json` beside the images: of the folder, or of each of its splits."""
-    if os.path.isfile(os.path.join(path, ROBOFLOW)):
-        yield CocoFile(os.path.join(path, ROBOFLOW))
+    folders, files = look.names()
+    if ROBOFLOW in files:
+        yield CocoFile(look.full(ROBOFLOW))
         return
-    for name in _names(path):
-        file = os.path.join(path, name, ROBOFLOW)
+    for name in folders:
         split = usual_split(name)
-        if split and os.path.isfile(file):
-            yield CocoFile(file, "instances", split, name + "/" if os.path.isdir(os.path.join(root, name)) else "")
+        if split and ROBOFLOW in look.names(name)[1]:
+            folder = name + "/" if os.path.isdir(os.path.join(root, name)) else ""
+            yield CocoFile(look.full(f"{name}/{ROBOFLOW}"), "instances", split, folder)
 
 
-def _files_in(folder: str, root: str) -> Iterator[CocoFile]:
+def _files_in(look: Look, folder: str, root: str) -> Iterator[CocoFile]:
     """COCO's files right in a folder."""
-    names = [name for name in _names(folder) if name.lower().endswith(".json")]
+    names = [name for name in look.names(folder)[1] if name.lower().endswith(".json")]
     for name in names if len(names) <= _MOST else ():  # else a file an image, as other tools write them
-        if what := what_it_is(os.path.join(folder, name)):
+        path = look.full(os.path.join(folder, name))
+        if what := what_it_is(path):
             word, split = _split_of(name)
-            yield CocoFile(os.path.join(folder, name), what, split or _plain(name), _folder_of(root, word))
+            yield CocoFile(path, what, split or _plain(name), _folder_of(root, word))
 
 
 def _chosen(found: Sequence[CocoFile], tasks: Collection[Task]) -> list[CocoFile]:
@@ -230,7 +225,7 @@ def _beside(path: str) -> str:
     Raises UsageError where none has.
     """
     here = os.path.dirname(os.path.abspath(path))
-    names = _first_names(path)
+    names = list(_first_names(path))
     bases = [here]
     if os.path.basename(here).lower() in ("annotations", "annotation", "labels"):
         bases.append(os.path.dirname(here))
@@ -253,20 +248,9 @@ def _is_file(folder: str, name: str) -> bool:
         return False
 
 
-def _first_names(path: str) -> Sequence[str]:
+def _first_names(path: str) -> Iterator[str]:
     """The names of the first images."""
-    names: list[str] = []
-    stream = JsonStream(path)
-    try:
-        if stream.peek() != "{":
-            return names
-        for key in stream.members():
-            for entry in stream.elements() if key == "images" and stream.peek() == "[" else ():
-                name = entry.get("file_name") or entry.get("coco_url") if isinstance(entry, dict) else None
-                if isinstance(name, str) and ".." not in name:
-                    names.append("/".join(name.split("/")[-2:]) if name == entry.get("coco_url") else name)
-                if len(names) == _LOOKED_AT:
-                    return names
-    finally:
-        stream.close()
-    return names
+    for entry in islice(elements_of(path, "images"), _LOOKED_AT):
+        name = entry.get("file_name") or entry.get("coco_url") if isinstance(entry, dict) else None
+        if isinstance(name, str) and ".." not in name:
+            yield "/".join(name.split("/")[-2:]) if name == entry.get("coco_url") else name

@@ -13,13 +13,12 @@ from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.annotations.coco.categories import (
     Category,
     agreed,
-    categories_of,
     keypoints_of,
     read_categories,
 )
 from shardfeed.converters.sources.annotations.coco.layout import CocoFile, Layout, coco_files, file_name, what_it_is
 from shardfeed.converters.sources.annotations.coco.panoptic import Segments, folder_of, things_of
-from shardfeed.converters.sources.annotations.coco.stream import JsonStream
+from shardfeed.converters.sources.annotations.coco.stream import JsonStream, elements_of
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.look import Look
@@ -95,7 +94,8 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     of_panoptic: Sequence[Category] = ()
     pngs: list[Listing] = []
     if panoptic:
-        of_panoptic = agreed({file.path: categories_of(file.path) for file in panoptic})
+        lists = {file.path: elements_of(file.path, "categories") for file in panoptic}
+        of_panoptic = agreed({path: read_categories(entries, path) for path, entries in lists.items()})
         if options.tasks != {"boxes"}:
             pngs = [list_files(folder_of(file, options), follow_links=look.follow_links) for file in panoptic]
         things = things_of(panoptic[0].path, of_panoptic, options)

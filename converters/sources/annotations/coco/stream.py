@@ -29,26 +29,24 @@ class JsonStream:
 
     Args:
         path: of the file, UTF-8, with or without a byte order mark.
-        offset: the byte to begin at, one that the property `offset` gave.
         most: bytes to read; a longer file seems to end there.
 
     Raises LabelFileError where the file is no JSON, with the byte; StorageError where it cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], offset: int = 0, most: int | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], most: int | None = None) -> None:
         self.path = os.fspath(path)
         if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for ever
             raise LabelFileError(self.path, "not a regular file", "give the file itself")
         try:
             self._file = open(path, "rb")  # noqa: SIM115  # closed with this object, or by `close`
-            self._file.seek(offset)
         except OSError as error:
             raise StorageError(self.path, error.strerror or str(error), "see that the file can be read") from None
         self._left = most
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._decode = json.JSONDecoder().raw_decode
-        self._text, self._place, self._base, self._ended = "", 0, offset, False
-        if not offset and self._next() == _BOM:
+        self._text, self._place, self._base, self._ended = "", 0, 0, False
+        if self._next() == _BOM:
             self._place += 1
 
     def close(self) -> None:
@@ -183,3 +181,15 @@ class JsonStream:
         got = f", got {self._text[place : place + 20]!r}" if place < len(self._text) else ", the file ends here"
         problem = f"broken JSON: {problem[:1].lower()}{problem[1:]}{got}"
         return LabelFileError(f"{self.path}, byte {byte}", problem, "see that the file is whole, and export it again")
+
+
+def elements_of(path: str, key: str) -> Iterator[Any]:
+    """The elements of the list under a key of the object that a file is, of which nothing else is taken."""
+    stream = JsonStream(path)
+    try:
+        for found in stream.members() if stream.peek() == "{" else ():
+            if found == key and stream.peek() == "[":
+                yield from stream.elements()
+                return
+    finally:
+        stream.close()

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.split_names import split_words, usual_split
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
 from shardfeed.text import some
@@ -50,7 +52,9 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     except UsageError as error:
         return Evidence("yolo", error.problem)  # reading it says which to choose
     if found is not None:
-        return _of_file(found)
+        name = escape(os.path.basename(found))
+        by = f"Darknet's {name}" if name.lower().endswith(".data") else f"{name} of Ultralytics"
+        return Evidence("yolo", by) if describes(found) else None
     labels = _labels(look)
     if labels is None:
         return None
@@ -61,38 +65,20 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     return Evidence("yolo", f"images, and lines of a class and fractions as in {escape(labels)}", missing)
 
 
-def _of_file(path: str) -> Evidence | None:
-    name = os.path.basename(path)
-    if name.lower().endswith((".yaml", ".yml")):
-        usual = name.lower().startswith(("data.", "dataset."))
-        return Evidence("yolo", f"{escape(name)} of Ultralytics") if describes(path, usual=usual) else None
-    darknet = name.lower().endswith(".data") and is_darknet(path)
-    return Evidence("yolo", f"Darknet's {escape(name)}") if darknet else None
-
-
 def _labels(look: Look) -> str | None:
-    """A file of labels in a folder or in its usual folders, that has images where they are looked for; or None."""
-    for folder in _label_folders(look):
+    """A file of labels in a folder, that has images where they are looked for; or None."""
+    seen: Counter[str] = Counter()
+    for path in look.files((".txt",)):
+        folder, name = os.path.split(path)
+        seen[folder] += name not in NAMES_FILES
         head, found, tail = f"/{folder}".rpartition("/labels")
         images = f"{head}/images{tail}"[1:] if found and tail[:1] in ("", "/") else folder
-        if not any(names_image(os.fsencode(name)) for name in look.names(images)[1]):
+        if name in NAMES_FILES or seen[folder] > _LOOKED_AT:
             continue
-        texts = [name for name in look.names(folder)[1] if name.endswith(".txt") and name not in NAMES_FILES]
-        for name in texts[:_LOOKED_AT]:
-            if _begins_with_labels(look.head(look.full(os.path.join(folder, name)))):
-                return os.path.join(folder, name)
+        there = any(names_image(os.fsencode(other)) for other in look.names(images)[1])
+        if there and _begins_with_labels(look.head(look.full(path))):
+            return path
     return None
-
-
-def _label_folders(look: Look) -> Iterator[str]:
-    """The folder, those in it, and those in `labels` and called `labels` in them."""
-    yield ""
-    for name in look.names()[0][:_LOOKED_AT]:
-        yield name
-        if name == "labels":
-            yield from (os.path.join(name, inner) for inner in look.names(name)[0][:_LOOKED_AT])
-        else:
-            yield os.path.join(name, "labels")
 
 
 def _begins_with_labels(head: bytes) -> bool:
@@ -124,39 +110,36 @@ def description(look: Look) -> str | None:
 
     Raises UsageError where two do.
     """
-    if not look.is_folder:
-        return None
-    visible = look.names()[1]
-    usual = [name for name in visible if name.lower() in _USUAL_YAML]
-    found = [name for name in usual if describes(look.full(name), usual=True)]
-    if not found:
-        others = [name for name in visible if name.lower().endswith(_YAML) and name not in usual]
-        found = [name for name in others if describes(look.full(name))]
-    if not found:
-        found = [name for name in visible if name.lower().endswith(".data") and is_darknet(look.full(name))]
-    if len(found) > 1:
-        problem = f"more than one file describes a YOLO dataset ({some(found)})"
-        raise UsageError(look.path, problem, "give the one you mean")
-    return os.path.abspath(look.full(found[0])) if found else None
+    names = look.names()[1] if look.is_folder else ()
+    yaml, usual = ([name for name in names if name.lower().endswith(ends)] for ends in (_YAML, _USUAL_YAML))
+    others = [name for name in yaml if name not in usual]
+    for alike in (usual, others, [name for name in names if name.lower().endswith(".data")]):
+        found = [name for name in alike if describes(look.full(name))]
+        if len(found) > 1:
+            problem = f"more than one file describes a YOLO dataset ({some(found)})"
+            raise UsageError(look.path, problem, "give the one you mean")
+        if found:
+            return os.path.abspath(look.full(found[0]))
+    return None
 
 
-def describes(path: str, *, usual: bool = False) -> bool:
-    """Whether a YAML file is the data.yaml of a dataset: has names, or splits where it is called as is `usual`.
+def describes(path: str) -> bool:
+    """Whether a file is the data.yaml of a dataset, which has names, or splits where it is called as is usual; or
+    Darknet's, which says where the names and the images of a split are.
 
-    One that is called so and cannot be read is, too: reading it then says what is wrong.
+    One that is called as is usual and cannot be read is, too: reading it then says what is wrong.
     """
+    name = os.path.basename(path).lower()
+    usual = name in _USUAL_YAML
     try:
-        if os.path.getsize(path) > MOST_BYTES:
-            return usual
-        if not usual:
-            with open(path, "rb") as file:
-                if b"names" not in file.read():
-                    return False
+        if name.endswith(".data"):
+            pairs = _pairs(path)
+            return "names" in pairs and any(map(usual_split, pairs))
+        if not name.endswith(_YAML) or not (usual or b"names" in read_whole(path, MOST_BYTES)):
+            return False
         said = read_data_yaml(path)
     except (LabelFileError, MissingExtraError):
         return usual
-    except OSError:
-        return False
     return said.names is not None or (usual and bool(said.entries))
 
 
@@ -303,15 +286,6 @@ def _pairs(path: str) -> dict[str, str]:
     return found
 
 
-def is_darknet(path: str) -> bool:
-    """Whether a .data file is Darknet's: says where the names and the images of a split are."""
-    try:
-        found = _pairs(path)
-    except LabelFileError:
-        return False
-    return "names" in found and any(map(usual_split, found))
-
-
 # --- no description
 
 
@@ -334,18 +308,10 @@ def _of_folder(look: Look, root: str, options: AnnotationOptions) -> YoloDataset
 
 
 def names_files(look: Look) -> list[str]:
-    """The lists of class names in a folder, in its usual folders, and in those in them; relative."""
-    folders = ["", *_usual_folders(look, "")]
-    folders += [inner for folder in folders[1:] for inner in _usual_folders(look, folder)]
-    found: list[str] = []
-    for folder in folders:
-        named = [name for name in look.names(folder)[1] if name in NAMES_FILES or name.endswith(".names")]
-        found += [os.path.join(folder, name) for name in sorted(named, key=lambda name: name not in NAMES_FILES)]
+    """The lists of class names in a folder, and in its usual folders; relative."""
+    found = []
+    for path in look.files((*NAMES_FILES, ".names")):
+        *folders, name = path.split("/")
+        usual = all(folder.lower() in ("images", "labels", "data") or usual_split(folder) for folder in folders)
+        found += [path] if usual and (name.endswith(".names") or name in NAMES_FILES) else []
     return found
-
-
-def _usual_folders(look: Look, folder: str) -> list[str]:
-    names = [
-        name for name in look.names(folder)[0] if name.lower() in ("images", "labels", "data") or usual_split(name)
-    ]
-    return [os.path.join(folder, name) for name in names]

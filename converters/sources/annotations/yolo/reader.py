@@ -234,25 +234,19 @@ class _Reading:
             forms = [beside, text] if text.startswith("./") else [name_text(line.strip()), text, beside]
             if dropped and text.startswith(dropped):
                 forms.insert(0, text[len(dropped) :])
-            named = next((form for form in forms if isinstance(self._find(form), int)), "")
+            named = next((form for form in forms if isinstance(self._lookup.find(form), int)), "")
             if not named and not dropped:
-                named = next((end for end in path_ends(text) if isinstance(self._find(end), int)), "")
+                named = next((end for end in path_ends(text) if isinstance(self._lookup.find(end), int)), "")
                 dropped = text[: len(text) - len(named)] if named and text.endswith(named) else ""
             named = os.path.normpath(named or forms[0].lstrip("/"))
-            image = self._find(named)
+            image = self._lookup.find(named)
             if isinstance(image, int) and named.startswith("/"):
                 yield self._files.key(image), image
             else:
-                yield named.encode("utf-8", "replace"), image
+                yield name_bytes(named), image
         if dropped:
             where = f"paths in {escape(key)} begin with {escape(dropped)}, which is not in the dataset's folder"
             self._found.note(f"{where}: they are taken from there")
-
-    def _find(self, text: str) -> int | Skipped:
-        try:
-            return self._lookup.find(text)
-        except UnicodeEncodeError:  # half of a surrogate pair, which no file name has
-            return Skipped(text.encode("utf-8", "replace"), RejectCode.MISSING.value, "no such file")
 
     def _lines_of(self, file: int) -> list[tuple[int, bytes]]:
         """The lines of a list. Raises UsageError."""
