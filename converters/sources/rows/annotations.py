@@ -230,8 +230,9 @@ class Annotations:
         self._captioned.append(image)
 
     def label(self, image: int, text: str) -> None:
-        """The class of an image."""
-        self._label_of[image] = text
+        """The class of an image; "" for none: where others have one, it is rejected (E_NO_LABEL)."""
+        if text:
+            self._label_of[image] = text
 
     def tags(self, image: int, texts: Iterable[str]) -> None:
         """The set of classes of an image."""
@@ -282,6 +283,11 @@ class Annotations:
         Raises LabelFileError where no image is there.
         """
         self.settle()
+        if self._label_of and self._wants("classes"):
+            labelled = {self._files[image] for image in self._label_of}
+            for image, file in enumerate(self._files):
+                if isinstance(file, int) and file not in labelled and image not in self._rejected:
+                    self.reject(image, RejectCode.NO_LABEL, "it has no class, and others have one")
         places, taken = self._taken()
         columns = self._columns(places, len(taken))
         table = self._table(places) if self.boxed and self._wants("boxes", "masks", "keypoints") else None
@@ -408,8 +414,6 @@ class Annotations:
             self.ledger.notes += numbering.notes
             rows = [[numbering.labels[text] for text in of_image] for of_image in lists]
             numbers, ends = ragged(rows, np.int64)
-            if single and len(numbers) != count:
-                raise LabelFileError(self.place, f"{count - len(numbers)} images have no class", "say it of all")
             columns.append(ClassColumn("image/class", numbering.names, numbers, None if single else ends, not single))
         if len(self._captions) and self._wants("captions"):
             of_image = places[as_array(self._captioned)]

@@ -144,7 +144,7 @@ def _table_columns(heads: list[str]) -> tuple[int, int, int | None, int | None] 
 def _read_token(path: str, said: _Captions) -> None:
     table = LabelTable(path, "text", None, paths_only=True)
     for record in table:
-        match = _TOKEN.match(str(next(iter(record.cells))))
+        match = _TOKEN.match(f"{next(iter(record.cells))}\t")  # which a line without a caption has lost
         which = f"{escape(table.name)}:{record.line}"
         if match:
             image = said.found.image(match[1], where=f"line {record.line}")

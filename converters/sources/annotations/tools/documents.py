@@ -13,7 +13,7 @@ from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import is_number, said
+from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, said
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 
 Element = ElementTree.Element
@@ -82,15 +82,16 @@ def add_shape(
     found: Annotations,
     image: int,
     number: int,
-    label: str | None,
+    label: Any,
     points: Any,
     kind: str = "polygon",
     **known: Any,
 ) -> None:
     """One object that was drawn: `points` [[x, y], ...] of a "polygon", two corners of a "rectangle", or centre and
-    one point of the border of a "circle". What is none of these is listed with its code.
+    one point of the border of a "circle". What is none of these is listed with its code. `label`: None for no class.
     """
     try:
+        label = None if label is None else class_text(label)
         outline = _outline(points, kind)
     except BadAnnotationError as error:
         found.leave_out(image, error.code, f"{found.objects.what} {number}: {error.reason}")
@@ -101,10 +102,14 @@ def add_shape(
 
 def _outline(points: Any, kind: str) -> list[float]:
     """x, y, x, y, ... of the polygon that a shape is. Raises BadAnnotationError."""
+    if not points:
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, "it has no points")
     if not isinstance(points, list) or not all(isinstance(p, list | tuple) and len(p) >= 2 for p in points):
         raise BadAnnotationError(AnnotationCode.LINE, f"its points are {said(points)}, expected [[x, y], ...]")
     pairs: Sequence[Sequence[Any]] = [point[:2] for point in points]
-    if not all(is_number(value) and math.isfinite(value) for pair in pairs for value in pair):
+    if any(value is None or value != value for pair in pairs for value in pair):
+        raise BadAnnotationError(AnnotationCode.BOX_EMPTY, f"its points have no numbers: {said(points)}")
+    if not all(is_number(value) and abs(value) < MOST for pair in pairs for value in pair):
         raise BadAnnotationError(AnnotationCode.VALUE, f"its points are {said(points)}, expected numbers")
     if kind == "rectangle" and len(pairs) in (2, 4):
         (left, top), (right, bottom) = (map(f, zip(*pairs, strict=True)) for f in (min, max))

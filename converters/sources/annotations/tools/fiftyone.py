@@ -9,6 +9,7 @@ from shardfeed.converters.sources.annotations.tools.documents import find, load
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError
@@ -55,7 +56,7 @@ def _sample(found: Annotations, path: str, number: int, sample: Any) -> None:
             _take(found, image, value.get("detections"), None)
             return
         if isinstance(value, Mapping) and value.get("_cls") == "Classification":
-            found.label(image, str(value.get("label", "")))
+            found.label(image, _name(value.get("label"), None))
             return
 
 
@@ -67,12 +68,10 @@ def _take(found: Annotations, image: int, labels: Any, names: list[str] | None) 
         return
     found.boxed = True
     for i, one in enumerate(labels):
-        box = one.get("bounding_box") if isinstance(one, Mapping) else None
-        if not isinstance(box, list) or len(box) != 4 or not all(isinstance(side, int | float) for side in box):
-            found.leave_out(image, AnnotationCode.LINE, f"object {i}: it has no bounding_box of 4 numbers")
-            continue
-        left, top, width, height = box
-        found.object(image, i, (left, top, left + width, top + height), _name(one.get("label"), names))
+        if isinstance(one, Mapping):
+            found.object(image, i, corners_of(one.get("bounding_box")), _name(one.get("label"), names))
+        else:
+            found.leave_out(image, AnnotationCode.LINE, f"object {i}: it is no detection")
 
 
 def _name(label: Any, names: list[str] | None) -> str:

@@ -13,7 +13,7 @@ from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import is_number
+from shardfeed.converters.sources.rows.objects import corners_of, is_number
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, escape
 
@@ -128,13 +128,12 @@ def _region(found: Annotations, image: int, number: int, region: Mapping[str, An
     label = str(labels[0]) if isinstance(labels, list) and labels else ""
     points = region.get("points")
     if kind.startswith("rectangle"):
-        sides = [region.get(side) for side in ("x", "y", "width", "height")]
-        if not all(map(is_number, sides)) or region.get("rotation"):
-            turned = "a turned box, which is not read" if region.get("rotation") else "no numbers"
-            found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {turned}")
+        sides: list[Any] = [region.get(side) for side in ("x", "y", "width", "height")]
+        if region.get("rotation"):
+            found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a turned box, which is not read")
             return
-        x, y, width, height = (float(side) / 100 for side in sides if side is not None)
-        add_shape(found, image, number, label, [[x, y], [x + width, y + height]], "rectangle")
+        box = corners_of([side / 100 if is_number(side) else side for side in sides])
+        add_shape(found, image, number, label, [box[:2], box[2:]], "rectangle")
     elif isinstance(points, list) and all(isinstance(p, list) and all(map(is_number, p)) for p in points):
         add_shape(found, image, number, label, [[side / 100 for side in point] for point in points])
     else:

@@ -36,8 +36,8 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         image = found.image(name, folder="" if root else folder, where=os.path.basename(path), size=size, once=True)
         for number, shape in enumerate(document["shapes"]):
             if isinstance(shape, dict):
-                kind = str(shape.get("shape_type") or "polygon")
-                add_shape(found, image, number, str(shape.get("label", "")), shape.get("points"), kind)
+                label, kind = shape.get("label"), str(shape.get("shape_type") or "polygon")
+                add_shape(found, image, number, "" if label is None else label, shape.get("points"), kind)
             else:
                 found.leave_out(image, AnnotationCode.LINE, f"object {number}: it is no shape")
     return replace(found.source(), kept=held)

@@ -11,6 +11,8 @@ from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, escape
 
+_READ = ("rectangle", "polygon")
+
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images beside the annotations, in `img`; datasets that are called like splits are those."""
@@ -30,9 +32,10 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         for number, entry in enumerate(document["objects"]):
             points = entry.get("points") if isinstance(entry, dict) else None
             exterior = points.get("exterior") if isinstance(points, dict) else None
-            if exterior is None:
+            if exterior is None and (not isinstance(entry, dict) or entry.get("geometryType") not in _READ):
                 kind = escape(str(entry.get("geometryType"))[:40]) if isinstance(entry, dict) else "nothing"
                 found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a {kind}, which is not read")
             else:
-                add_shape(found, image, number, str(entry.get("classTitle", "")), exterior, str(entry["geometryType"]))
+                label, kind = entry.get("classTitle"), str(entry.get("geometryType"))
+                add_shape(found, image, number, "" if label is None else label, exterior, kind)
     return found.source()

@@ -11,6 +11,7 @@ from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
+from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, escape
@@ -72,8 +73,8 @@ def _add(found: Annotations, image: int, number: int, shape: Mapping[str, Any], 
     kind = shape.get("name")
     try:
         if kind == "rect":
-            x, y, width, height = (shape[name] for name in ("x", "y", "width", "height"))
-            points, kind = [[x, y], [x + width, y + height]], "rectangle"
+            box = corners_of([shape.get(name) for name in ("x", "y", "width", "height")])
+            points, kind = [box[:2], box[2:]], "rectangle"
         elif kind == "circle":
             points = [[shape["cx"], shape["cy"]], [shape["cx"] + shape["r"], shape["cy"]]]
         else:

@@ -124,9 +124,11 @@ def _add(said: Codes, place: str, array: Rows, part: np.ndarray, at: int, unlabe
 
 
 def _text(place: str, array: Rows, value: Any) -> str:
-    """A label as text: a whole number, or a name. Raises UsageError."""
+    """A label as text: a whole number, or a name; "" for NaN. Raises UsageError."""
     if isinstance(value, str):
         return value
+    if isinstance(value, float) and value != value:
+        return ""
     if isinstance(value, bytes):
         try:
             return value.decode("utf-8")

@@ -227,7 +227,6 @@ class TestLabels:
         ("change", "options", "problem"),
         [
             (lambda y: y + 0.5, {}, "labels has 0.5, expected labels: whole numbers"),
-            (lambda y: np.where(y == 1, np.nan, y), {}, "labels has nan"),
             (lambda y: y - 2, {}, "3 different numbers from -2 to 0|expected 0 or more"),
             (lambda y: y * 2, {}, "3 different numbers from 0 to 4.*name all: class_names"),
             (lambda y: y, {"class_names": ["a", "b"]}, "the numbers 0 to 2, and the 2 class names are those of 0 to 1"),
