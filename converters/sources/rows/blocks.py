@@ -75,9 +75,11 @@ def block_source(
     rejected: Sequence[Skipped] = (),
     notes: Sequence[str] = (),
     described: str = "",
+    folder: object = None,
 ) -> ColumnarSource:
     """The source of all samples but the `unlabelled`: place among all -> why it has no label. `columns`: of the others.
 
+    `folder`: a temporary one that must live as long as the source.
     Raises UsageError where no sample is left.
     """
     every = Blocks(blocks)
@@ -93,4 +95,6 @@ def block_source(
         numbers = np.array([names.index(block.split) for block in blocks], np.int8).repeat([*map(len, blocks)])
         splits = Splits(tuple(names), numbers if kept is None else numbers[kept])
     findings = Findings(sorted([*listed, *rejected], key=lambda skipped: skipped.key), list(notes))
-    return ColumnarSource(keys, BlockContents(keys), columns, splits, findings=findings, described=described)
+    return ColumnarSource(
+        keys, BlockContents(keys), columns, splits, findings=findings, described=described, kept=folder
+    )

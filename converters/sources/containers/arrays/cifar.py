@@ -5,20 +5,18 @@ green, then blue, each 32 rows of 32. The python version is pickles, which are n
 """
 
 import os
-
-import numpy as np
+from dataclasses import replace
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.containers.arrays.labels import label_column
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.raw_arrays import byte_array
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,
     evidence_of,
     refuse_columns,
 )
-from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
@@ -39,20 +37,41 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A folder with `data_batch_1.bin` or `test_batch.bin`, or `train.bin` and the names of fine labels."""
     if pickles := _pickles(look):
         return Evidence("cifar", "the python version of CIFAR", missing_of(pickles))
-    if not (files := _files(look)):
-        return None
-    found = f"CIFAR's binary files ({', '.join(files)})"
-    return evidence_of("cifar", found, lambda: _read(look, options, look_only=True))
+    files = _files(look)
+    return evidence_of("cifar", f"CIFAR's binary files ({', '.join(files)})", read, look, options) if files else None
 
 
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The images of a folder with the binary version of CIFAR-10 or CIFAR-100.
 
     Of CIFAR-100 the fine label is the class, `image/class`, and the coarse one is `image/coarse`. Raises UsageError.
     """
     if pickles := _pickles(look):
         raise pickles
-    return _read(look, options)
+    files, path = _files(look), look.path
+    if not files:
+        problem = f"has none of {', '.join([*_TEN, *_HUNDRED])}, the latter with {_NAMES_FINE} beside them"
+        raise UsageError(path, problem, "give the folder that the binary version unpacks to")
+    refuse_columns(look, options, "CIFAR")
+    hundred = files.keys() <= _HUNDRED.keys()
+    before = 2 if hundred else 1  # bytes of labels
+    blocks, coarse = [], []
+    for name, split in files.items():
+        record = byte_array(path, name, (before + _LAYOUT.size,))
+        images = replace(record, offset=before, shape=(*record.shape[:1], *_LAYOUT.shape))
+        labels = [replace(record, offset=at, shape=record.shape[:1]) for at in range(before)]
+        coarse += labels[:-1]
+        prefix = "" if hundred or split == "test" else f"{name.removesuffix('.bin')}/"
+        blocks.append(ArrayBlock(images, _LAYOUT, labels[-1], split, f"{split}/{prefix}".encode()))
+    lacking = [name for name in (_HUNDRED if hundred else _TEN) if name not in files]
+    notes = [f"not there, and so not read: {listing(lacking)}"] if lacking else []
+    more = []
+    if hundred and not look_only and not options.unlabelled:
+        plain = ColumnOptions()  # class lists and the like are said of the class, which is the fine label
+        names = names_in(path, _NAMES_COARSE)
+        more = [label_column(path, coarse, plain, stated=names, prefix="image/coarse")[0]]
+    names = names_in(path, _NAMES_FINE if hundred else _NAMES_TEN)
+    return array_source(path, blocks, options, look_only=look_only, notes=notes, stated=names, more=more)
 
 
 def _pickles(look: Look) -> UsageError | None:
@@ -72,39 +91,6 @@ def _files(look: Look) -> dict[str, str]:
     there = {name for name in look.names()[1] if os.path.isfile(os.path.join(look.path, name))}
     ten = {name: split for name, split in _TEN.items() if name in there}
     return ten or {name: split for name, split in _HUNDRED.items() if {name, _NAMES_FINE} <= there}
-
-
-def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
-    files, path = _files(look), look.path
-    if not files:
-        problem = f"has none of {', '.join([*_TEN, *_HUNDRED])}, the latter with {_NAMES_FINE} beside them"
-        raise UsageError(path, problem, "give the folder that the binary version unpacks to")
-    refuse_columns(look, options, "CIFAR")
-    hundred = files.keys() <= _HUNDRED.keys()
-    before = 2 if hundred else 1  # bytes of labels
-    record = before + _LAYOUT.size
-    blocks, coarse = [], []
-    for name, split in files.items():
-        file = listed(os.path.join(path, name))
-        count, rest = divmod(file.size, record)
-        if rest or not count:
-            problem = f"is {file.size} bytes long, expected a multiple of {record}"
-            raise UsageError(os.path.join(path, name), problem, "it is cut, or of another kind: copy it again")
-        byte = np.dtype(np.uint8)
-        images = RawArray(name, file, before, (count, *_LAYOUT.shape), byte, record)
-        labels = [RawArray(name, file, at, (count,), byte, record) for at in range(before)]
-        coarse += labels[:-1]
-        prefix = "" if hundred or split == "test" else f"{name.removesuffix('.bin')}/"
-        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), labels[-1], split, f"{split}/{prefix}".encode()))
-    lacking = [name for name in (_HUNDRED if hundred else _TEN) if name not in files]
-    notes = [f"not there, and so not read: {listing(lacking)}"] if lacking else []
-    more = []
-    if hundred and not look_only and not options.unlabelled:
-        plain = ColumnOptions()  # class lists and the like are said of the class, which is the fine label
-        names = names_in(path, _NAMES_COARSE)
-        more = [label_column(path, coarse, plain, stated=names, prefix="image/coarse")[0]]
-    names = names_in(path, _NAMES_FINE if hundred else _NAMES_TEN)
-    return array_source(path, blocks, options, look_only=look_only, notes=notes, stated=names, more=more)
 
 
 def names_in(path: str, name: str) -> tuple[str, ...] | None:

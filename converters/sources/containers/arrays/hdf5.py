@@ -7,16 +7,18 @@ refused: a link may lead anywhere, and a virtual dataset gives zeros for what is
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.containers.arrays.labels import Array
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
-from shardfeed.converters.sources.containers.arrays.raw_arrays import MAX_UNPACKED_BYTES, RawArray, RawImages
-from shardfeed.converters.sources.containers.arrays.source import Images, evidence_of, files_of, named_source
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
+from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import check, close, listed, opened
 from shardfeed.converters.sources.guard import budget
@@ -35,6 +37,7 @@ _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
 MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
+MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, since its images have no chunks of their own
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
 _SLOW = 100  # images in a chunk: as many times its own size is unpacked for one
 # What h5py raises for a file that is cut or damaged.
@@ -47,18 +50,14 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     names = [*files_of(look, _ENDS if look.is_folder else ("",), look_only=True)]
     if not names or not all(_is_hdf5(look, name) for name in names):
         return None
-    return evidence_of("hdf5", number(len(names), "HDF5 file"), lambda: _read(look, options, look_only=True))
+    return evidence_of("hdf5", number(len(names), "HDF5 file"), read, look, options)
 
 
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The images of an HDF5 file, or of each in a folder, with the labels that they have, there or in another file.
 
     Datasets are pixels, uint8, or encoded images: uint8 of any length, or bytes. Raises UsageError, MissingExtraError.
     """
-    return _read(look, options)
-
-
-def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     notes: list[str] = []
     places = {name: listed(path) for name, path in files_of(look, _ENDS, look_only=look_only).items()}
     try:
@@ -86,48 +85,46 @@ def _open(path: str) -> "h5py.File":
 
 @dataclass(frozen=True)
 class H5Array:
-    """The dataset `named` of an HDF5 file, [n, ...]."""
+    """The dataset `named` of an HDF5 file, [n, ...].
+
+    `at_once`: how many rows are unpacked at a time, where rows have no chunks of their own; else 0. `size`: of an
+    encoded image in bytes, on average.
+    """
 
     file: SourceFile
     named: str
     shape: tuple[int, ...]
     dtype: np.dtype
+    at_once: int = 0
+    size: int = 0
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Rows `start` to `stop`. Raises RejectedError."""
-        return np.asarray(self._values(slice(start, stop)))
+        return np.asarray(self.values(slice(start, stop)))
 
-    def row(self, index: int) -> Any:
-        """Row `index`. Raises RejectedError."""
-        return self._values(index)
-
-    def _values(self, which: int | slice) -> Any:
+    def values(self, which: int | slice) -> Any:
+        """A row, or some. Raises RejectedError."""
         check(self.file)
         try:
             return opened(self.file, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
         except _BROKEN as error:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
 
+    def content(self, index: int, layout: Layout | None) -> "_H5Image":
+        """A row as an image."""
+        return _H5Image(self, index, self.size if layout is None else layout.size, layout)
 
-@dataclass(frozen=True)
-class _H5Packed:
-    """A dataset whose images lie in chunks with others: see `Packed`. `rows`: how many are unpacked at a time."""
+    def unpacked(self, folder: Unpacked) -> Array:
+        """The same, in a file in `folder` where several rows are unpacked for one."""
+        if not self.at_once:
+            return self
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        raw = RawArray(self.named, self.file, 0, self.shape, self.dtype, row, self._pieces, row * self.shape[0])
+        return raw.unpacked(folder)
 
-    array: H5Array
-    rows: int
-
-    @property
-    def file(self) -> SourceFile:
-        return self.array.file
-
-    @property
-    def unpacked_size(self) -> int:
-        return math.prod(self.array.shape) * self.array.dtype.itemsize
-
-    def pieces(self) -> Iterator[bytes]:
-        count = self.array.shape[0]
-        for start in range(0, count, self.rows):
-            yield self.array.rows(start, min(start + self.rows, count)).tobytes()
+    def _pieces(self) -> Iterator[bytes]:
+        for start in range(0, self.shape[0], self.at_once):
+            yield self.rows(start, min(start + self.at_once, self.shape[0])).tobytes()
 
 
 @dataclass(frozen=True)
@@ -145,28 +142,8 @@ class _H5Image:
 
     def __call__(self) -> bytes:
         """The PNG of the pixels, or the encoded image."""
-        value = self.array.row(self.index)
+        value = self.array.values(self.index)
         return _encoded(value) if self.layout is None else self.layout.png(value)
-
-
-@dataclass(frozen=True)
-class _H5Images:
-    """See `Images`. `size`: of an image in bytes, on average."""
-
-    array: H5Array
-    size: int
-    layout: Layout | None
-    ending: bytes
-
-    @property
-    def named(self) -> str:
-        return self.array.named
-
-    def __len__(self) -> int:
-        return self.array.shape[0]
-
-    def content(self, index: int, /) -> _H5Image:
-        return _H5Image(self.array, index, self.size, self.layout)
 
 
 def _encoded(value: Any) -> bytes:
@@ -218,32 +195,31 @@ def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
     return arrays
 
 
-def _imaged(array: H5Array) -> tuple[Images, list[str]]:
+def _imaged(array: H5Array) -> tuple[H5Array, Layout | None, bytes, list[str]]:
     import h5py
 
-    place = os.fsdecode(array.file.path)
+    place, named = os.fsdecode(array.file.path), escape(array.named)
     dataset: Any = opened(array.file, _open)[array.named]
     _check_filters(place, dataset)
-    budget().rows(array.shape[0], array.file.size, place, f"rows of {escape(array.named)}")
+    count = array.shape[0]
+    budget().rows(count, array.file.size, place, f"rows of {named}")
     kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
-    if kind == np.uint8 or array.dtype.kind in "SV":
-        if math.prod(array.shape) != array.shape[0] or dataset.dtype.names:
-            problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
-            raise UsageError(place, problem, "expected one encoded image a sample: [n]")
-        try:
-            head = _encoded(array.row(0))[:HEAD_BYTES] if array.shape[0] else b""
-        except RejectedError as error:
-            raise UsageError(place, f"cannot read the first image: {error.reason}", "copy the file again") from None
-        if array.shape[0] and not begins_as_image(head):
-            problem = f"{escape(array.named)} has no encoded images: the first begins with {head[:12]!r}"
-            raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
-        size = array.file.size // array.shape[0] if kind is not None else array.dtype.itemsize
-        return _H5Images(array, size, None, ending_of(head)), [f"{escape(array.named)}: encoded images"]
-    layout, said = layout_of(place, array.named, array.shape, array.dtype)
-    said = f"{escape(array.named)}: {said}"
-    packed, notes = _in_chunks(place, array, dataset)
-    images = RawImages(packed, layout) if packed else _H5Images(array, layout.size, layout, b".png")
-    return images, [said, *notes]
+    if kind != np.uint8 and array.dtype.kind not in "SV":
+        layout, said = layout_of(place, array.named, array.shape, array.dtype)
+        at_once, notes = _in_chunks(place, array, dataset.chunks)
+        return replace(array, at_once=at_once), layout, b".png", [said, *notes]
+    if math.prod(array.shape) != count or dataset.dtype.names:
+        problem = f"{named} is {shape_text(array.shape, array.dtype)}"
+        raise UsageError(place, problem, "expected one encoded image a sample: [n]")
+    try:
+        head = _encoded(array.values(0))[:HEAD_BYTES] if count else b""
+    except RejectedError as error:
+        raise UsageError(place, f"cannot read the first image: {error.reason}", "copy the file again") from None
+    if count and not begins_as_image(head):
+        problem = f"{named} has no encoded images: the first begins with {head[:12]!r}"
+        raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
+    size = array.file.size // max(count, 1) if kind is not None else array.dtype.itemsize
+    return replace(array, size=size), None, ending_of(head) if count else b"", [f"{named}: encoded images"]
 
 
 def _check_filters(place: str, dataset: Any) -> None:
@@ -259,27 +235,22 @@ def _check_filters(place: str, dataset: Any) -> None:
             raise UsageError(place, f"{problem}, which is not installed", remedy)
 
 
-def _in_chunks(place: str, array: H5Array, dataset: Any) -> tuple[RawArray | None, list[str]]:
-    """The array to be read from a copy that each process unpacks, where images have no chunk of their own; and notes.
+def _in_chunks(place: str, array: H5Array, chunks: tuple[int, ...] | None) -> tuple[int, list[str]]:
+    """How many rows are unpacked at a time, 0 where each is read by itself; and notes.
 
-    None where it is read as it is. Raises UsageError where that would take too much memory or time.
+    Raises UsageError where that would take too much memory or time.
     """
-    chunks = dataset.chunks
     if not chunks or not math.prod(array.shape):
-        return None, []
-    named, image = escape(array.named), math.prod(array.shape[1:])
-    chunk = math.prod(chunks)
+        return 0, []
+    named, image, chunk = escape(array.named), math.prod(array.shape[1:]), math.prod(chunks)
     remedy = f"`h5repack -l {named}:CHUNK={'x'.join(map(str, (1, *array.shape[1:])))}` gives each image a chunk"
     if chunk > MAX_CHUNK_BYTES:
         problem = f"{named} has chunks of {size_text(chunk)}, each read whole, expected {size_text(MAX_CHUNK_BYTES)}"
         raise UsageError(place, f"{problem} at most", remedy)
-    if chunks[0] == 1:
-        return None, []
-    packed = _H5Packed(array, max(1, min(chunks[0], _SLAB_BYTES // image)))
-    if packed.unpacked_size <= MAX_UNPACKED_BYTES:
-        raw = RawArray(array.named, packed, 0, array.shape, array.dtype, image)
-        return raw, raw.check_readable(remedy)
+    size = image * array.shape[0]
+    if chunks[0] == 1 or size <= MAX_UNPACKED_BYTES:
+        return 0 if chunks[0] == 1 else max(1, min(chunks[0], _SLAB_BYTES // image)), []
     what = f"{named} has {chunks[0]} images in a chunk, of which one alone cannot be read"
     if chunks[0] > _SLOW:
-        raise UsageError(place, f"{what}, and takes {size_text(packed.unpacked_size)} unpacked", remedy)
-    return None, [f"{what}, which takes time: {remedy}"]
+        raise UsageError(place, f"{what}, and takes {size_text(size)} unpacked", remedy)
+    return 0, [f"{what}, which takes time: {remedy}"]

@@ -10,12 +10,14 @@ import os
 import re
 import struct
 import zlib
+from functools import partial
 
 import numpy as np
 
+from shardfeed.converters.sources.archives.unpack import unpacked
 from shardfeed.converters.sources.containers.arrays.names import split_of
 from shardfeed.converters.sources.containers.arrays.pixels import layout_of
-from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,
@@ -44,30 +46,23 @@ _MAPPING_BYTES = 1 << 16
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A folder with a file of images by its usual name, or such a file."""
     names = [name for name in inside(look, _ENDS) if _NAME.fullmatch(os.path.basename(name))]
-    if not names:
-        return None
-    return evidence_of("idx", f"IDX files ({some(names)})", lambda: _read(look, options, look_only=True))
+    return evidence_of("idx", f"IDX files ({some(names)})", read, look, options) if names else None
 
 
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The images of a folder of IDX files, train- and t10k-, or of one file, with the labels in the file beside it.
 
     Raises UsageError.
     """
-    return _read(look, options)
-
-
-def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     refuse_columns(look, options, "IDX")
     pairs, notes = _pairs(look)
     blocks = []
     for image, label, word in pairs:
         array = _array(image)
         layout, _ = layout_of(array.place, array.named, array.shape, array.dtype)
-        notes += array.check_readable(f"`gunzip {escape(array.named)}` and give the folder again")
         split = _split(word)
         prefix = f"{split}/".encode() if split and len(pairs) > 1 else b""
-        blocks.append(ArrayBlock(RawImages(array, layout), _array(label) if label else None, split, prefix))
+        blocks.append(ArrayBlock(array, layout, _array(label) if label else None, split, prefix))
     if any("emnist" in block.images.named.lower() for block in blocks):
         notes.append("EMNIST's files have rows and columns of each image exchanged: stored as they are")
     if not any(block.labels for block in blocks):
@@ -160,5 +155,6 @@ def _array(place: str) -> RawArray:
     if not packed and state.size != header + size:
         problem = f"is {state.size} bytes long, expected {header + size} for {' x '.join(map(str, shape))} values"
         raise UsageError(place, problem, "it is cut, or not whole: copy it again")
-    of = PackedFile(state, header + size) if packed else state
-    return RawArray(os.path.basename(place), of, header, shape, np.dtype(np.uint8), math.prod(shape[1:]))
+    pieces = partial(unpacked, place, "gz", place) if packed else None
+    named, row = os.path.basename(place), math.prod(shape[1:])
+    return RawArray(named, state, header, shape, np.dtype(np.uint8), row, pieces, header + size)

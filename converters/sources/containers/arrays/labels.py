@@ -6,18 +6,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from shardfeed.converters.rejects import RejectedError
-from shardfeed.converters.sources.containers.arrays.pixels import shape_text
+from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.class_column import NamesBeside, class_column
 from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
+from shardfeed.converters.sources.source import Content
 from shardfeed.errors import UsageError, argument, escape
 
 _AT_ONCE = 4 << 20  # bytes of labels that are looked at together
 _MOST_CLASSES = 1 << 20  # different labels; more are no classes
 
 
-class Rows(Protocol):
-    """An array on disk, [n, ...]; `named`: its name, for messages."""
+class Labels(Protocol):
+    """An array, [n, ...]; `named`: its name, for messages."""
 
     @property
     def named(self) -> str: ...
@@ -28,12 +30,26 @@ class Rows(Protocol):
     @property
     def dtype(self) -> np.dtype: ...
 
-    def rows(self, start: int, stop: int) -> np.ndarray: ...
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Some rows. Raises RejectedError."""
+        ...
+
+
+class Array(Labels, Protocol):
+    """An array on disk; picklable."""
+
+    def content(self, index: int, layout: Layout | None) -> Content:
+        """A row as an image: pixels that lie so, or what is encoded."""
+        ...
+
+    def unpacked(self, folder: Unpacked) -> "Array":
+        """The same array, of which any row can be read. Raises UsageError, StorageError."""
+        ...
 
 
 def label_column(
     place: str,
-    labels: Sequence[Rows | int],
+    labels: Sequence[Labels | int],
     options: ColumnOptions,
     *,
     stated: Sequence[str] | None = None,
@@ -84,7 +100,7 @@ def label_column(
     return column, unlabelled, [*notes, *told]
 
 
-def _width(place: str, array: Rows) -> int:
+def _width(place: str, array: Labels) -> int:
     """Labels of a sample. Raises UsageError."""
     kind, sides = array.dtype.kind, [side for side in array.shape[1:] if side != 1]
     if kind not in "biufSUO" or len(sides) > 1 or (sides and kind in "SUO") or not array.shape:
@@ -93,7 +109,7 @@ def _width(place: str, array: Rows) -> int:
     return sides[0] if sides else 1
 
 
-def _slices(place: str, array: Rows, width: int) -> Iterator[np.ndarray]:
+def _slices(place: str, array: Labels, width: int) -> Iterator[np.ndarray]:
     """The array in pieces, [m] or [m, width]; read when they are asked for."""
     step = max(1, _AT_ONCE // (max(array.dtype.itemsize, 1) * width))
     for start in range(0, array.shape[0], step):
@@ -104,7 +120,7 @@ def _slices(place: str, array: Rows, width: int) -> Iterator[np.ndarray]:
         yield part.reshape(-1) if width == 1 else part.reshape(-1, width)
 
 
-def _add(said: Codes, place: str, array: Rows, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
+def _add(said: Codes, place: str, array: Labels, part: np.ndarray, at: int, unlabelled: dict[int, str]) -> None:
     """Append one label a sample; those that stand for none are `unlabelled`. Raises UsageError."""
     values, places = np.unique(part, return_inverse=True)
     texts = [_text(place, array, value) for value in values.tolist()]
@@ -123,7 +139,7 @@ def _add(said: Codes, place: str, array: Rows, part: np.ndarray, at: int, unlabe
         raise UsageError(place, problem, f"name the labels by {argument('columns')}")
 
 
-def _text(place: str, array: Rows, value: Any) -> str:
+def _text(place: str, array: Labels, value: Any) -> str:
     """A label as text: a whole number, or a name; "" for NaN. Raises UsageError."""
     if isinstance(value, str):
         return value
@@ -141,7 +157,7 @@ def _text(place: str, array: Rows, value: Any) -> str:
     raise UsageError(place, problem, "name the array of labels, or save them as integers")
 
 
-def _marks(place: str, array: Rows, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _marks(place: str, array: Labels, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of rows with a 0 or a 1 for each class: the classes with a one, and how many each row has. Raises UsageError."""
     marks = part == 1
     if not (marks | (part == 0)).all():

@@ -1,19 +1,19 @@
 """MATLAB's files, version 5 to 7: arrays [height, width, channels, n] and their labels, as SVHN has them.
 
-Sides are stored in reverse order, so each image is in one place where the images are the last side. Each worker unpacks
-an array once. Version 7.3 is HDF5.
+Sides are stored in reverse order, so each image is in one place where the images are the last side.
+Version 7.3 is HDF5.
 """
 
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.archives.unpack import DamagedStreamError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
@@ -21,7 +21,6 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, argument, escape, needing_extra
 from shardfeed.text import number
 
@@ -33,11 +32,13 @@ _SLAB = 1 << 20  # bytes handed over at a time
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A `.mat` file or a folder of them."""
-    names = [name for name in files_of(look, (".mat",), look_only=True) if _is_mat(look, name)]
+    names = [
+        name for name in files_of(look, (".mat",), look_only=True) if look.head(look.full(name)).startswith(_MAGIC)
+    ]
     if not names:
         return None
     found = number(len(names), ".mat file")
-    evidence = evidence_of("mat", found, lambda: _read(look, options, look_only=True))
+    evidence = evidence_of("mat", found, read, look, options)
     if not evidence.missing or not look.image:
         return evidence
     if names[0].count(os.sep) > 1:  # Caltech-101: the outline of each image
@@ -47,40 +48,24 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     return Evidence("mat", found, missing + remedy)
 
 
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The images of MATLAB's files, with the labels that they have. Raises UsageError, MissingExtraError."""
-    return _read(look, options)
-
-
-def _is_mat(look: Look, name: str) -> bool:
-    return look.head(look.full(name)).startswith(_MAGIC)
-
-
-def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     files = {name: _arrays(path) for name, path in files_of(look, (".mat",), look_only=look_only).items()}
     return named_source(look.path, files, options, _imaged, look_only=look_only)
 
 
-@dataclass(frozen=True)
-class _Variable:
-    """See `Packed`: a variable, column by column."""
+def _pieces(path: str, name: str, dtype: str) -> Iterator[bytes]:
+    """The bytes of a variable, column by column. Raises DamagedStreamError."""
+    from scipy import io
 
-    file: SourceFile
-    named: str
-    dtype: str
-    unpacked_size: int
-
-    def pieces(self) -> Iterator[bytes]:
-        from scipy import io
-
-        try:
-            found = io.loadmat(os.fsdecode(self.file.path), variable_names=[self.named], mat_dtype=True)
-            array = np.ascontiguousarray(np.asarray(found[self.named]).T.astype(self.dtype, copy=False))
-        except Exception as error:  # scipy has errors of its own for what is cut or damaged
-            raise RejectedError(RejectCode.CORRUPT, f"cannot be read: {escape(str(error)[:200])}") from None
-        plain = array.reshape(-1).view(np.uint8)
-        for start in range(0, len(plain), _SLAB):
-            yield plain[start : start + _SLAB].tobytes()
+    try:
+        found = io.loadmat(path, variable_names=[name], mat_dtype=True)
+        array = np.ascontiguousarray(np.asarray(found[name]).T.astype(dtype, copy=False))
+    except Exception as error:  # scipy has errors of its own for what is cut or damaged
+        raise DamagedStreamError(str(error)[:200]) from None
+    plain = array.reshape(-1).view(np.uint8)
+    for start in range(0, len(plain), _SLAB):
+        yield plain[start : start + _SLAB].tobytes()
 
 
 def _arrays(path: str) -> dict[str, RawArray]:
@@ -94,7 +79,7 @@ def _arrays(path: str) -> dict[str, RawArray]:
         from scipy import io
     try:
         variables = io.whosmat(path)
-    except Exception as error:  # see `pieces`
+    except Exception as error:  # see `_pieces`
         raise UsageError(path, f"is no whole .mat file: {escape(str(error)[:200])}", "copy it again") from None
     arrays = {}
     for name, shape, kind in variables:
@@ -104,16 +89,12 @@ def _arrays(path: str) -> dict[str, RawArray]:
         sides = (max(shape),) if len(shape) == 2 and min(shape) == 1 else tuple(reversed(shape))
         budget().rows(sides[0], file.size, path, f"images in {escape(name)}")
         row = math.prod(sides[1:]) * dtype.itemsize
-        variable = _Variable(file, name, dtype.str, row * sides[0])
-        arrays[name] = RawArray(name, variable, 0, sides, dtype, row)
+        pieces = partial(_pieces, os.path.abspath(path), name, dtype.str)
+        arrays[name] = RawArray(name, file, 0, sides, dtype, row, pieces, row * sides[0])
     return arrays
 
 
-def _imaged(array: RawArray) -> tuple[RawImages, list[str]]:
+def _imaged(array: RawArray) -> tuple[RawArray, Layout, bytes, list[str]]:
     sides = array.shape[1:]
     stored, said = layout_of(array.place, array.named, (array.shape[0], *reversed(sides)), array.dtype)
-    layout = Layout(sides, tuple(len(sides) - 1 - axis for axis in stored.axes))
-    return RawImages(array, layout), [
-        f"{escape(array.named)}: {said}",
-        *array.check_readable("save it in smaller parts"),
-    ]
+    return array, Layout(sides, tuple(len(sides) - 1 - axis for axis in stored.axes)), b".png", [said]

@@ -4,9 +4,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-from shardfeed.converters.sources.containers.arrays.labels import Rows
+from shardfeed.converters.sources.containers.arrays.labels import Array
 from shardfeed.converters.sources.containers.arrays.pixels import shape_text
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.roles import WORDS
@@ -19,26 +18,25 @@ _FILLING = frozenset(["set", "data", "dataset"])  # as in train_set_x
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SHOWN = 6
 
-_Array = TypeVar("_Array", bound=Rows)
+Files = Mapping[str, Mapping[str, Array]]  # name of a file -> name of an array in it -> the array
 
 
 @dataclass(frozen=True)
-class Named(Generic[_Array]):
+class Named:
     """An array and what its name says: `role` is "image", "label" or "". `file`: the stem of its file's name."""
 
     file: str
-    name: str
-    array: _Array
+    array: Array
     role: str
     split: str | None
 
 
 @dataclass(frozen=True)
-class Pair(Generic[_Array]):
+class Pair:
     """Images and their labels, None without. `prefix`: what keys begin with; `split`: None where no name says it."""
 
-    images: _Array
-    labels: _Array | None
+    images: Array
+    labels: Array | None
     split: str | None
     prefix: str
 
@@ -49,10 +47,8 @@ def split_of(name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def pairs_of(
-    place: str, files: Mapping[str, Mapping[str, _Array]], options: ColumnOptions
-) -> tuple[list[Pair[_Array]], list[str]]:
-    """The arrays of images in `files` (name -> name of the array -> the array), each with its labels; and notes.
+def pairs_of(place: str, files: Files, options: ColumnOptions) -> tuple[list[Pair], list[str]]:
+    """The arrays of images in `files`, each with its labels; and notes.
 
     Files whose names differ in the word for images or labels alone belong together. Raises UsageError where two arrays
     would do, or none does.
@@ -67,7 +63,7 @@ def pairs_of(
             problem = f"there is no array {escape(asked)}; it has {described(arrays)}"
             raise UsageError(place, problem, f"correct {argument('columns')}")
     groups = _groups(files)
-    pairs: list[Pair[_Array]] = []
+    pairs: list[Pair] = []
     notes: list[str] = []
     passed_over: list[str] = []
     for group in groups:
@@ -97,7 +93,7 @@ def pairs_of(
     return pairs, list(dict.fromkeys(notes))
 
 
-def described(arrays: Iterable[Rows]) -> str:
+def described(arrays: Iterable[Array]) -> str:
     """`x uint8 [10, 28, 28], y int64 [10]`, for a message."""
     return listing([f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in arrays], _SHOWN)
 
@@ -113,14 +109,14 @@ def _said(name: str) -> str:
     return "_".join(rest) if len(words) - len(rest) < 2 else ""
 
 
-def _groups(files: Mapping[str, Mapping[str, _Array]]) -> list[list[Named[_Array]]]:
+def _groups(files: Files) -> list[list[Named]]:
     """The arrays of files that belong together, in the order of the first file of each."""
     stems = {file: os.path.splitext(file)[0] for file in files}
     every = {_said(name) for arrays in files.values() for name in arrays}
     every |= {word for stem in stems.values() for word in _words(os.path.basename(stem))}
     role_of = {word: role for role in ("image", "label") for word in WORDS[role]}
     role_of |= _LETTERS if _LETTERS.keys() <= every else {}
-    groups: dict[tuple[str, ...], list[Named[_Array]]] = {}
+    groups: dict[tuple[str, ...], list[Named]] = {}
     for file, arrays in files.items():
         folder, stem = os.path.split(stems[file])
         words = _words(stem)
@@ -131,21 +127,19 @@ def _groups(files: Mapping[str, Mapping[str, _Array]]) -> list[list[Named[_Array
         by_name = {name: role_of.get(_said(name), "") for name in arrays}
         for name, array in arrays.items():
             role = by_name[name] or ("" if any(by_name.values()) else by_file)
-            group.append(Named(stems[file], name, array, role, split_of(name)))
+            group.append(Named(stems[file], array, role, split_of(name)))
     return list(groups.values())
 
 
-def _found(
-    place: str, group: Sequence[Named[_Array]], options: ColumnOptions, role: str
-) -> dict[str | None, Named[_Array]]:
+def _found(place: str, group: Sequence[Named], options: ColumnOptions, role: str) -> dict[str | None, Named]:
     """The array of a group that has the role, by split. Raises UsageError where two would do."""
     asked = options.columns.get(role)
-    fits = [named for named in group if (named.role == role if asked is None else named.name == asked)]
+    fits = [named for named in group if (named.role == role if asked is None else named.array.named == asked)]
     if asked is not None and len(fits) > 1:
         fits = [named for named in fits if named.role == role] or fits
-    found: dict[str | None, Named[_Array]] = {}
+    found: dict[str | None, Named] = {}
     for named in fits:
         if (other := found.setdefault(named.split, named)) is not named:
-            problem = f"two arrays are called like {role}s: {escape(other.name)} and {escape(named.name)}"
-            raise UsageError(place, problem, f"say which is meant: {naming(role, named.name)}")
+            problem = f"two arrays are called like {role}s: {escape(other.array.named)} and {escape(named.array.named)}"
+            raise UsageError(place, problem, f"say which is meant: {naming(role, named.array.named)}")
     return found

@@ -1,7 +1,6 @@
 """NumPy's files: `.npz`, a folder of `.npy`, or one `.npy` with its labels beside it. Nothing pickled is loaded.
 
-Arrays that `np.save` and `np.savez` wrote are read where they lie; those of `np.savez_compressed` are unpacked by each
-worker.
+Arrays that `np.save` and `np.savez` wrote are read where they lie; those of `np.savez_compressed` are unpacked once.
 """
 
 import math
@@ -9,14 +8,16 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import IO
 
 import numpy as np
 
 from shardfeed.converters.sources.containers.arrays.names import split_of
-from shardfeed.converters.sources.containers.arrays.pixels import layout_of, shape_text
-from shardfeed.converters.sources.containers.arrays.raw_arrays import PackedFile, RawArray, RawImages, pickled
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
+from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, pickled
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, inside, named_source
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
@@ -24,40 +25,35 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member (APPNOTE 4.3.7): signature, lengths of name and extra field
 # What zipfile raises for a file that is none, or is cut, damaged, encrypted or packed in a way that it does not know.
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError)
+_PIECE = 1 << 20
 _NPY_MAGIC = b"\x93NUMPY"
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A `.npz` file or folders of them, a `.npy` file or a folder of them."""
-    names = [*files_of(look, (".npz",), look_only=True)] or _npy_names(look)
+    names = [*files_of(look, (".npz",), look_only=True)] or [*inside(look, (".npy",), 1)]
     if not names:
         return None
-    found = number(len(names), f"{os.path.splitext(names[0])[1]} file")
-    return evidence_of("npz", found, lambda: _read(look, options, look_only=True))
+    return evidence_of("npz", number(len(names), f"{os.path.splitext(names[0])[1]} file"), read, look, options)
 
 
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The images of NumPy's files, with the labels that they have.
 
     Of several `.npz` files each has images of its own, or labels for those of another; `.npy` files in a folder are
     arrays of one set. Raises UsageError, for a pickle too.
     """
-    return _read(look, options)
-
-
-def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     if files_of(look, (".npz",), look_only=True):
         paths = files_of(look, (".npz",), look_only=look_only)
         files = {name: _npz_arrays(path) for name, path in paths.items()}
     else:
-        if not (names := _npy_names(look)):
+        if not (names := [*inside(look, (".npy",), 1)]):
             raise UsageError(look.path, "no .npz or .npy file is there", "check the path")
         if not look.is_folder:
             names, options = _with_labels(look, options)
@@ -65,16 +61,11 @@ def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Col
     return named_source(os.path.abspath(look.path), files, options, _imaged, look_only=look_only)
 
 
-def _npy_names(look: Look) -> list[str]:
-    """The .npy files right in a folder; of a file its own name."""
-    return [*inside(look, (".npy",), 1)]
-
-
 def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnOptions]:
     """The file of images, and those in the same folder that may be its labels; the options with what is said so."""
     own = os.path.splitext(os.path.basename(look.path))[0]
     label = options.columns.get("label", "").removesuffix(".npy")
-    stems = {os.path.splitext(name)[0]: name for name in _npy_names(Look(look.folder))}
+    stems = {os.path.splitext(name)[0]: name for name in inside(Look(look.folder), (".npy",), 1)}
     wanted = [name for stem, name in stems.items() if stem in (own, label)]
     if not label:
         wanted += [name for stem, name in stems.items() if stem != own and split_of(stem) == split_of(own)]
@@ -82,13 +73,11 @@ def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnO
     return sorted(wanted), replace(options, columns=columns)
 
 
-def _imaged(array: RawArray) -> tuple[RawImages, list[str]]:
+def _imaged(array: RawArray) -> tuple[RawArray, Layout, bytes, list[str]]:
     if array.dtype.hasobject:
         raise pickled(array.place, array.named)
     layout, said = layout_of(array.place, array.named, array.shape, array.dtype)
-    zipped = escape(os.path.basename(array.place))
-    note = array.check_readable(f"`unzip {zipped}` into a folder, and give that: .npy files are read where they lie")
-    return RawImages(array, layout), [f"{escape(array.named)}: {said}", *note]
+    return array, layout, b".png", [said]
 
 
 def _npy_arrays(folder: str, names: list[str]) -> dict[str, RawArray]:
@@ -97,7 +86,7 @@ def _npy_arrays(folder: str, names: list[str]) -> dict[str, RawArray]:
         place, stem = os.path.join(folder, name), os.path.splitext(name)[0]
         plain = listed(place)
         with open(place, "rb") as file:
-            arrays[stem] = _array(file, place, stem, plain, 0, plain.size)
+            arrays[stem] = _array(file, place, RawArray(stem, plain, 0, (), np.dtype("u1"), 1, None, plain.size))
     return arrays
 
 
@@ -112,10 +101,11 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
                     continue
                 name = info.filename[: -len(".npy")]
                 stored = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
-                of = file if stored else PackedFile(file, info.file_size, info.filename)
+                pieces = None if stored else partial(_pieces, place, info.filename)
+                start = _data_start(place, info) if stored else 0
                 with archive.open(info) as member:
-                    start = _data_start(place, info) if stored else 0
-                    arrays[name] = _array(member, place, name, of, start, info.file_size)
+                    raw = RawArray(name, file, start, (), np.dtype("u1"), 1, pieces, info.file_size)
+                    arrays[name] = _array(member, place, raw)
     except _BROKEN as error:
         with open(place, "rb") as head:
             if head.read(1) == b"\x80":
@@ -134,8 +124,15 @@ def _data_start(place: str, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER.size + name + extra
 
 
-def _array(stream: IO[bytes], place: str, name: str, of: SourceFile | PackedFile, start: int, size: int) -> RawArray:
-    """The array whose header `stream` begins with; its `size` bytes begin at `start` in `of`."""
+def _pieces(place: str, member: str) -> Iterator[bytes]:
+    with zipfile.ZipFile(place) as archive, archive.open(member) as stream:
+        while piece := stream.read(_PIECE):
+            yield piece
+
+
+def _array(stream: IO[bytes], place: str, raw: RawArray) -> RawArray:
+    """The array whose header `stream` begins with; `raw`: of all its bytes."""
+    name, size = raw.named, raw.size
     head = stream.read(len(_NPY_MAGIC) + 2)
     if head[:1] == b"\x80":
         raise pickled(place, name)
@@ -156,4 +153,4 @@ def _array(stream: IO[bytes], place: str, name: str, of: SourceFile | PackedFile
     if not dtype.hasobject and size != header + row * count:
         problem = f"{escape(name)} {shape_text(shape, dtype)} has {size - header} bytes of values, expected "
         raise UsageError(place, f"{problem}{row * count}", "the file is cut: copy or save it again")
-    return RawArray(name, of, start + header, shape, dtype, row)
+    return replace(raw, offset=raw.offset + header, shape=shape, dtype=dtype, stride=row)

@@ -1,29 +1,19 @@
 """Arrays of pixels: where rows, columns and channels are in them, and one image of them as a PNG."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.errors import UsageError, escape
 
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with alpha
-
-
-class Part(Protocol):
-    """A callable that gives some bytes; `size`: how many; `mtime_ns`: of the file that they are in."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def mtime_ns(self) -> int: ...
-
-    def __call__(self) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -49,17 +39,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class PixelPart:
-    """The PNG of the raw pixels that `part` gives: a content as `Sample.image` takes it.
+    """The PNG that `png` makes of the bytes of `part`: a content as `Sample.image` takes it.
 
     Raises RejectedError when called, as `part` does.
     """
 
-    part: Part
-    layout: Layout
+    part: FilePart
+    png: Callable[[bytes], bytes]
 
     @property
     def size(self) -> int:
-        """Bytes of the pixels."""
+        """Bytes of the part."""
         return self.part.size
 
     @property
@@ -69,7 +59,7 @@ class PixelPart:
 
     def __call__(self) -> bytes:
         """The PNG."""
-        return self.layout.png(self.part())
+        return self.png(self.part())
 
 
 def shape_text(shape: tuple[int, ...], dtype: Any) -> str:
@@ -78,7 +68,7 @@ def shape_text(shape: tuple[int, ...], dtype: Any) -> str:
 
 
 def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Layout, str]:
-    """How the images of an array of `shape` lie, and in words which of its sides is what.
+    """How the images of an array of `shape` lie, and a note which of its sides is what.
 
     Raises UsageError where it is no array of images of 8 bits, with what would make it one.
     """
@@ -88,28 +78,25 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
         raise UsageError(place, f"{got}, {expected}", _other_dtype(dtype))
     sides = shape[1:]
     remedy = "save it as such an array: numpy's moveaxis and reshape"
+    axes, said = (), ""
     if len(sides) == 1:
         remedy = f"{sides[0]} numbers an image are rows laid in a line: save x.reshape(-1, height, width)"
     elif len(sides) == 3:
         last, first = sides[2] in _CHANNELS, sides[0] in _CHANNELS
-        if last and not first:
-            return _checked(place, got, Layout(sides, (0, 1, 2))), "height, width, channels"
-        if first and not last:
-            return _checked(place, got, Layout(sides, (1, 2, 0))), "channels, height, width"
-        if shape[3] > 4 and shape[2] in _CHANNELS:
+        if last != first:
+            axes, said = ((0, 1, 2), "height, width, channels") if last else ((1, 2, 0), "channels, height, width")
+        elif shape[3] > 4 and shape[2] in _CHANNELS:
             remedy = "the number of images comes first: save np.moveaxis(x, -1, 0)"
     elif len(sides) == 2:
         if sides[1] not in _CHANNELS:
-            return _checked(place, got, Layout(sides, (0, 1))), "height, width"
+            axes, said = (0, 1), "height, width"
         remedy = "that looks like one image: save np.stack of many of equal size, or a folder of files"
-    raise UsageError(place, f"{got}, {expected}", remedy)
-
-
-def _checked(place: str, got: str, layout: Layout) -> Layout:
-    height, width = (layout.shape[axis] for axis in layout.axes[:2])
+    if not axes:
+        raise UsageError(place, f"{got}, {expected}", remedy)
+    height, width = (sides[axis] for axis in axes[:2])
     if not 0 < height * width <= MAX_PIXELS:
         raise UsageError(place, f"{got}: {height} x {width} pixels an image", f"expected 1 to {MAX_PIXELS}")
-    return layout
+    return Layout(sides, axes), f"{escape(name)}: {said}"
 
 
 def _other_dtype(dtype: np.dtype) -> str:

@@ -1,14 +1,15 @@
 """Samples of arrays of images, one array after the other."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
-from shardfeed.converters.sources.containers.arrays.labels import Rows, label_column
-from shardfeed.converters.sources.containers.arrays.names import pairs_of
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawImages
+from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.containers.arrays.labels import Array, label_column
+from shardfeed.converters.sources.containers.arrays.names import Files, pairs_of
+from shardfeed.converters.sources.containers.arrays.pixels import Layout
 from shardfeed.converters.sources.files.source_files import find_files
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
@@ -24,42 +25,36 @@ from shardfeed.text import listing, number
 LOOKED_AT = 8  # files of a folder that tell what is in it
 
 
-class Images(Protocol):
-    """Images by number; picklable. `named`: their array; `ending`: what their names end in, b".png"."""
+class Read(Protocol):
+    """The function of a reader, which may only look."""
 
-    @property
-    def named(self) -> str: ...
-
-    @property
-    def ending(self) -> bytes: ...
-
-    def __len__(self) -> int: ...
-
-    def content(self, index: int, /) -> Content: ...
+    def __call__(self, look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource: ...
 
 
 @dataclass(frozen=True)
 class ArrayBlock:
     """See `Block`: the images of one array, called by their place in it, with labels; None without.
 
-    `prefix`: what their keys begin with.
+    `layout`: of pixels; None: images are encoded. `prefix`, `ending`: what keys begin with and end in.
     """
 
-    images: Images
-    labels: Rows | None
+    images: Array
+    layout: Layout | None
+    labels: Array | None
     split: str | None
     prefix: bytes
+    ending: bytes = b".png"
 
     def __len__(self) -> int:
-        return len(self.images)
+        return self.images.shape[0]
 
     def key(self, index: int, /) -> bytes:
         """The name of an image."""
-        return b"%s%06d%s" % (self.prefix, index, self.images.ending)
+        return b"%s%06d%s" % (self.prefix, index, self.ending)
 
     def content(self, index: int, /) -> Content:
         """A callable that reads an image."""
-        return self.images.content(index)
+        return self.images.content(index, self.layout)
 
     @property
     def described(self) -> str:
@@ -82,8 +77,8 @@ def array_source(
 ) -> ColumnarSource:
     """The source of arrays. `more`: columns beside the classes; the others as in `label_column`.
 
-    `look_only`: whether it only has to say what is there; else labels are read, and what is compressed is unpacked once
-    to see that it is whole. Raises UsageError.
+    `look_only`: whether it only has to say what is there; else labels are read, and what is compressed is unpacked into
+    a temporary folder (TMPDIR). Raises UsageError, StorageError.
     """
     for block in blocks:
         if not len(block):
@@ -96,39 +91,36 @@ def array_source(
     described = listing([block.described for block in blocks], LOOKED_AT, "; ")
     if look_only:
         return block_source(place, blocks, described=described)
-    for block in blocks:
-        if isinstance(block.images, RawImages):
-            block.images.array.check_whole()
-    if options.unlabelled or not any(block.labels for block in blocks):
-        return block_source(place, blocks, notes=list(dict.fromkeys(notes)), described=described)
-    labels = [len(block) if block.labels is None else block.labels for block in blocks]
-    column, unlabelled, told = label_column(place, labels, options, stated=stated, beside=beside)
-    said = list(dict.fromkeys([*notes, *told]))
-    return block_source(place, blocks, [column, *more], unlabelled, notes=said, described=described)
+    folder, columns, told = Unpacked(), [*more], []
+    unlabelled: dict[int, str] = {}
+    unpacked = [replace(block, images=block.images.unpacked(folder)) for block in blocks]
+    if not options.unlabelled and any(block.labels for block in blocks):
+        labels = [len(block) if block.labels is None else block.labels.unpacked(folder) for block in blocks]
+        column, unlabelled, told = label_column(place, labels, options, stated=stated, beside=beside)
+        columns.insert(0, column)
+    said = [*dict.fromkeys([*notes, *told, *folder.note])]
+    return block_source(place, unpacked, columns, unlabelled, notes=said, described=described, folder=folder)
 
 
-_Array = TypeVar("_Array", bound=Rows)
-Imaged = Callable[[_Array], tuple[Images, list[str]]]  # raises UsageError for an array that is none of images
+# The array as images are read of it, how pixels lie or None, what names end in, and notes. Raises UsageError.
+Imaged = Callable[[Any], tuple[Array, Layout | None, bytes, list[str]]]
 
 
 def named_source(
     place: str,
-    files: Mapping[str, Mapping[str, _Array]],
+    files: Files,
     options: ColumnOptions,
-    imaged: Imaged[_Array],
+    imaged: Imaged,
     *,
     look_only: bool = False,
     notes: Sequence[str] = (),
 ) -> ColumnarSource:
-    """The source of the arrays in `files`: file name -> name of the array -> the array.
-
-    `imaged`: makes images of an array, with notes. Raises UsageError where nothing tells images and labels.
-    """
+    """The source of the arrays in `files`. Raises UsageError where nothing tells images and labels."""
     pairs, passed_over = pairs_of(place, files, options)
     blocks, told = [], []
     for pair in pairs:
-        images, said = imaged(pair.images)
-        blocks.append(ArrayBlock(images, pair.labels, pair.split, os.fsencode(pair.prefix)))
+        images, layout, ending, said = imaged(pair.images)
+        blocks.append(ArrayBlock(images, layout, pair.labels, pair.split, os.fsencode(pair.prefix), ending))
         told += said
     return array_source(place, blocks, options, look_only=look_only, notes=[*told, *passed_over, *notes])
 
@@ -140,13 +132,12 @@ def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
         raise UsageError(look.path, problem, "leave it out")
 
 
-def evidence_of(name: str, found: str, read: Callable[[], ColumnarSource]) -> Evidence:
-    """The evidence for files that are of a reader's format; `read`: makes the source, where that is cheap."""
+def evidence_of(name: str, found: str, read: Read, look: Look, options: ColumnOptions) -> Evidence:
+    """The evidence for files that are of a reader's format; `read`: its own, by which it is known what they lack."""
     try:
-        source = read()
+        return Evidence(name, f"{found}; {read(look, options, look_only=True).described}")
     except ShardfeedError as error:
         return Evidence(name, found, missing_of(error))
-    return Evidence(name, f"{found}; {source.described}")
 
 
 def files_of(look: Look, ends: tuple[str, ...], *, look_only: bool) -> dict[str, str]:

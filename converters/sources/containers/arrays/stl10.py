@@ -3,22 +3,18 @@
 Labels are bytes from 1 to 10, in a file of their own.
 """
 
-import math
 import os
 from dataclasses import replace
 
-import numpy as np
-
 from shardfeed.converters.sources.containers.arrays.cifar import names_in
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
-from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, RawImages
+from shardfeed.converters.sources.containers.arrays.raw_arrays import byte_array
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
     array_source,
     evidence_of,
     refuse_columns,
 )
-from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -32,46 +28,27 @@ _FIRST = 1  # label of the first class
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """A folder with `train_X.bin` and `train_y.bin`, or those of test."""
-    if not (splits := _splits(look)):
-        return None
-    found = f"STL-10's binary files ({', '.join(splits)})"
-    return evidence_of("stl10", found, lambda: _read(look, options, look_only=True))
+    splits = _splits(look)
+    return evidence_of("stl10", f"STL-10's binary files ({', '.join(splits)})", read, look, options) if splits else None
 
 
-def read(look: Look, options: ColumnOptions) -> ColumnarSource:
+def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The labelled images of a folder with the binary version of STL-10. Raises UsageError."""
-    return _read(look, options)
-
-
-def _splits(look: Look) -> list[str]:
-    there = {name for name in look.names()[1] if os.path.isfile(os.path.join(look.path, name))}
-    return [split for split in _SPLITS if {f"{split}_X.bin", f"{split}_y.bin"} <= there]
-
-
-def _read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     splits, path = _splits(look), look.path
     if not splits:
         raise UsageError(path, "has neither train_X.bin and train_y.bin nor those of test", "check the path")
     refuse_columns(look, options, "STL-10")
     blocks = []
     for split in splits:
-        images, labels = _array(path, f"{split}_X.bin", _LAYOUT.shape), _array(path, f"{split}_y.bin", ())
-        blocks.append(ArrayBlock(RawImages(images, _LAYOUT), labels, split, f"{split}/".encode()))
-    notes = []
-    if "unlabeled_X.bin" in look.names()[1]:
-        notes.append("unlabeled_X.bin has no labels, and is left out")
+        images, labels = byte_array(path, f"{split}_X.bin", _LAYOUT.shape), byte_array(path, f"{split}_y.bin")
+        blocks.append(ArrayBlock(images, _LAYOUT, labels, split, f"{split}/".encode()))
+    notes = ["unlabeled_X.bin has no labels, and is left out"] if "unlabeled_X.bin" in look.names()[1] else []
     if options.label_map is None:
         options = replace(options, label_offset=options.label_offset or _FIRST)
     names = names_in(path, "class_names.txt")
     return array_source(path, blocks, options, look_only=look_only, notes=notes, stated=names)
 
 
-def _array(path: str, name: str, shape: tuple[int, ...]) -> RawArray:
-    """The array in a file of bytes. Raises UsageError where it is not whole."""
-    place = os.path.join(path, name)
-    file = listed(place)
-    row = math.prod(shape)
-    count, rest = divmod(file.size, row)
-    if rest or not count:
-        raise UsageError(place, f"is {file.size} bytes long, expected a multiple of {row}", "copy it again")
-    return RawArray(name, file, 0, (count, *shape), np.dtype(np.uint8), row)
+def _splits(look: Look) -> list[str]:
+    there = {name for name in look.names()[1] if os.path.isfile(os.path.join(look.path, name))}
+    return [split for split in _SPLITS if {f"{split}_X.bin", f"{split}_y.bin"} <= there]

@@ -164,7 +164,7 @@ def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
     with pytest.raises(UsageError, match=r"train-images-idx3-ubyte\.gz cannot be unpacked: .*; copy or save it again"):
         open_source(tmp_path)
     path.write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
-    with pytest.raises(UsageError, match="cannot be unpacked: CRC check failed"):
+    with pytest.raises(UsageError, match=r"cannot be unpacked: .*incorrect data check"):
         open_source(tmp_path)
     path.write_bytes(gzip.compress(gzip.decompress(whole)[:-1]))
     with pytest.raises(UsageError, match="does not unpack to the 296 bytes that it says"):
@@ -172,7 +172,7 @@ def test_a_cut_gzip_file(tmp_path: Path, gray, labels) -> None:
     path.write_bytes(whole)
     labels_path = tmp_path / "t10k-labels-idx1-ubyte.gz"
     labels_path.write_bytes(labels_path.read_bytes()[:-6])
-    with pytest.raises(UsageError, match=r"cannot read t10k-labels-idx1-ubyte\.gz: .*cannot be unpacked"):
+    with pytest.raises(UsageError, match=r"t10k-labels-idx1-ubyte\.gz cannot be unpacked"):
         read(str(tmp_path), PLAIN)
 
 
