@@ -152,9 +152,9 @@ class _Found:
         self.layout = _layout_of(self.files)
         masks = None if self.files is self.images else self.files
         self.pairs = pair_files(self.images, masks, self.choice, self.layout.image, self.layout.mask)
-        root = self.files.root.rstrip(b"/") + b"/"
-        tables = islice((key for key in self.files if key.lower().endswith((b".csv", b".txt"))), _MOST_TABLES)
-        self.tables = {key: os.fsdecode(root + key) for key in tables if is_class_table(root + key)}
+        texts = islice((key for key in self.files if key.lower().endswith((b".csv", b".txt"))), _MOST_TABLES)
+        tables = {key: os.path.join(os.fsdecode(self.files.root), os.fsdecode(key)) for key in texts}
+        self.tables = {key: path for key, path in tables.items() if is_class_table(look, path)}
 
 
 def _no_pair(found: _Found) -> UsageError:

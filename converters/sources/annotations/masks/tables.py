@@ -7,10 +7,12 @@ Pixel Value, Class    Roboflow's _classes.csv: a header, then the value of each 
 """
 
 import csv
+import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.errors import LabelFileError, escape
 from shardfeed.schema import is_plain
@@ -19,8 +21,8 @@ _MAX_BYTES = 1 << 20
 _NAMES = {"name", "class", "class_name", "class name", "label", "category"}
 _VALUES = {"pixel value", "value", "id", "index", "class_id", "class id", "label_id"}
 _RGB = ({"r", "red"}, {"g", "green"}, {"b", "blue"})
-_COLOUR_FIRST = re.compile(r"(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t]+(.+)")
-_LABEL_MAP = re.compile(r"([^:]+):(\d+),(\d+),(\d+):[^:]*:[^:]*")
+_COLOUR_FIRST = re.compile(r"(?P<r>\d+)[ \t]+(?P<g>\d+)[ \t]+(?P<b>\d+)[ \t]+(?P<name>.+)")
+_LABEL_MAP = re.compile(r"(?P<name>[^:]+):(?P<r>\d+),(?P<g>\d+),(?P<b>\d+):[^:]*:[^:]*")
 _REMEDY = "write a header `name,r,g,b` and a row a class, or lines of `64 128 64 name`"
 _OF_NO_CLASS = {"void", "ignore", "ignored", "unlabeled", "unlabelled"}
 
@@ -48,91 +50,70 @@ def read_class_table(path: str) -> list[ClassRow]:
         text = read_whole(path, _MAX_BYTES, _REMEDY).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise LabelFileError(path, "not UTF-8", "save the table as UTF-8") from None
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    lines = [(number, line) for number, line in lines if not line.lstrip().startswith("#")]
-    if not lines:
-        raise LabelFileError(path, "no class is named", _REMEDY)
-    rows = list(_parsed(path, lines))
-    for what in ("name", "colour", "value"):
-        seen: dict[object, int] = {}
-        for number, row in rows:
-            cell = getattr(row, what)
-            if cell is not None and seen.setdefault(cell, number) != number:
-                problem = f"the {what} {escape(cell)} is on line {seen[cell]} already"
-                raise LabelFileError(f"{path}:{number}", problem, f"give each class its own {what}")
-    return [row for _, row in rows]
-
-
-def _parsed(path: str, lines: list[tuple[int, str]]) -> Iterator[tuple[int, ClassRow]]:
-    first = lines[0][1]
-    for pattern, name_group in ((_COLOUR_FIRST, 4), (_LABEL_MAP, 1)):
-        if pattern.fullmatch(first.strip()):
-            for number, line in lines:
-                found = pattern.fullmatch(line.strip())
-                if found is None:
-                    raise LabelFileError(f"{path}:{number}", f"got {escape(line[:60])!r}, not as line 1 is", _REMEDY)
-                colour = [found[group] for group in range(1, 5) if group != name_group]
-                yield number, _row(path, number, found[name_group], colour, None)
-            return
-    yield from _with_header(path, lines)
-
-
-def _with_header(path: str, lines: list[tuple[int, str]]) -> Iterator[tuple[int, ClassRow]]:
-    delimiter = next((mark for mark in (",", ";", "\t") if mark in lines[0][1]), ",")
-    header, *rows = (_cells(f"{path}:{number}", line, delimiter) for number, line in lines)
-    called = [cell.strip().casefold() for cell in header]
-    name, value, *rgb = (
-        next((i for i, cell in enumerate(called) if cell in words), -1) for words in (_NAMES, _VALUES, *_RGB)
-    )
-    coloured = min(rgb) >= 0
-    if name < 0 or not (coloured or value >= 0):
-        problem = f"got the columns {escape(', '.join(header))[:80]}, expected name, r, g, b"
-        raise LabelFileError(f"{path}:{lines[0][0]}", problem, _REMEDY)
-    for (number, _), cells in zip(lines[1:], rows, strict=True):
-        if len(cells) != len(header):
-            problem = f"got {len(cells)} cells, the header has {len(header)}"
-            raise LabelFileError(f"{path}:{number}", problem, _REMEDY)
-        colour = [cells[i] for i in rgb] if coloured else None
-        yield number, _row(path, number, cells[name], colour, None if coloured else cells[value])
+    lines = [(f"{path}:{number}", line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(place, line) for place, line in lines if line and not line.startswith("#")]
+    rows: list[ClassRow] = []
+    seen: dict[tuple[str, object], str] = {}
+    for place, name, numbers in _cells(lines):
+        if not is_plain(name):
+            raise LabelFileError(place, f"got the class name '{escape(name)}', expected text", "name the class")
+        red, *rest = (_number(place, text, 255 if len(numbers) > 1 else 65535) for text in numbers)
+        row = ClassRow(name, (red, rest[0], rest[1]), None) if rest else ClassRow(name, None, red)
+        for what, cell in row._asdict().items():
+            before = place if cell is None else seen.setdefault((what, cell), place)
+            if before != place:
+                problem = f"the {what} {escape(cell)} is on line {before.rpartition(':')[2]} already"
+                raise LabelFileError(place, problem, f"give each class its own {what}")
+        rows.append(row)
     if not rows:
-        raise LabelFileError(path, "a header, and no class", _REMEDY)
+        raise LabelFileError(path, "a header, and no class" if lines else "no class is named", _REMEDY)
+    return rows
 
 
-def _cells(place: str, line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
-    except csv.Error as error:
-        raise LabelFileError(place, f"no row of a table: {error}", _REMEDY) from None
+def _cells(lines: list[tuple[str, str]]) -> Iterator[tuple[str, str, list[str]]]:
+    """Place, name, and red, green and blue or one value, of each class; `lines`: with the place of each."""
+    pattern = next((one for one in (_COLOUR_FIRST, _LABEL_MAP) if lines and one.fullmatch(lines[0][1])), None)
+    for place, line in lines if pattern else ():
+        found = pattern.fullmatch(line) if pattern else None
+        if found is None:
+            raise LabelFileError(place, f"got {escape(line[:60])!r}, not as line 1 is", _REMEDY)
+        yield place, found["name"].strip(), [found[side] for side in "rgb"]
+    if pattern or not lines:
+        return
+    delimiter = next((mark for mark in ",;\t" if mark in lines[0][1]), ",")
+    header: list[str] = []
+    columns: list[int] = []
+    for place, line in lines:
+        try:
+            cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+        except csv.Error as error:
+            raise LabelFileError(place, f"no row of a table: {error}", _REMEDY) from None
+        cells = [cell.strip() for cell in cells]
+        if header and len(cells) != len(header):
+            raise LabelFileError(place, f"got {len(cells)} cells, the header has {len(header)}", _REMEDY)
+        if header:
+            yield place, cells[columns[0]], [cells[i] for i in columns[1:]]
+            continue
+        header = [cell.casefold() for cell in cells]
+        columns = [next((i for i, cell in enumerate(header) if cell in words), -1) for words in (_NAMES, *_RGB)]
+        if min(columns[1:]) < 0:
+            columns[1:] = [next((i for i, cell in enumerate(header) if cell in _VALUES), -1)]
+        if min(columns) < 0:
+            problem = f"got the columns {escape(', '.join(cells))[:80]}, expected name, r, g, b"
+            raise LabelFileError(place, problem, _REMEDY)
 
 
-def _row(path: str, number: int, name: str, colour: list[str] | None, value: str | None) -> ClassRow:
-    place, name = f"{path}:{number}", name.strip()
-    if not is_plain(name):
-        raise LabelFileError(place, f"got the class name '{escape(name)}', expected text", "name the class")
-    if colour is None:
-        return ClassRow(name, None, _number(place, value or "", 65535))
-    red, green, blue = (_number(place, cell, 255) for cell in colour)
-    return ClassRow(name, (red, green, blue), None)
-
-
-def _number(place: str, cell: str, most: int) -> int:
-    text = cell.strip()
+def _number(place: str, text: str, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) > most:
         raise LabelFileError(place, f"got {escape(text)!r}, expected a number from 0 to {most}", "correct the table")
     return int(text)
 
 
-def is_class_table(path: bytes) -> bool:
+def is_class_table(look: Look, path: str) -> bool:
     """Whether a file that lies among masks says what they mean: by its name, or a CSV file by its header."""
-    name = path.rpartition(b"/")[2].lower()
-    if name in (b"class_dict.csv", b"label_colors.txt", b"label_colours.txt", b"labelmap.txt"):
+    name = os.path.basename(path).lower()
+    if name in ("class_dict.csv", "label_colors.txt", "label_colours.txt", "labelmap.txt"):
         return True
-    if not name.endswith(b".csv"):
-        return False
-    try:
-        with open(path, "rb") as file:
-            header = file.readline(1000).decode("utf-8-sig", "replace")
-    except OSError:
-        return False
-    called = {cell.strip(' "\r\n').casefold() for cell in re.split("[,;\t]", header)}
+    header = look.head(path).partition(b"\n")[0][:1000].decode("utf-8-sig", "replace") if name.endswith(".csv") else ""
+    called = {cell.strip(' "\r').casefold() for cell in re.split("[,;\t]", header)}
     return bool(called & _NAMES) and ("pixel value" in called or all(called & words for words in _RGB))
