@@ -55,7 +55,7 @@ class Annotations:
         what: how the report calls an object, before its number.
         unit: of boxes, key points and outlines.
         keypoints: the names of those of each object.
-        masks: whether outlines are taken.
+        masks: whether outlines are taken; default where that is asked for.
         tasks: what the format has; anything else that is asked for is refused.
         files: the images, where they were listed already.
         flags: of objects, feature keys that there are even where no object says them.
@@ -71,7 +71,7 @@ class Annotations:
         what: str = "object",
         unit: Unit = "pixels",
         keypoints: Keypoints | None = None,
-        masks: bool = False,
+        masks: bool | None = None,
         tasks: Sequence[Task] = ("boxes",),
         files: Listing | None = None,
         flags: Sequence[str] = (),
@@ -83,6 +83,7 @@ class Annotations:
             hint = "; classes are those of whole images, and objects have theirs with the boxes"
             hint = hint if others[0] == "classes" and "boxes" in tasks else ""
             raise UsageError("tasks", problem, f"ask for those, or for none in particular{hint}")
+        masks = "masks" in options.tasks if masks is None else masks
         self.listing = files if files is not None else look.list_files(_text(options.images) or root)
         self.ledger.notes += self.listing.notes
         self.lookup = ImageLookup(self.listing)

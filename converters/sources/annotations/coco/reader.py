@@ -108,7 +108,6 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         look,
         options,
         what="segment" if panoptic else "annotation",
-        masks="masks" in options.tasks,
         tasks=list(tasks),
         files=_images(look, layout.root, pngs),
         flags=(IS_CROWD,),

@@ -3,14 +3,7 @@
 import os
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import (
-    TASKS,
-    Element,
-    add_shape,
-    find,
-    load_xml,
-    wants_masks,
-)
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, Element, add_shape, find, load_xml
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -30,7 +23,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     root = load_xml(path)
     images = os.path.join(os.path.dirname(path), "images")
     place = images if os.path.isdir(images) else os.path.dirname(path)
-    found = Annotations(path, look, options, root=place or ".", tasks=(*TASKS, "classes"), masks=wants_masks(options))
+    found = Annotations(path, look, options, root=place or ".", tasks=(*TASKS, "classes"))
     found.boxed = root.find("image/box") is not None or root.find("image/polygon") is not None
     for element in root.iter("image"):
         subset = element.get("subset") or ""

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import AnnotationOptions, Task
+from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -71,11 +71,6 @@ def all_of(look: Look, tool: str) -> Iterator[tuple[str, str]]:
     if not found:
         problem = f"no file of this tool among its {' and '.join(reader.suffixes)} files"
         raise UsageError(look.path, problem, "check the path")
-
-
-def wants_masks(options: AnnotationOptions) -> bool:
-    """Whether outlines are taken."""
-    return "masks" in options.tasks
 
 
 def add_shape(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, load
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -33,7 +33,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the tasks name, by their own names or as they were uploaded; the first annotation of each."""
     path = find(look, "label-studio") or look.path
     tasks = list(_rows(path) if path.lower().endswith(".csv") else _tasks(path))
-    found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"), masks=wants_masks(options))
+    found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"))
     found.boxed = any(task.regions for task in tasks)
     single = all(len(task.classes) <= 1 for task in tasks)
     for number, task in enumerate(tasks):

@@ -7,7 +7,7 @@ import posixpath
 from dataclasses import replace
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.look import Look
@@ -22,7 +22,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     documents = [(path, folder, load(path)) for path, folder in all_of(look, "labelme")]
     held = Unpacked()
     root = None if look.image or options.images is not None else _unpacked(documents, held)
-    found = Annotations(look.path, look, options, root=root, tasks=TASKS, masks=wants_masks(options))
+    found = Annotations(look.path, look, options, root=root, tasks=TASKS)
     for path, folder, document in documents:
         if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
             raise LabelFileError(path, "no list of shapes in it", "see that LabelMe saved it")

@@ -3,7 +3,7 @@
 import os
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -16,7 +16,7 @@ _READ = ("rectangle", "polygon")
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images beside the annotations, in `img`; datasets that are called like splits are those."""
-    found = Annotations(look.path, look, options, tasks=TASKS, masks=wants_masks(options))
+    found = Annotations(look.path, look, options, tasks=TASKS)
     for path, folder in all_of(look, "supervisely"):
         document = load(path)
         if not isinstance(document, dict) or not isinstance(document.get("objects"), list):

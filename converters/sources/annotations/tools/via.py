@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardfeed.converters.sources.account import AnnotationCode
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, wants_masks
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -24,7 +24,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
     The class is the attribute of a region that is called class, label, name, type or category, or its only one.
     """
-    found = Annotations(look.path, look, options, tasks=TASKS, masks=wants_masks(options))
+    found = Annotations(look.path, look, options, tasks=TASKS)
     for path, folder in all_of(look, "via"):
         split = usual_split(folder.rstrip("/").rpartition("/")[2]) if folder else None
         for name, number, shape, attributes in _rows(path) if path.endswith(".csv") else _regions(path):

@@ -54,7 +54,6 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         what="line",
         unit="fractions",
         keypoints=dataset.said.keypoints if wants_points and dataset.said is not None else None,
-        masks="masks" in options.tasks,
         tasks=("boxes", "masks", "keypoints"),
         files=images,
     )
