@@ -37,10 +37,9 @@ class LabelRows:
         lines, files = array("q"), array("q")
         known = {columns.path, *columns.used, *(column for column, _ in columns.unused)}
         for record in islice(table, columns.first_row, None):
-            if columns.width is not None and len(record.cells) != columns.width:
-                problem = f"got {len(record.cells)} cells, expected {columns.width} as in the first row"
-                raise LabelFileError(table.place(record.line), problem, "quote cells that contain the delimiter")
-            if columns.width is None and not record.cells.keys() <= known:  # type: ignore[union-attr]  # of JSON
+            if columns.width is not None:
+                table.check_width(record.line, record.cells, columns.width)
+            elif not record.cells.keys() <= known:  # type: ignore[union-attr]  # of JSON
                 self.late |= dict.fromkeys(key for key in record.cells if key not in known)
             lines.append(record.line)
             files.append(self._find(record, lookup))

@@ -9,16 +9,17 @@ import io
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn, TypeVar, get_args
 
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, needing_extra
 
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
 Column = int | str  # a cell's number from 0, or a key of a JSON object
+_Object = TypeVar("_Object")
 Cell = str | tuple[str, ...] | None  # text, a list of texts (JSON), or None for JSON that is neither
 
 _FORMATS: dict[str, Format] = {
@@ -103,6 +104,27 @@ class LabelTable:
         if self.format == "jsonl":
             return self._objects()
         return self._pairs() if self.format == "text" else self._rows()
+
+    def texts(self) -> Iterator[tuple[int, list[str]]]:
+        """Line and cells of each row that is no JSON, without blanks at their ends."""
+        return ((record.line, [str(cell).strip() for cell in record.cells]) for record in self)
+
+    def named(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Line and values by column of each row: JSON's as they are, else texts under the names of the first row."""
+        if self.format == "jsonl":
+            yield from self._json(json.loads, dict)
+            return
+        rows = self.texts()
+        _, names = next(rows, (0, []))
+        for line, cells in rows:
+            self.check_width(line, cells, len(names))
+            yield line, dict(zip(names, cells, strict=True))
+
+    def check_width(self, line: int, cells: Collection[Any], width: int) -> None:
+        """Raises LabelFileError for a row of more or fewer cells than the first."""
+        if len(cells) != width:
+            problem = f"got {len(cells)} cells, expected {width} as in the first row"
+            raise LabelFileError(self.place(line), problem, "quote cells that contain the delimiter")
 
     @property
     def keyed(self) -> bool:
@@ -228,6 +250,16 @@ class LabelTable:
         decode = json.JSONDecoder(
             object_pairs_hook=_JsonObject, parse_int=str, parse_float=str, parse_constant=_refuse_constant
         ).decode
+        for line, found in self._json(decode, _JsonObject):
+            cells = {key: _cell(value) for key, value in found}
+            if len(cells) < len(found):
+                twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
+                problem = f"the key '{escape(twice)}' is there twice"
+                raise LabelFileError(self.place(line), problem, "leave one out")
+            yield Record(line, cells)
+
+    def _json(self, decode: Callable[[str], Any], kind: type[_Object]) -> Iterator[tuple[int, _Object]]:
+        """Line and object of each line. Raises LabelFileError for what is none."""
         for number, line in enumerate(self.lines(), 1):
             if not line.strip():
                 continue
@@ -235,20 +267,15 @@ class LabelTable:
             try:
                 found = decode(line)
             except json.JSONDecodeError as error:
-                remedy = "write one JSON object on each line"
                 problem = f"not JSON: {escape(error.msg)}, at character {error.pos + 1}"
-                raise LabelFileError(place, problem, remedy) from None
+                raise LabelFileError(place, problem, "write one JSON object on each line") from None
             except (ValueError, RecursionError) as error:
-                problem = f"not JSON: {str(error) if isinstance(error, ValueError) else 'nested too deep'}"
+                problem = f"not JSON: {str(error)[:80] if isinstance(error, ValueError) else 'nested too deep'}"
                 raise LabelFileError(place, problem, "write plain numbers, texts and lists") from None
-            if not isinstance(found, _JsonObject):
+            if not isinstance(found, kind):
                 problem = "got no JSON object, expected one on each line"
                 raise LabelFileError(place, problem, 'write {"path": ..., "label": ...}')
-            cells = {key: _cell(value) for key, value in found}
-            if len(cells) < len(found):
-                twice = next(key for i, (key, _) in enumerate(found) if key in [k for k, _ in found[:i]])
-                raise LabelFileError(place, f"the key '{escape(twice)}' is there twice", "leave one out")
-            yield Record(number, cells)
+            yield number, found
 
 
 def _check_encoding(encoding: str | None) -> None:

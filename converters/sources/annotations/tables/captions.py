@@ -7,12 +7,13 @@ image,caption                                                 a table with sever
 """
 
 import csv
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from shardfeed.converters.sources.account import AnnotationCode
+from shardfeed.converters.sources.annotations.tools.documents import load
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -29,6 +30,7 @@ _TOKEN = re.compile(r"([^\t]+)#([0-9]+)\t(.*)\Z", re.DOTALL)
 _RESULTS = ["image_name", "comment_number", "comment"]
 _CAPTION_WORDS = (*WORDS["text"], "comment", "sentence", "description", "raw")
 _NUMBER_WORDS = ("caption_number", "comment_number")
+_Caption = tuple[str, str, str, str | None]  # image, text, which of the image's it is ("": unknown), split
 _WHOLE_HEAD = 65_536  # bytes: a head of so many may be cut
 
 
@@ -61,33 +63,10 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     ((file, dialect),) = files
     found = Annotations(look.full(file), look, options, tasks=("captions",))
     found.unnamed = "image files without a caption"
-    said = _Captions(found)
-    _DIALECTS[dialect][1](found.place, said)
+    _DIALECTS[dialect][1](found)
     if not len(found):
         raise LabelFileError(found.place, "no image in it", "see that this is the file with the captions")
-    return found.source(described=f"{number(len(found), 'image')}, {number(said.count, 'caption')}")
-
-
-class _Captions:
-    """Adds captions to `found`; the same one of an image again is left out. `count`: how many there are."""
-
-    def __init__(self, found: Annotations) -> None:
-        self.found, self.count = found, 0
-        self._numbered: dict[tuple[int, str], Any] = {}
-
-    def add(self, image: int, text: Any, place: str, which: str, numbered: str = "") -> None:
-        """A caption. `numbered`: which of the image's. Raises LabelFileError where two have one number."""
-        before = self._numbered.get((image, numbered)) if numbered else None
-        if before is None:
-            self._numbered |= {(image, numbered): text} if numbered else {}
-            self.found.caption(image, text, which)
-            self.count += 1
-        elif before != text:
-            problem = f"got another caption {escape(numbered)} of '{escape(self.found.key(image))}' than before"
-            raise LabelFileError(place, problem, "number them, or leave one of the two out")
-        else:
-            reason = f"{which}: caption {escape(numbered)} is there already"
-            self.found.leave_out(image, AnnotationCode.TWICE, reason)
+    return found.source()
 
 
 def _files(look: Look) -> list[tuple[str, str]]:
@@ -141,98 +120,117 @@ def _table_columns(heads: list[str]) -> tuple[int, int, int | None, int | None] 
     return image, caption, first(("split",)), first(_NUMBER_WORDS)
 
 
-def _read_token(path: str, said: _Captions) -> None:
-    table = LabelTable(path, "text", None, paths_only=True)
-    for record in table:
-        match = _TOKEN.match(f"{next(iter(record.cells))}\t")  # which a line without a caption has lost
-        which = f"{escape(table.name)}:{record.line}"
-        if match:
-            image = said.found.image(match[1], where=f"line {record.line}")
-            said.add(image, match[3], table.place(record.line), which, match[2])
-        else:
-            reason = f"{which}: expected NAME#NUMBER, a tab, and the caption"
-            said.found.leave_out(table.name, AnnotationCode.LINE, reason)
+class _BadLine(Exception):
+    """Why a line has no caption, and of which image where it says so."""
 
 
-def _read_results(path: str, said: _Captions) -> None:
-    table = LabelTable(path, "text", None, paths_only=True)
-    for i, record in enumerate(table):
-        cells = [cell.strip() for cell in str(next(iter(record.cells))).split("|", 2)]
-        which = f"{escape(table.name)}:{record.line}"
-        if i and len(cells) == len(_RESULTS) and cells[0] and cells[1].isdecimal():
-            image = said.found.image(cells[0], where=f"line {record.line}")
-            said.add(image, cells[2], table.place(record.line), which, cells[1])
-        elif i:  # the one known file has one such line, whose second delimiter is missing
-            reason = f"{which}: got {number(len(cells), 'cell')}, expected image_name| comment_number| comment"
-            said.found.leave_out(cells[0] or table.name, AnnotationCode.LINE, reason)
+def _token(text: str) -> _Caption:
+    if not (match := _TOKEN.match(f"{text}\t")):  # which a line without a caption has lost
+        raise _BadLine("expected NAME#NUMBER, a tab, and the caption", "")
+    return match[1], match[3].strip(), match[2], None
 
 
-def _read_table(path: str, said: _Captions) -> None:
-    options = said.found.options
-    table = LabelTable(path, "csv", options.delimiter, options.encoding)
-    heads: list[str] = []
-    columns = None
-    for record in table:
-        cells = [str(cell).strip() for cell in record.cells]
-        if columns is None:
-            heads, columns = cells, _table_columns(cells)
-            if columns is None:
-                problem = f"got the columns {', '.join(map(escape, heads))}, expected one of images and one of captions"
-                raise LabelFileError(table.place(record.line), problem, "call them image and caption")
-            if unused := [escape(head) for i, head in enumerate(heads) if i not in columns]:
-                said.found.note(counted("columns not used", unused, len(unused)))
-            continue
-        image, caption, split, numbered = columns
-        which = f"{escape(table.name)}:{record.line}"
+def _results(text: str) -> _Caption:
+    cells = [cell.strip() for cell in text.split("|", 2)]
+    if len(cells) != len(_RESULTS) or not cells[0] or not cells[1].isdecimal():
+        # the one known file has one such line, whose second delimiter is missing
+        got = f"got {number(len(cells), 'cell')}"
+        raise _BadLine(f"{got}, expected image_name| comment_number| comment", cells[0])
+    return cells[0], cells[2], cells[1], None
+
+
+def _read_token(found: Annotations) -> None:
+    table = LabelTable(found.place, "text", None, paths_only=True)
+    _take(found, table, table.texts(), lambda cells: _token(*cells))
+
+
+def _read_results(found: Annotations) -> None:
+    table = LabelTable(found.place, "text", None, paths_only=True)
+    _take(found, table, islice(table.texts(), 1, None), lambda cells: _results(*cells))
+
+
+def _read_table(found: Annotations) -> None:
+    table = LabelTable(found.place, "csv", found.options.delimiter, found.options.encoding)
+    rows = table.texts()
+    first, heads = next(rows, (0, []))
+    if not first:
+        return
+    columns = _table_columns(heads)
+    if columns is None:
+        problem = f"got the columns {', '.join(map(escape, heads))}, expected one of images and one of captions"
+        raise LabelFileError(table.place(first), problem, "call them image and caption")
+    if unused := [escape(head) for i, head in enumerate(heads) if i not in columns]:
+        found.note(counted("columns not used", unused, len(unused)))
+    image, caption, split, numbered = columns
+
+    def parse(cells: Sequence[str]) -> _Caption:
         if len(cells) != len(heads) or not cells[image]:
-            reason = f"{which}: got {number(len(cells), 'cell')}, expected {len(heads)}, and the name of an image"
-            said.found.leave_out(table.name, AnnotationCode.LINE, reason)
+            raise _BadLine(f"got {number(len(cells), 'cell')}, expected {len(heads)}, and the name of an image", "")
+        said = "" if numbered is None else cells[numbered]
+        return cells[image], cells[caption], said, None if split is None else cells[split]
+
+    _take(found, table, rows, parse)
+
+
+def _take(
+    found: Annotations,
+    table: LabelTable,
+    rows: Iterable[tuple[int, list[str]]],
+    parse: Callable[[Sequence[str]], _Caption],
+) -> None:
+    """Captions line by line; the same one again is left out. Raises LabelFileError where two have one number."""
+    before: dict[tuple[int, str], str] = {}
+    for line, cells in rows:
+        place = f"{escape(table.name)}:{line}"
+        try:
+            name, text, numbered, split = parse(cells)
+        except _BadLine as error:
+            problem, name = error.args
+            found.leave_out(name or table.name, AnnotationCode.LINE, f"{place}: {problem}")
             continue
-        found = said.found.image(
-            cells[image], where=f"line {record.line}", split=None if split is None else cells[split]
-        )
-        said.add(found, cells[caption], table.place(record.line), which, "" if numbered is None else cells[numbered])
+        image = found.image(name, where=f"line {line}", split=split)
+        if not numbered or (image, numbered) not in before:
+            found.caption(image, text, place)
+            before[image, numbered] = text
+        elif before[image, numbered] != text:
+            problem = f"got another caption {escape(numbered)} of '{escape(found.key(image))}' than before"
+            raise LabelFileError(table.place(line), problem, "number them, or leave one of the two out")
+        else:
+            found.leave_out(image, AnnotationCode.TWICE, f"{place}: caption {escape(numbered)} is there already")
 
 
-def _read_karpathy(path: str, said: _Captions) -> None:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except json.JSONDecodeError as error:
-        place = f"{path}:{error.lineno}:{error.colno}"
-        raise LabelFileError(place, f"not JSON: {error.msg}", "see that the file is whole") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise LabelFileError(path, f"cannot be read as JSON: {escape(str(error))}", "see that it is whole") from None
+def _read_karpathy(found: Annotations) -> None:
+    content = load(found.place)
     images = content.get("images") if isinstance(content, Mapping) else None
     if not isinstance(images, list):
-        raise LabelFileError(path, "got no list 'images'", "see that this is a file of Karpathy's form")
+        raise LabelFileError(found.place, "got no list 'images'", "see that this is a file of Karpathy's form")
     restval = 0
     splits = {isinstance(image.get("split"), str) for image in images if isinstance(image, Mapping)}
     for i, image in enumerate(images):
         where = f"images[{i}]"
+        place = f"{found.place}, {where}"
         if not isinstance(image, Mapping) or not isinstance(image.get("filename"), str) or not image["filename"]:
-            raise LabelFileError(f"{path}, {where}", "got no 'filename'", "correct the entry")
+            raise LabelFileError(place, "got no 'filename'", "correct the entry")
         parts = (image.get("filepath"), image["filename"])
         name = "/".join(part for part in parts if isinstance(part, str) and part)
         split: Any = image.get("split")
         if not isinstance(split, str) and len(splits) > 1:
-            problem = f"'{escape(name)}' has no split, and others have one"
-            raise LabelFileError(f"{path}, {where}", problem, "say it of all")
+            raise LabelFileError(place, f"'{escape(name)}' has no split, and others have one", "say it of all")
+        restval += split == "restval"
         split = {"restval": "train", "": None}.get(split, split) if isinstance(split, str) else None
-        restval += image.get("split") == "restval"
         own = image.get("cocoid")
         own = own if type(own) is int and own >= 0 else None
-        found = said.found.image(name, where=where, split=split, number=own, once=True)
+        taken = found.image(name, where=where, split=split, number=own, once=True)
         sentences = image.get("sentences")
         for n, sentence in enumerate(sentences if isinstance(sentences, list) else []):
             raw = sentence.get("raw") if isinstance(sentence, Mapping) else None
-            said.add(found, raw, f"{path}, {where}", f"{where}, sentence {n}")
+            found.caption(taken, raw, f"{where}, sentence {n}")
     if restval:
-        said.found.note(f"images of the split 'restval', which are train: {restval}")
+        found.note(f"images of the split 'restval', which are train: {restval}")
 
 
 # Name -> what the file is called, and what reads it.
-_DIALECTS: Mapping[str, tuple[str, Callable[[str, _Captions], None]]] = {
+_DIALECTS: Mapping[str, tuple[str, Callable[[Annotations], None]]] = {
     "token": ("captions of the form NAME#NUMBER", _read_token),
     "results": ("captions of the form image_name| comment_number| comment", _read_results),
     "karpathy": ("Karpathy's captions with splits", _read_karpathy),
