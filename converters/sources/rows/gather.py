@@ -30,14 +30,12 @@ from shardfeed.converters.sources.rows.columns import (
 from shardfeed.converters.sources.rows.ledger import Ledger
 from shardfeed.converters.sources.rows.object_classes import ObjectClasses
 from shardfeed.converters.sources.rows.objects import (
-    BOX_KEYS,
-    CLASS_KEYS,
     BadRowError,
     ObjectColumns,
     ObjectGather,
     class_text,
-    flags_of,
     objects_of,
+    values_of,
 )
 from shardfeed.converters.sources.rows.roles import Roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
@@ -250,18 +248,9 @@ class Gather:
             raise RejectedError(RejectCode.NO_LABEL, error.reason) from None
 
     def _add_object(self, image: int, place: int, one: Mapping[str, Any], row: Row) -> None:
-        """One object as COCO has it: left, top, width, height; corners where the reader says so by "corners"."""
+        """One object under COCO's keys."""
         try:
-            box = one.get("corners")
-            if box is None:
-                box = next((one[key] for key in BOX_KEYS if key in one), None)
-                if isinstance(box, list | tuple) and len(box) == 4 and not any(isinstance(s, str | None) for s in box):
-                    left, top, width, height = box
-                    box = (left, top, left + width, top + height)
-            named = next((key for key in CLASS_KEYS if key in one), None)
-            label = None if named is None else class_text(one[named])
-            flags = {**flags_of(one), **{key: value for key, value in one.items() if key.startswith("image/object/")}}
-            self.objects.add(image, place, box, label, area=one.get("area"), flags=flags, own_id=one.get("id"))
+            self.objects.add(image, place, **values_of(one))
         except BadAnnotationError as error:
             key = row.name or name_bytes(self.name(row.file, row.record))
             self.ledger.leave_out(key, error.code, f"object {place}: {error.reason}")

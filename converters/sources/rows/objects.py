@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import IS_CROWD, Keypoints
+from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.objects import Outline
 from shardfeed.converters.sources.options import Unit
@@ -123,6 +123,22 @@ def class_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     raise BadAnnotationError(AnnotationCode.CATEGORY, f"got the class {said(value)}, expected a name or an integer")
+
+
+def values_of(one: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an object under COCO's keys, by the names of `ObjectGather.add`.
+
+    "corners" goes before its box, which is left, top, width, height; flags have their feature keys. Raises
+    BadAnnotationError for a class that is none.
+    """
+    box = one.get("corners")
+    if box is None:
+        box = corners_of(next((one[key] for key in BOX_KEYS if key in one), None))
+    named = next((key for key in CLASS_KEYS if key in one), None)
+    label = None if named is None else class_text(one[named])
+    flags = {key: value for key, value in one.items() if key.startswith(OBJECTS)}
+    flags |= {IS_CROWD: one["iscrowd"]} if one.get("iscrowd") is not None else {}
+    return {"box": box, "label": label, "area": one.get("area"), "flags": flags, "own_id": one.get("id")}
 
 
 class ObjectGather:
@@ -402,11 +418,6 @@ class ObjectGather:
             i, j = order[n + 1], order[n]
             if images[i] == images[j] and (boxes[i] == boxes[j]).all():  # two hashes may be equal by chance
                 yield int(i)
-
-
-def flags_of(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The crowd flag of an entry, where it has one."""
-    return {IS_CROWD: entry["iscrowd"]} if entry.get("iscrowd") is not None else {}
 
 
 def _repeated(values: np.ndarray) -> np.ndarray:

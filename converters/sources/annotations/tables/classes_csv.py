@@ -7,7 +7,8 @@ training,gs://bucket/a.jpg,daisy      Vertex AI: no header, one label an image
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.classes import class_list
@@ -29,8 +30,7 @@ _OPEN_IMAGES = b"ImageID,Source,LabelName,Confidence"
 _USES = {"training": "train", "validation": "validation", "test": "test", "unassigned": None}
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     """One file: `folder`, with "/" at its end, is what its images are in, relative to the root; "" is the root."""
 
     path: str
@@ -80,7 +80,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     elif kind:
         _read_vertex(found)
     else:
-        single = _read_all(found, tables, class_list(options.class_names))
+        single = _read_marks(found, tables, class_list(options.class_names))
         said = f"{number(len(found), 'image')}, {'one class' if single else 'a set of classes'} each"
         return found.source(described=said)
     return found.source()
@@ -91,13 +91,12 @@ def _read_labels(found: Annotations) -> None:
     table = LabelTable(found.place, "csv", ",", found.options.encoding)
     labels: dict[int, list[str]] = {}
     absent = 0
-    for record in list(table)[1:]:
-        cells = [str(cell).strip() for cell in record.cells]
+    for line, cells in islice(table.texts(), 1, None):
         if len(cells) < 4 or not cells[0] or not cells[2] or cells[3] not in ("0", "1"):
-            reason = f"{escape(table.name)}:{record.line}: expected ImageID,Source,LabelName,Confidence"
+            reason = f"{escape(table.name)}:{line}: expected ImageID,Source,LabelName,Confidence"
             found.leave_out(table.name, AnnotationCode.LINE, reason)
             continue
-        of_image = labels.setdefault(found.image(cells[0], where=f"line {record.line}"), [])
+        of_image = labels.setdefault(found.image(cells[0], where=f"line {line}"), [])
         absent += cells[3] == "0"
         of_image += [cells[2]] if cells[3] == "1" else []
     for image, texts in labels.items():
@@ -109,15 +108,13 @@ def _read_labels(found: Annotations) -> None:
 def _read_vertex(found: Annotations) -> None:
     """Vertex AI: a split, a path in a bucket whose last parts are looked for, and a label."""
     table = LabelTable(found.place, "csv", ",", found.options.encoding)
-    for record in table:
-        cells = [str(cell).strip() for cell in record.cells]
+    for line, cells in table.texts():
         if len(cells) != 3 or cells[0].casefold() not in _USES or not cells[2]:
-            reason = f"{escape(table.name)}:{record.line}: expected the use, gs://BUCKET/PATH and one label"
+            reason = f"{escape(table.name)}:{line}: expected the use, gs://BUCKET/PATH and one label"
             found.leave_out(table.name, AnnotationCode.LINE, reason)
             continue
         name = cells[1].removeprefix("gs://").partition("/")[2] if cells[1].startswith("gs://") else cells[1]
-        split = _USES[cells[0].casefold()]
-        found.label(found.image(name, where=f"line {record.line}", split=split, once=True), cells[2])
+        found.label(found.image(name, where=f"line {line}", split=_USES[cells[0].casefold()], once=True), cells[2])
 
 
 def _tables(look: Look) -> Sequence[_Table]:
@@ -132,23 +129,48 @@ def _tables(look: Look) -> Sequence[_Table]:
     return [table for table in found if os.path.isfile(table.path)]
 
 
-def _read_all(found: Annotations, tables: Sequence[_Table], given: tuple[str, ...] | None) -> bool:
-    """Roboflow's. Whether every image has exactly one class."""
-    marks: dict[int, tuple[tuple[bool, ...], str]] = {}  # of each class, by image, and where
+def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, ...] | None) -> bool:
+    """Roboflow's columns of 0 and 1, the same in all tables. Whether every image has exactly one class."""
+    marks: dict[int, tuple[frozenset[str], int]] = {}  # the classes of each image, and the line that says so
     again = Names("rows that say again what an earlier row says")
-    names: tuple[str, ...] = ()
-    for table in tables:
-        names = _read_table(found, table, names, marks, again)
+    names: list[str] = []
+    for one in tables:
+        table = LabelTable(one.path, "csv", ",", found.options.encoding)
+        rows = table.texts()
+        heads = _heads(table, next(rows, None))
+        names = names or heads
+        if set(names) != set(heads):
+            only = some(sorted(set(names) ^ set(heads)))
+            problem = f"its classes differ from those of the file before it: {only} in one alone"
+            raise LabelFileError(table.place(1), problem, "export all splits together")
+        for line, (path, *cells) in rows:
+            if len(cells) != len(heads) or not path:
+                problem = f"got {len(cells) + 1} cells, expected {len(heads) + 1}, the first the name of an image"
+                raise LabelFileError(table.place(line), problem, "correct the row")
+            for head, cell in zip(heads, cells, strict=True):
+                if cell not in _MARKS:
+                    problem = f"got '{escape(cell)}', expected 0 or 1"
+                    raise LabelFileError(table.place(line, head), problem, "correct it")
+            classes = frozenset(head for head, cell in zip(heads, cells, strict=True) if _MARKS[cell])
+            image = found.image(path, where=f"{one.folder}{_FILE}:{line}", folder=one.folder, split=one.split)
+            before, first = marks.setdefault(image, (classes, line))
+            if before != classes:
+                problem = f"got other classes for '{escape(path)}' than line {first}"
+                raise LabelFileError(table.place(line), problem, "leave one of the two rows out")
+            if first != line:
+                again.add(f"line {line}")
     if not marks:
         raise LabelFileError(found.place, "no row but the header", "write one row for each image")
     if given is not None and len(given) != len(names):
-        problem = f"got {len(given)} names for {len(names)} columns"
-        raise UsageError("class_names", problem, "name each, or leave it out")
-    found.stated = (given or names, ())
+        raise UsageError(
+            "class_names", f"got {len(given)} names for {len(names)} columns", "name each, or leave it out"
+        )
+    called = dict(zip(names, given or names, strict=True))
+    found.stated = (tuple(called.values()), ())
     found.settle()
-    single = all(sum(row) == 1 for image, (row, _) in marks.items() if found.is_there(image))
-    for image, (row, _) in marks.items():
-        texts = [name for name, marked in zip(given or names, row, strict=True) if marked]
+    single = all(len(classes) == 1 for image, (classes, _) in marks.items() if found.is_there(image))
+    for image, (classes, _) in marks.items():
+        texts = [text for name, text in called.items() if name in classes]
         if not single:
             found.tags(image, texts)
         elif texts:
@@ -157,51 +179,16 @@ def _read_all(found: Annotations, tables: Sequence[_Table], given: tuple[str, ..
     return single
 
 
-def _read_table(
-    found: Annotations,
-    table: _Table,
-    names: tuple[str, ...],
-    marks: dict[int, tuple[tuple[bool, ...], str]],
-    again: Names,
-) -> tuple[str, ...]:
-    """Its classes, after those of the tables before it, which must be the same; adds what its rows say to `marks`."""
-    text = LabelTable(table.path, "csv", ",", found.options.encoding)
-    records = iter(text)
-    first = next(records, None)
+def _heads(table: LabelTable, first: tuple[int, list[str]] | None) -> list[str]:
+    """The classes that the first row names, behind `filename`. Raises LabelFileError."""
     if first is None:
         raise LabelFileError(table.path, "no row in it", "write one row for each image")
-    path, *heads = [str(cell).strip() for cell in first.cells]
+    line, (path, *heads) = first
     if path.casefold() != "filename" or not heads:
         problem = f"got the columns {some([path, *heads])}, expected filename and a column for each class"
-        raise LabelFileError(text.place(first.line), problem, "see that this is a file of Roboflow's")
+        raise LabelFileError(table.place(line), problem, "see that this is a file of Roboflow's")
     for i, head in enumerate(heads):
         if not is_plain(head) or head in heads[:i]:
             problem = f"got the class '{escape(head)}', expected names that are plain text, each once"
-            raise LabelFileError(text.place(first.line), problem, "rename the column")
-    names = names or tuple(heads)
-    if set(names) != set(heads):
-        only = sorted(set(names) ^ set(heads))
-        problem = f"its classes differ from those of the file before it: {some(only)} in one alone"
-        raise LabelFileError(text.place(first.line), problem, "export all splits together")
-    order = [heads.index(name) for name in names]
-    for record in records:
-        cells = [str(cell).strip() for cell in record.cells]
-        place = text.place(record.line)
-        if len(cells) != len(heads) + 1 or not cells[0]:
-            problem = f"got {len(cells)} cells, expected {len(heads) + 1}, the first the name of an image"
-            raise LabelFileError(place, problem, "correct the row")
-        said = [_MARKS.get(cell) for cell in cells[1:]]
-        if None in said:
-            i = said.index(None)
-            problem = f"got '{escape(cells[1 + i])}', expected 0 or 1"
-            raise LabelFileError(text.place(record.line, heads[i]), problem, "correct it")
-        where = f"{table.folder}{_FILE}:{record.line}"
-        image = found.image(cells[0], where=where, folder=table.folder, split=table.split)
-        row = tuple(bool(said[i]) for i in order)
-        before = marks.setdefault(image, (row, str(record.line)))
-        if before[0] != row:
-            problem = f"got other classes for '{escape(cells[0])}' than line {before[1]}"
-            raise LabelFileError(place, problem, "leave one of the two rows out")
-        if before[1] != str(record.line):
-            again.add(f"line {record.line}")
-    return names
+            raise LabelFileError(table.place(line), problem, "rename the column")
+    return heads

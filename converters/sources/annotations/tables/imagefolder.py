@@ -5,10 +5,8 @@
 {"file_name": "a.png", "label": "cat"}
 """
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -21,72 +19,24 @@ from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.objects import (
-    BOX_KEYS,
-    CLASS_KEYS,
-    BadRowError,
-    class_text,
-    corners_of,
-    flags_of,
-    objects_of,
-)
+from shardfeed.converters.sources.rows.objects import BadRowError, class_text, objects_of, values_of
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.text import number, some
+from shardfeed.text import counted, number, some
 
 _NAMES = ("metadata.jsonl", "metadata.csv")
 _FILE, _OBJECTS, _SPLIT = "file_name", "objects", "split"
 _LOOKED_AT = 50  # rows of each table that tell what is in it
+_Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """One metadata file; `folder`, which ends in "/" or is empty, is where it lies in the root."""
+def _tables(look: Look, options: AnnotationOptions) -> list[tuple[LabelTable, str]]:
+    """The metadata files that a path means, each with the folder that it lies in: "" or one with "/" at its end.
 
-    table: LabelTable
-    folder: str
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return escape(self.folder + self.table.name)
-
-    def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Line and columns of each row. Raises LabelFileError for one that cannot be read."""
-        if self.table.format == "jsonl":
-            yield from self._json()
-            return
-        records = iter(self.table)
-        header = next(records, None)
-        names = [str(name).strip() for name in header.cells] if header else []
-        for record in records:
-            if len(record.cells) != len(names):
-                problem = f"got {len(record.cells)} cells, expected {len(names)} as in the first row"
-                raise LabelFileError(self.table.place(record.line), problem, "quote cells that contain the delimiter")
-            yield record.line, dict(zip(names, map(str, record.cells), strict=True))
-
-    def _json(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for line, text in enumerate(self.table.lines(), 1):
-            if not text.strip():
-                continue
-            place = self.table.place(line)
-            try:
-                row = json.loads(text)
-            except json.JSONDecodeError as error:
-                problem = f"not JSON: {escape(error.msg)}, at character {error.pos + 1}"
-                raise LabelFileError(place, problem, "write one JSON object on each line") from None
-            except (ValueError, RecursionError):
-                problem = "not JSON: nested too deep, or a number that is too long"
-                raise LabelFileError(place, problem, "write plain numbers, texts and lists") from None
-            if not isinstance(row, dict):
-                raise LabelFileError(place, "got no JSON object", 'write {"file_name": ..., "objects": ...}')
-            yield line, row
-
-
-def _tables(look: Look, options: AnnotationOptions) -> list[_Table]:
-    """The metadata files that a path means; none where it means none. Raises LabelFileError for two in one folder."""
+    Raises LabelFileError for two in one folder.
+    """
     if not look.is_folder:
         places = {"": [name] if (name := os.path.basename(look.path)) in _NAMES else []}
     else:
@@ -98,10 +48,9 @@ def _tables(look: Look, options: AnnotationOptions) -> list[_Table]:
             place = os.path.join(look.path, folder, names[1])
             raise LabelFileError(place, f"{names[0]} is there, too", "leave one of the two out")
         for name in names:
-            of_csv = name.endswith(".csv")
+            format, delimiter = ("csv", options.delimiter) if name.endswith(".csv") else ("jsonl", None)
             path = os.path.join(look.folder, folder, name)
-            delimiter = options.delimiter if of_csv else None
-            found.append(_Table(LabelTable(path, "csv" if of_csv else "jsonl", delimiter, options.encoding), folder))
+            found.append((LabelTable(path, format, delimiter, options.encoding), folder))
     return found
 
 
@@ -109,20 +58,20 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     """A metadata file, or a folder with one in it or in its folders of splits, that has objects, captions or labels."""
     try:
         tables = _tables(look, options)
-        first = [[row for _, row in islice(one.rows(), _LOOKED_AT)] for one in tables]
+        first = [[row for _, row in islice(table.named(), _LOOKED_AT)] for table, _ in tables]
     except UsageError:
         return None
     rows = [row for of_table in first for row in of_table]
     if not rows:
         return None
-    name = tables[0].name
+    name = tables[0][1] + tables[0][0].name
     if _FILE not in rows[0]:
         several = [key for key in rows[0] if key.endswith((_FILE, "file_names"))]
         found = f"{name} with the column {escape(several[0])}" if several else ""
         return Evidence("imagefolder", found, "no column file_name, of one image for each row") if several else None
     columns = dict.fromkeys(key for row in rows for key in row)
-    has = [_OBJECTS] if any(_has_objects(row) for row in rows) else []
-    has += [key for key in columns if key.casefold() in (*WORDS["text"], *WORDS["label"])]
+    has = [_OBJECTS] if any(isinstance(row.get(_OBJECTS), dict | list) for row in rows) else []  # CSV has no lists
+    has += [*_called("text", columns), *_called("label", columns)]
     repeated = any(len({str(row.get(_FILE)) for row in of_table}) < len(of_table) for of_table in first)
     if not has or (_OBJECTS not in has and repeated):  # a table with a row for each caption
         return None
@@ -130,9 +79,9 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     return Evidence("imagefolder", f"{name} of a Hugging Face imagefolder, with {described}")
 
 
-def _has_objects(row: Mapping[str, Any]) -> bool:
-    """Whether a row has objects as JSON, which a CSV file cannot."""
-    return isinstance(row.get(_OBJECTS), dict | list)
+def _called(role: str, columns: Iterable[str]) -> list[str]:
+    """The columns that are called like a role."""
+    return [key for key in columns if key.casefold() in WORDS[role]]
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -147,13 +96,13 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     tables = _tables(look, options)
     if not tables:
         raise UsageError(look.path, f"no {' or '.join(_NAMES)} in it", "check the path")
-    place = look.path if len(tables) > 1 else tables[0].table.path
+    place = look.path if len(tables) > 1 else tables[0][0].path
     found = Annotations(place, look, options, tasks=("boxes", "captions", "classes"))
     found.unnamed = "images that no row names, not taken"
     reading = _Reading(found)
-    for one in tables:
-        for line, row in one.rows():
-            reading.add(one, line, row)
+    for table, folder in tables:
+        for line, row in table.named():
+            reading.add(table.place(line), f"{escape(folder + table.name)}:{line}", folder, row)
     reading.finish(options)
     return found.source()
 
@@ -164,23 +113,21 @@ class _Reading:
     def __init__(self, found: Annotations) -> None:
         self.found = found
         self.rows: dict[int, tuple[str, bytes]] = {}  # by image: where it is named first, and a digest of that row
-        self.labels: dict[int, tuple[str, Mapping[str, Any]]] = {}  # by image: where, and the cells that may be labels
+        self.labels: dict[int, tuple[str, _Row]] = {}  # by image: where, and the cells that may be labels
         self.columns: dict[str, None] = {}
         self.again = Names("rows that say again what an earlier row says")
         self.silent = 0  # samples without a caption
 
-    def add(self, of: _Table, line: int, row: Mapping[str, Any]) -> None:
-        """Take a row."""
-        found, place = self.found, of.table.place(line)
+    def add(self, place: str, where: str, folder: str, row: _Row) -> None:
+        """Take a row; `where`: its place for the report."""
+        found = self.found
         self.columns |= dict.fromkeys(row)
-        name = row.get(_FILE)
+        name, split = row.get(_FILE), row.get(_SPLIT)
         if not isinstance(name, str) or not name.strip():
             got = "an empty one" if isinstance(name, str) else "none"
             raise LabelFileError(place, f"expected a path in file_name, got {got}", "correct the row")
-        where = f"{of.name}:{line}"
-        split = row.get(_SPLIT)
-        split = split.strip() if isinstance(split, str) and split.strip() else None
-        image = found.image(name.strip(), where=where, folder=of.folder, split=split)
+        split = split.strip() or None if isinstance(split, str) else None
+        image = found.image(name.strip(), where=where, folder=folder, split=split)
         digest = blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=8).digest()
         first, before = self.rows.setdefault(image, (place, digest))
         if before != digest:
@@ -194,33 +141,23 @@ class _Reading:
                 found.leave_out(image, AnnotationCode.LINE, f"{where}: {error.reason}")
             return
         if first != place:
-            self.again.add(f"line {line}")
+            self.again.add(where)
             for _ in objects:
-                found.leave_out(image, AnnotationCode.TWICE, f"line {line} of {of.name}: the same row is there already")
+                found.leave_out(image, AnnotationCode.TWICE, f"{where}: the same row is there already")
             return
         found.objects.set_size(image, row.get("width"), row.get("height"))
-        for place_in_row, one in enumerate(objects, 1):
-            self._object(image, place_in_row, one)
-        self.labels[image] = (where, {key: row[key] for key in row if key.casefold() in WORDS["label"]})
-        self._captions(image, where, [row[key] for key in row if key.casefold() in WORDS["text"]])
-
-    def _object(self, image: int, place: int, one: Mapping[str, Any]) -> None:
-        box = corners_of(next((one[key] for key in BOX_KEYS if key in one), None))
-        named = next((key for key in CLASS_KEYS if key in one), None)
-        try:
-            label = None if named is None else class_text(one[named])
-        except BadAnnotationError as error:
-            self.found.leave_out(image, error.code, f"object {place}: {error.reason}")
-            return
-        known = {"area": one.get("area"), "flags": flags_of(one), "own_id": one.get("id")}
-        self.found.object(image, place, box, label, **known)
-
-    def _captions(self, image: int, where: str, values: Sequence[Any]) -> None:
+        for i, one in enumerate(objects, 1):
+            try:
+                found.object(image, i, **values_of(one))
+            except BadAnnotationError as error:
+                found.leave_out(image, error.code, f"object {i}: {error.reason}")
+        self.labels[image] = (where, {key: row[key] for key in _called("label", row)})
+        values = [row[key] for key in _called("text", row)]
         texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
         texts = [text for text in texts if text is not None and text != ""]
         self.silent += not texts
         for text in texts:
-            self.found.caption(image, text, f"{where}: caption")
+            found.caption(image, text, f"{where}: caption")
 
     def finish(self, options: AnnotationOptions) -> None:
         """All rows are read. Raises UsageError where an asked task is not there, or two columns may be the label."""
@@ -228,8 +165,7 @@ class _Reading:
         if not len(found):
             raise LabelFileError(found.place, "no row names a file", "write one row for each image")
         found.settle()
-        labels = [key for key in self.columns if key.casefold() in WORDS["label"]]
-        texts = [key for key in self.columns if key.casefold() in WORDS["text"]]
+        labels, texts = _called("label", self.columns), _called("text", self.columns)
         found.boxed = bool(len(found.objects)) or (_OBJECTS in self.columns and not texts and not labels)
         there = [task for task, has in (("boxes", found.boxed), ("captions", texts), ("classes", labels)) if has]
         if not there:
@@ -246,11 +182,8 @@ class _Reading:
         if texts and self.silent:
             found.note(f"{number(self.silent, 'sample')} without captions")
         used = {_FILE, *labels, *texts, _SPLIT, *((_OBJECTS, "width", "height") if found.boxed else ())}
-        unused = Names("columns that are not read here (a label file's are)")
-        for key in self.columns:
-            if key not in used:
-                unused.add(key)
-        found.ledger.notes += unused.note
+        if unused := [key for key in self.columns if key not in used]:
+            found.note(counted("columns that are not read here (a label file's are)", unused, len(unused)))
 
     def _take_labels(self, column: str) -> None:
         """The label of each image, or all as sets where any has a list."""
