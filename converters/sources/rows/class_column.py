@@ -4,8 +4,10 @@ Some count classes from 0, others from 1, where 0 means background. A guess is o
 moved only where something names its class, and refused otherwise.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +18,9 @@ from shardfeed.converters.sources.rows.columns import ClassColumn, Codes
 from shardfeed.converters.sources.rows.label_hints import check_captions
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import is_plain
-from shardfeed.text import some
+from shardfeed.text import counted, some
 
+_MOST_CLASSES = 1 << 20  # different numbers of classes whose names are kept
 _BACKGROUND = frozenset({"background", "none_of_the_above", "__background__"})  # a label map's item 0, where it has one
 
 
@@ -28,6 +31,30 @@ class NamesBeside:
     file: str
     names: Mapping[int, str]
     is_map: bool = False
+
+
+class TextsBeside:
+    """The text that stands beside each number of a class, in most of the samples that have one."""
+
+    def __init__(self) -> None:
+        self._known: Counter[tuple[Any, Any]] = Counter()
+
+    def add(self, labels: Sequence[Any], texts: Any) -> None:
+        """Count those of a sample: as many texts as labels, or the one beside its one label."""
+        texts = texts if isinstance(texts, list) else [texts]
+        if len(texts) == len(labels) and len(self._known) < _MOST_CLASSES:
+            self._known.update(zip(labels, texts, strict=True))
+
+    def agreed(self, column: str, notes: list[str]) -> dict[int, str] | None:
+        """The text of each number; a note names those that have another."""
+        agreed: dict[int, str] = {}
+        odd: list[str] = []
+        for (label, text), _ in self._known.most_common():
+            if isinstance(text, str) and text and agreed.setdefault(int(label), text) != text:
+                odd.append(f"{int(label)}: {text!r}, not {agreed[int(label)]!r}")
+        if odd:
+            notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
+        return agreed or None
 
 
 @dataclass(frozen=True, eq=False)

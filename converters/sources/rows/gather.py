@@ -4,40 +4,25 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.classes import class_list, is_integer
-from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.account import AnnotationCode
+from shardfeed.converters.sources.classes import is_integer
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rows.class_column import NamesBeside, class_column, number_labels
-from shardfeed.converters.sources.rows.columns import (
-    ByteStrings,
-    Codes,
-    ListedColumn,
-    Splits,
-    UnlikeError,
-    Values,
-    as_array,
-)
+from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, class_column
+from shardfeed.converters.sources.rows.columns import Codes, ListedColumn, Splits, UnlikeError, Values, as_array
 from shardfeed.converters.sources.rows.ledger import Ledger
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
-from shardfeed.converters.sources.rows.objects import (
-    BadRowError,
-    ObjectColumns,
-    ObjectGather,
-    class_text,
-    objects_of,
-    values_of,
-)
+from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
 from shardfeed.converters.sources.rows.roles import Roles
+from shardfeed.converters.sources.rows.row_names import RowNames
+from shardfeed.converters.sources.rows.row_objects import RowObjects
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, escape, name_bytes, name_text
@@ -45,7 +30,6 @@ from shardfeed.text import counted, number
 
 _MISSING: Any = object()
 _EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry it
-_MOST_CLASSES = 1 << 20  # different numbers of classes whose names are kept
 
 
 class Row(NamedTuple):
@@ -94,37 +78,27 @@ class Gather:
         offered: Mapping[str, str] | None = None,
     ) -> None:
         self.files, self.roles, self.options, self.ledger = files, roles, options, Ledger()
-        self._prefixes = [f"{os.path.splitext(name)[0]}/" for name in files.names] if prefixes is None else prefixes
-        self._digits = digits
-        self._label, self._text, self._split = roles.name("label"), roles.name("text"), roles.name("split")
-        self._key, self._number, self._label_text = roles.name("key"), roles.name("number"), roles.name("label text")
-        self._objects, self._extra = roles.name("objects"), {key: info.name for key, info in roles.extra.items()}
-        lists = self._label is not None and roles.by_role["label"].kind in ("integers", "texts")
-        self._whole = self._label is not None and roles.by_role["label"].kind in ("integer", "integers")
-        self._labels, self._splits = Codes(lists=lists), Codes()
+        stems = [f"{os.path.splitext(name)[0]}/" for name in files.names]
+        self._names = RowNames(stems if prefixes is None else prefixes, digits)
+        self._label, self._label_text = roles.name("label"), roles.name("label text")
+        self._text, self._split = roles.name("text"), roles.name("split")
+        self._key, self._number, self._objects = roles.name("key"), roles.name("number"), roles.name("objects")
+        kind = roles.by_role["label"].kind if self._label is not None else ""
+        self._lists, self._whole = kind in ("integers", "texts"), kind in ("integer", "integers")
+        self._labels, self._splits = Codes(lists=self._lists), Codes()
         self._splits_of_files = files.splits() if self._split is None else ()
         self._captions = Values(CAPTION, lists=True)
-        self._extras = {key: Values(key) for key in self._extra}
+        self._extras = {key: (info.name, Values(key)) for key, info in roles.extra.items()}
         self._offered = {key: (column, Values(key)) for key, column in (offered or {}).items()}
-        self.objects = ObjectGather(unit="fractions" if fractions else "pixels", upright=upright)
-        self._boxed, self._mask = self._objects is not None, False
+        self._of_objects = RowObjects("fractions" if fractions else "pixels", upright)
         self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
-        self._where: list[array[int]] = []
-        self._names, self._named, self._hashes = ByteStrings(), True, array("Q")
-        self._endings: dict[bytes, int] = {b"": 0}
-        self._ending_of = array("B")
-        self._texts: Counter[tuple[Any, Any]] = Counter()  # (label, the text beside it): samples
-        self._object_texts: Counter[tuple[Any, Any]] | None = None  # where objects come as columns
-        self._class_texts: dict[Any, str] = {}
+        self._where = array("q")  # as many of each row
+        self._beside = TextsBeside()
         self._lacking: Counter[tuple[str, int]] = Counter()  # (role, file): samples that have no value for it
         self._seen = 0
 
     def __len__(self) -> int:
         return len(self._file_of)
-
-    def name(self, file: int, record: int) -> str:
-        """What a row is called that has no name."""
-        return f"{self._prefixes[file]}{record:0{self._digits}}"
 
     def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
         """List a row that cannot be taken, by its name where no other of those is called so."""
@@ -141,76 +115,69 @@ class Gather:
             if row.fault is not None:
                 raise RejectedError(*row.fault)
             labels = self._labels_of(row)
-            split = None if self._split is None else self._one(row, "split", self._split)
-            key = name_bytes(self._one(row, "key", self._key)) if self._key is not None else row.name
-            for what, column in self._extra.items():
+            split = self._one(row, "split", self._split) if self._split is not None else None
+            name = name_bytes(self._one(row, "key", self._key)) if self._key is not None else row.name
+            for what, (column, _) in self._extras.items():
                 if row.values.get(column) is None:
-                    raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {self._none(row, column)}")
-            objects = self._objects_of(row) if self._boxed else []
+                    raise self._no_value(row, what, column)
+            objects = self._objects_of(row) if self._objects is not None else ()
         except RejectedError as error:
             self.reject(row.file, row.record, error.code, error.reason, row.name)
             return False
-        for what, values in self._extras.items():
-            self._take(row, what, values)
-        for what, (column, values) in [*self._offered.items()] if self._offered else ():
-            self._offer(what, column, values, row.values.get(column))
-        if self._labels.ends is not None:
+        if self._extras or self._offered:
+            self._take_features(row)
+        if self._lists:
             self._labels.add_all(labels)
         elif labels:
             self._labels.add(labels[0])
         if self._label_text is not None and self._label is not None:
-            _note_texts(self._texts, labels, row.values.get(self._label_text))
+            self._beside.add(labels, row.values.get(self._label_text))
         if split is not None:
             self._splits.add(split)
         if self._text is not None:
             self._captions.add(self._captions_of(row))
-        image = len(self._file_of)
-        if isinstance(objects, ObjectColumns):
-            self._add_columns(image, objects, row)
-        else:
-            for i, one in enumerate(objects):
-                self._add_object(image, i, one, row)
+        if objects:
+            for code, reason in self._of_objects.take(len(self._file_of), objects):
+                key = row.name or name_bytes(self._names.numbered(row.file, row.record))
+                self.ledger.leave_out(key, code, reason)
         self._file_of.append(row.file)
         self._record_of.append(row.record)
-        self._ending_of.append(self._endings.setdefault(row.ending, len(self._endings)))
-        if not self._where:
-            self._where = [array("q") for _ in row.where]
-        for values, value in zip(self._where, row.where, strict=True):
-            values.append(value)
-        self._add_name(key, row.ending)
+        self._where.extend(row.where)
+        self._names.add(name, row.ending)
         if self._number is not None:
             own = row.values.get(self._number)
             own = int(own) if isinstance(own, str) and own.isdigit() and len(own) < 18 else own
             self._numbers.append(own if type(own) is int and own >= 0 else -1)
         return True
 
-    def _none(self, row: Row, column: str) -> str:
-        """Why a row has no value in a column."""
-        if column in row.values:
-            return "null"
-        return f"{escape(self.files.names[row.file])} has no such column, or the sample has none"
+    def _no_value(self, row: Row, what: str, column: str) -> RejectedError:
+        """The error for a row that has no value in a column."""
+        none = f"{escape(self.files.names[row.file])} has no such column, or the sample has none"
+        got = "null" if column in row.values else none
+        return RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}")
 
     def _one(self, row: Row, what: str, column: str) -> str:
         """A name or a whole number as text. Raises RejectedError."""
         value = row.values.get(column)
-        return _text(what, column, value, self._none(row, column) if value is None else "")
+        if value is None:
+            raise self._no_value(row, what, column)
+        return _text(what, column, value)
 
-    def _labels_of(self, row: Row) -> list[str]:
+    def _labels_of(self, row: Row) -> Sequence[str]:
         """The label of a row as text, or all of them; nothing where no column is one. Raises RejectedError."""
         column = self._label or self._label_text
         if column is None:
-            return []
+            return ()
         value = row.values.get(column)
         if value is None:
-            raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: {self._none(row, column)}")
-        items = value if isinstance(value, list | tuple) else [value]
-        if self._labels.ends is None and len(items) != 1:
+            raise self._no_value(row, "label", column)
+        items = value if isinstance(value, list | tuple) else (value,)
+        if not self._lists and len(items) != 1:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: got {len(items)}, expected one")
-        if any(item == -1 for item in items):
+        if -1 in items:
             raise RejectedError(RejectCode.NO_LABEL, f"label from {escape(column)}: -1, which stands for no label")
-        texts = [_text("label", column, item) for item in items]
-        if self._whole and not all(map(is_integer, texts)):
-            odd = next(text for text in texts if not is_integer(text))
+        texts = [str(item) if type(item) is int else _text("label", column, item) for item in items]
+        if self._whole and (odd := next((text for text in texts if not is_integer(text)), None)) is not None:
             reason = f"label from {escape(column)}: got '{escape(odd[:40])}', expected a whole number as elsewhere"
             raise RejectedError(RejectCode.NO_LABEL, reason)
         return texts
@@ -224,8 +191,7 @@ class Gather:
         found = [text.strip() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
         found = [text for text in found if text and _is_unicode(text)]
         if not found:
-            key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
-            self.ledger.leave_out(key, AnnotationCode.LINE, f"the row has no caption in {self._text}")
+            self._leave_out(row, f"the row has no caption in {self._text}")
         return found
 
     def _objects_of(self, row: Row) -> Sequence[Mapping[str, Any]] | ObjectColumns:
@@ -237,75 +203,39 @@ class Gather:
         try:
             if isinstance(value, BadRowError):
                 raise value
-            if isinstance(value, ObjectColumns):
-                value.check()
-                return value
-            return objects_of(value)
+            if not isinstance(value, ObjectColumns):
+                return objects_of(value)
+            value.check()
+            return value
         except BadRowError as error:
-            key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
             for _ in range(error.count):
-                self.ledger.leave_out(key, AnnotationCode.LINE, error.reason)
+                self._leave_out(row, error.reason)
             raise RejectedError(RejectCode.NO_LABEL, error.reason) from None
 
-    def _add_object(self, image: int, place: int, one: Mapping[str, Any], row: Row) -> None:
-        """One object under COCO's keys."""
-        try:
-            self.objects.add(image, place, **values_of(one))
-        except BadAnnotationError as error:
-            key = row.name or name_bytes(self.name(row.file, row.record))
-            self.ledger.leave_out(key, error.code, f"object {place}: {error.reason}")
-
-    def _add_columns(self, image: int, objects: ObjectColumns, row: Row) -> None:
-        """All objects of a row."""
-        labels = objects.labels
-        if self._object_texts is None:
-            self._object_texts = Counter()
-        if labels is not None and objects.texts is not None:
-            _note_texts(self._object_texts, labels, objects.texts)
-        known = self._class_texts
-        texts = None if labels is None else [known.get(one) or known.setdefault(one, class_text(one)) for one in labels]
-        if self.objects.add_all(image, objects, texts):
-            return
-        for i in range(len(objects.corners)):
-            one = objects.one(i)
-            try:
-                self.objects.add(image, i, **{**one, "label": None if texts is None else texts[i]})
-            except BadAnnotationError as error:
-                key = row.name or name_bytes(self.name(row.file, row.record))
-                self.ledger.leave_out(key, error.code, f"object {i}: {error.reason}")
+    def _leave_out(self, row: Row, reason: str) -> None:
+        key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
+        self.ledger.leave_out(key, AnnotationCode.LINE, reason)
 
     def set_size(self, width: Any, height: Any) -> None:
         """Note the pixels of the image of the last row that was taken, as it was annotated."""
-        self.objects.set_size(len(self) - 1, width, height)
+        self._of_objects.set_size(len(self) - 1, width, height)
 
-    def _take(self, row: Row, what: str, values: Values) -> None:
-        column = self._extra[what]
-        try:
-            values.add(row.values[column])
-        except UnlikeError as error:
-            place = f"{name_text(self.files.files[row.file].path)}, row {row.record}, column {column}"
-            raise UsageError(place, str(error), "leave the column out, or write it alike in all rows") from None
-
-    def _offer(self, what: str, column: str, values: Values, value: Any) -> None:
-        """Take a number that nobody asked for, or none of its column from here on."""
-        try:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise UnlikeError("not every sample has a number there")
-            values.add(value)
-        except UnlikeError:
-            del self._offered[what]
-
-    def _add_name(self, name: bytes, ending: bytes) -> None:
-        """Keep the name of a row, as long as all have one that may be a key."""
-        if not self._named:
-            return
-        key = name.replace(b"\\", b"/").removeprefix(b"./")
-        if not key or key.startswith(b"/") or b"://" in key or b"\0" in key or b".." in key.split(b"/"):
-            self._named, self._names, self._hashes = False, ByteStrings(), array("Q")
-            return
-        key += b"" if not ending or names_image(key) else ending
-        self._names.add(key)
-        self._hashes.append(int.from_bytes(blake2b(key, digest_size=8).digest(), "little"))
+    def _take_features(self, row: Row) -> None:
+        """Take the values that were asked for, and numbers that were not, or none of their column from here on."""
+        for column, values in self._extras.values():
+            try:
+                values.add(row.values[column])
+            except UnlikeError as error:
+                place = f"{name_text(self.files.files[row.file].path)}, row {row.record}, column {column}"
+                raise UsageError(place, str(error), "leave the column out, or write it alike in all rows") from None
+        for key, (column, values) in [*self._offered.items()]:
+            value = row.values.get(column)
+            try:
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise UnlikeError("not every sample has a number there")
+                values.add(value)
+            except UnlikeError:
+                del self._offered[key]
 
     @property
     def file_of(self) -> np.ndarray:
@@ -319,7 +249,7 @@ class Gather:
 
     def where(self, place: int) -> np.ndarray:
         """int64 [n]: the numbers at that place of `Row.where`, of all samples."""
-        return as_array(self._where[place]) if self._where else np.zeros(0, np.int64)
+        return as_array(self._where).reshape(len(self), -1)[:, place] if self._where else np.zeros(0, np.int64)
 
     def source(
         self,
@@ -344,7 +274,7 @@ class Gather:
         if rasters is not None:
             masks, of_masks = rasters(keys)
             said += of_masks
-        objects = self._table(keys, beside or {}, said) if self._boxed else None
+        objects = self._table(keys, beside or {}, said) if self._objects is not None else None
         said += self._lacking_notes()
         offered = {column: key for key, (column, _) in self._offered.items()}
         if self.roles.unused:
@@ -384,51 +314,35 @@ class Gather:
                 options,
                 f"{self.files.place}, column {column}",
                 stated=info.class_names,
-                texts=_agreed_texts(self._texts, column, notes),
+                texts=self._beside.agreed(column, notes),
                 beside=beside.get(column, beside.get("")),
             )
             columns.append(made)
             notes += of_labels
         if self._text is not None:
             columns.append(self._captions.column())
-        offered = [values for _, values in self._offered.values()]
-        return columns + [values.column() for values in (*self._extras.values(), *offered)]
+        of_features = [values for _, values in (*self._extras.values(), *self._offered.values())]
+        return columns + [values.column() for values in of_features]
 
     def _keys(self, notes: list[str]) -> Keys:
         """The name of each sample, and a note where it is not what the samples say."""
-        hashes, self._hashes = as_array(self._hashes), array("Q")
-        hashes.sort()
-        if self._named and not (hashes[1:] == hashes[:-1]).any():
-            return self._names
+        if (own := self._names.unique()) is not None:
+            return own
         if self._key is not None and "key" in self.options.columns:
             place = f"{self.files.place}, column {self._key}"
             raise UsageError(place, "a value is no key, or comes again", "name a column of unique relative names")
         notes.append("samples are called by their file and number: nothing in them is a name that is unique")
-        endings = [*self._endings]
-        return NumberedKeys(tuple(self._prefixes), self._digits, endings, self.file_of, self.record_of, self._ending_of)
+        return self._names.numbers(self.file_of, self.record_of)
 
-    def _table(self, keys: Keys, beside: Mapping[str, NamesBeside], notes: list[str]) -> Any:
-        info = self.roles.by_role.get("objects")
-        own = "label" in self.roles.by_role or "mask" in self.roles.by_role  # class names are those of them
-        given = None if own else class_list(self.options.class_names)
-        stated = None if info is None else info.class_names
-        classes = None
-        texts = self.objects.class_texts
-        if self._object_texts is not None and texts and all(map(is_integer, texts)):
-            column, found = self._objects or "", sorted(map(int, texts))
-            options = replace(self.options, class_names=None) if own else self.options
-            agreed = _agreed_texts(self._object_texts, column, notes)
-            place = f"{self.files.place}, column {column}"
-            named = number_labels(found, options, place, texts=agreed, beside=beside.get(column, beside.get("")))
-            classes = ObjectClasses((), None, named.names, named.numbers.tolist())
-            notes += named.notes
-        elif self.objects.classed or (given or stated) is not None:
-            classes = ObjectClasses(texts, given, stated)
-            notes += classes.notes
-        self.objects.check_unit(self.files.place, self.options.unit)
-        return self.objects.finish(
-            classes, None, lambda image, code, reason: self.ledger.leave_out(keys[image], code, reason)
-        )
+    def _table(self, keys: Keys, beside: Mapping[str, NamesBeside], notes: list[str]) -> ObjectTable:
+        options, by_role = self.options, self.roles.by_role
+        if "label" in by_role or "mask" in by_role:  # class names are those of them
+            options = replace(options, class_names=None)
+
+        def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
+            self.ledger.leave_out(keys[image], code, reason)
+
+        return self._of_objects.table(by_role["objects"], options, self.files.place, beside, notes, leave_out)
 
     def _lacking_notes(self) -> list[str]:
         """Notes on columns that some files do not have."""
@@ -466,48 +380,10 @@ class Gather:
         return UsageError(self.files.place, problem, f"say what is what: {naming('label', 'COLUMN')}")
 
 
-@dataclass(frozen=True, eq=False)
-class NumberedKeys:
-    """Names of samples by their file and number: `train-0/00000017.jpg`."""
-
-    prefixes: tuple[str, ...]
-    digits: int
-    endings: Sequence[bytes]
-    file_of: np.ndarray
-    record_of: np.ndarray
-    ending_of: Any
-
-    def __len__(self) -> int:
-        return len(self.file_of)
-
-    def __getitem__(self, index: int, /) -> bytes:
-        name = f"{self.prefixes[self.file_of.item(index)]}{self.record_of.item(index):0{self.digits}}"
-        return name_bytes(name) + self.endings[self.ending_of[index]]
-
-
-def _note_texts(known: Counter[tuple[Any, Any]], labels: Sequence[Any], texts: Any) -> None:
-    """Count the text that stands beside each number of a class."""
-    texts = texts if isinstance(texts, list) else [texts]
-    if len(texts) == len(labels) and len(known) < _MOST_CLASSES:
-        known.update(zip(labels, texts, strict=True))
-
-
-def _agreed_texts(known: Counter[tuple[Any, Any]], column: str, notes: list[str]) -> dict[int, str] | None:
-    """The text that most samples have beside each number; a note names those that have another."""
-    agreed: dict[int, str] = {}
-    odd: list[str] = []
-    for (label, text), _ in known.most_common():
-        if isinstance(text, str) and text and agreed.setdefault(int(label), text) != text:
-            odd.append(f"{int(label)}: {text!r}, not {agreed[int(label)]!r}")
-    if odd:
-        notes.append(counted(f"texts beside {column} that differ from those of most samples", odd, len(odd)))
-    return agreed or None
-
-
-def _text(what: str, column: str, value: Any, none: str = "null") -> str:
+def _text(what: str, column: str, value: Any) -> str:
     """A name or a whole number as text. Raises RejectedError."""
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer) or value == "":
-        got = none if value is None else "nothing" if value == "" else type(value).__name__
+        got = "null" if value is None else "nothing" if value == "" else type(value).__name__
         raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}, expected a name or a number")
     if isinstance(value, str) and not _is_unicode(value):
         raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: it is not Unicode")
