@@ -32,8 +32,9 @@ from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.text import number
+from shardfeed.text import counted, number
 
+_EMPTY = "classes that no object has, which are kept"
 _EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry it
 
 
@@ -435,7 +436,13 @@ class Annotations:
             classes = ObjectClasses(self.objects.class_texts, given, *(self.stated or (None, ())))
             self.ledger.notes += classes.notes
         self.objects.check_unit(self.place, self.options.unit)
-        return self.objects.finish(classes, places, self.leave_out)
+        table = self.objects.finish(classes, places, self.leave_out)
+        if self.stated is not None:
+            numbers = table.class_ids or range(len(table.class_names or ()))
+            called = zip(table.class_names or (), numbers, table.class_counts(), strict=True)
+            empty = [f"{name} (id {own})" if table.class_ids else name for name, own, count in called if not count]
+            self.ledger.notes += [counted(_EMPTY, empty, len(empty))] if empty else []
+        return table
 
     def _split_column(self, places: np.ndarray, listing: Listing) -> Splits | None:
         """The split of each image, where the annotations say it; else by folders that are called like splits."""

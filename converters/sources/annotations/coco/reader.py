@@ -25,7 +25,6 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import class_text, corners_of, said
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
@@ -118,13 +117,16 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         file.read()
     pairs = segments.pair([list(file.images.values()) for file in files if file.file.what == "panoptic"])
     of_objects = {file.file.path: file.categories for file in files if file.file.what == "instances"}
-    categories = things if panoptic else agreed(of_objects) if of_objects else ()
+    categories: Sequence[Category] = things if panoptic else agreed(of_objects) if of_objects else []
     found.stated = [one.name for one in categories], [one.id for one in categories]
     found.objects.keypoints = None if panoptic else _keypoints(look.path, categories, options)
     found.ledger.notes += _notes(layout, files, found.objects.keypoints)
     source = found.source(rasters=(lambda places: segments.rasters(pairs, places)) if pngs else None)
     if source.objects is not None:
-        found.ledger.notes += _class_notes(source.objects, categories)
+        counts = source.objects.class_counts()
+        if len(counts) > 1 and counts.count(0) == 1 and not counts[0] and categories[0].id == 0:
+            first = f"category 0, '{escape(categories[0].name)}', has no object"
+            found.note(f"{first}: Roboflow writes such a one above the classes")
     return replace(source, described=f"{some(file.name for file in layout.files)}: {source.described}")
 
 
@@ -313,14 +315,3 @@ def _notes(layout: Layout, files: Sequence[_File], keypoints: Keypoints | None) 
         yield f"images without a file_name: {taken:,}; the end of their coco_url is taken for it, nothing is downloaded"
     if keypoints is not None and not keypoints.flip:
         yield "the names of key points do not say which is left and right: images with them cannot be mirrored"
-
-
-def _class_notes(table: ObjectTable, categories: Sequence[Category]) -> Iterator[str]:
-    """Notes about classes that no object has."""
-    empty = [one for one, count in zip(categories, table.class_counts(), strict=True) if not count]
-    if empty:
-        yield counted(
-            "classes that no object has, which are kept", (f"{c.name} (id {c.id})" for c in empty), len(empty)
-        )
-    if len(empty) == 1 and empty[0].id == 0 and len(categories) > 1:
-        yield f"category 0, '{escape(empty[0].name)}', has no object: Roboflow writes such a one above the classes"

@@ -43,7 +43,7 @@ class Lines:
     """Reads lines of one `shape`. Until all are read it is not known what they mean: `check` then says so."""
 
     def __init__(self, shape: Shape, said: DataYaml | None) -> None:
-        self.said, self.labels = said, set[str]()
+        self.said = said
         self._shape: Shape = shape
         self._dimensions = 3 if said is None else said.dimensions
         self._points = 0 if said is None or said.keypoints is None else len(said.keypoints.names)
@@ -71,7 +71,6 @@ class Lines:
         self._bad = False
         self._counts[count] += 1
         self._places.setdefault(count, place)
-        self.labels.add(label)
         if self._shape == "keypoints" or count == _BOX:
             x, y, wide, high = numbers[1:_BOX]
             box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)

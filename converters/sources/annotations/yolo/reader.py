@@ -67,9 +67,6 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     lines.check(asked="boxes" in options.tasks)
     if lines.outlines and "masks" not in options.tasks:
         found.note(f"outlines of which the box around them is taken: {lines.outlines}")
-    empty = [name for i, name in enumerate(dataset.names) if str(i) not in lines.labels]
-    if empty:
-        found.note(counted("classes without an object", empty, len(empty)))
     if dataset.entries:
         found.unnamed = "images of no split, which are not taken"
     classes = number(len(dataset.names), "class", "classes")

@@ -293,7 +293,7 @@ def test_a_file_of_labels_for_two_images_is_said(tmp_path: Path) -> None:
     source = read(str(root), options())
     assert told(source) == [("1", None, [0, 1])] * 2
     assert "images that share a file of labels: 2 (images/1.jpg, images/1.png)" in source.findings.notes
-    assert "classes without an object: 1 (cow)" in source.findings.notes
+    assert "classes that no object has, which are kept: 1 (cow)" in source.findings.notes
 
 
 def test_a_flat_folder_may_have_many_files(tmp_path: Path) -> None:
