@@ -35,7 +35,7 @@ from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.objects import BOX_KEYS
+from shardfeed.converters.sources.rows.objects import kind_of
 from shardfeed.converters.sources.rows.parts import Parts
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource
@@ -260,24 +260,6 @@ def _values(tar: BinaryIO, sample: TarSample, wanted: Any) -> tuple[dict[str, An
     return values, problems
 
 
-def _kind(value: Any) -> str:
-    """The kind of a value as `Kind` has it; "object" for one object, "null" where it tells none."""
-    if value is None or value == [] or value == {}:
-        return "null"
-    if isinstance(value, list):
-        kinds = {_kind(one) for one in value} - {"null"}
-        several = {"integer": "integers", "text": "texts", "object": "objects"}
-        if kinds <= {"object", "objects"}:
-            return "objects"
-        return "floats" if kinds <= {"integer", "float"} and "float" in kinds else several.get("".join(kinds), "other")
-    if isinstance(value, dict):
-        box = next((value[key] for key in BOX_KEYS if key in value), 0)
-        return "other" if box == 0 else "objects" if isinstance(box, list) and _kind(box) == "other" else "object"
-    if isinstance(value, bool):
-        return "other"
-    return "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "text"
-
-
 class _Seen:
     """The columns that samples have, and the kinds of their values."""
 
@@ -301,7 +283,7 @@ class _Seen:
         self.members |= dict.fromkeys(sample.columns)
         for name, value in values.items():
             if name in self.kinds or len(self.kinds) < _MOST_COLUMNS:
-                kind = _kind(value)
+                kind = kind_of(value)
                 if kind != "null":
                     self._null.discard(name)
                 elif name not in self.kinds:

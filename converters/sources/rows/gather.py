@@ -26,6 +26,7 @@ from shardfeed.converters.sources.rows.row_objects import RowObjects
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, escape, name_bytes, name_text
+from shardfeed.schema import FILENAME
 from shardfeed.text import counted, number
 
 _MISSING: Any = object()
@@ -83,6 +84,7 @@ class Gather:
         self._label, self._label_text = roles.name("label"), roles.name("label text")
         self._text, self._split = roles.name("text"), roles.name("split")
         self._key, self._number, self._objects = roles.name("key"), roles.name("number"), roles.name("objects")
+        self._named_by = None if {"key", FILENAME} & options.columns.keys() else self._key  # a row may lack its name
         kind = roles.by_role["label"].kind if self._label is not None else ""
         self._lists, self._whole = kind in ("integers", "texts"), kind in ("integer", "integers")
         self._labels, self._splits = Codes(lists=self._lists), Codes()
@@ -111,12 +113,16 @@ class Gather:
     def add(self, row: Row) -> bool:
         """Whether the row is taken; else it is listed. Raises UsageError for a value that no row may have."""
         self._seen += 1
+        if self._named_by is not None and not row.name:
+            row = row._replace(name=_name_in(row.values.get(self._named_by)))
         try:
             if row.fault is not None:
                 raise RejectedError(*row.fault)
             labels = self._labels_of(row)
             split = self._one(row, "split", self._split) if self._split is not None else None
-            name = name_bytes(self._one(row, "key", self._key)) if self._key is not None else row.name
+            name = row.name
+            if self._key is not None and self._named_by is None:
+                name = name_bytes(self._one(row, "key", self._key))
             for what, (column, _) in self._extras.items():
                 if row.values.get(column) is None:
                     raise self._no_value(row, what, column)
@@ -328,7 +334,7 @@ class Gather:
         """The name of each sample, and a note where it is not what the samples say."""
         if (own := self._names.unique()) is not None:
             return own
-        if self._key is not None and "key" in self.options.columns:
+        if self._key is not None and self._named_by is None:
             place = f"{self.files.place}, column {self._key}"
             raise UsageError(place, "a value is no key, or comes again", "name a column of unique relative names")
         notes.append("samples are called by their file and number: nothing in them is a name that is unique")
@@ -388,6 +394,11 @@ def _text(what: str, column: str, value: Any) -> str:
     if isinstance(value, str) and not _is_unicode(value):
         raise RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: it is not Unicode")
     return str(value)
+
+
+def _name_in(value: Any) -> bytes:
+    """What a row calls itself, by a value that may be anything."""
+    return value if isinstance(value, bytes) else name_bytes(str(value)) if isinstance(value, str | int) else b""
 
 
 def _is_unicode(text: str) -> bool:

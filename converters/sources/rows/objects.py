@@ -104,6 +104,24 @@ def objects_of(value: Any) -> list[Mapping[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
+def kind_of(value: Any) -> str:
+    """The kind of a value of JSON as roles.py has it; "object" for one object, "null" where it tells none."""
+    if value is None or value == [] or value == {}:
+        return "null"
+    if isinstance(value, list):
+        kinds = {kind_of(one) for one in value} - {"null"}
+        several = {"integer": "integers", "text": "texts", "object": "objects"}
+        if kinds <= {"object", "objects"}:
+            return "objects"
+        return "floats" if kinds <= {"integer", "float"} and "float" in kinds else several.get("".join(kinds), "other")
+    if isinstance(value, dict):
+        box = next((value[key] for key in BOX_KEYS if key in value), 0)
+        return "other" if box == 0 else "objects" if isinstance(box, list) and kind_of(box) == "other" else "object"
+    if isinstance(value, bool):
+        return "other"
+    return "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "text"
+
+
 def corners_of(box: Any) -> Any:
     """Left, top, right, bottom of [left, top, width, height]; anything else as it is, for `ObjectGather` to refuse."""
     if isinstance(box, list | tuple) and len(box) == 4 and all(map(is_number, box)):

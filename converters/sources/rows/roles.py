@@ -97,12 +97,19 @@ class Roles:
 
 
 def choose_roles(
-    place: str, infos: Iterable[ColumnInfo], asked: Mapping[str, str], *, unlabelled: bool = False, images: bool = True
+    place: str,
+    infos: Iterable[ColumnInfo],
+    asked: Mapping[str, str],
+    *,
+    unlabelled: bool = False,
+    images: bool = True,
+    names: Sequence[str] = (),
 ) -> Roles:
     """Choose by what the user asks for, else by what the format states, else by words.
 
     `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether a column must be the image.
-    Raises UsageError where a column is missing or holds other values, and where two would do.
+    `names`: columns that may hold what an image calls itself, in the order of trust, whatever else they hold. Raises
+    UsageError where a column is missing or holds other values, and where two would do.
     """
     by_name = {info.name: info for info in infos}
     folded = {name.casefold(): info for name, info in by_name.items()}
@@ -147,6 +154,9 @@ def choose_roles(
             taken.add(chosen.name)
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
+    own = next((name for name in names if name in by_name and name not in asked.values()), None)
+    if own is not None and by_name[own].kind in ("integer", "text", "other"):  # bytes too: our own image/filename is
+        found.setdefault("key", by_name[own])
     used = {info.name for info in (*found.values(), *extra.values())}
     return Roles(found, extra, tuple(name for name in by_name if name not in used))
 

@@ -11,9 +11,7 @@ Source: mosaicml/streaming 0.13, streaming/base/format/mds/encodings.py.
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image
@@ -21,7 +19,7 @@ from PIL import Image
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.objects import kind_of
 from shardfeed.converters.sources.rows.roles import Kind
 
 FILES = frozenset({"bytes", "jpeg", "png"})  # encodings whose bytes are an image file, or may be
@@ -52,32 +50,16 @@ def value_of(encoding: str, data: bytes) -> Any:
     return json.loads(data) if encoding == "json" else data
 
 
-def kind_of(encoding: str, data: bytes) -> Kind | None:
+def cell_kind(encoding: str, data: bytes) -> Kind | None:
     """The kind of a column by one cell of it; None where the cell does not tell. Raises as `value_of`."""
-    if encoding in ("jpeg", "png", "pil"):
-        return "image"
-    if encoding == "bytes" and begins_as_image(data[:HEAD_BYTES]):
+    if encoding in ("jpeg", "png", "pil") or (encoding == "bytes" and begins_as_image(data[:HEAD_BYTES])):
         return "image"
     if encoding.startswith("ndarray"):
         array = array_of(encoding, data)
-        if _is_image(array):
-            return "image"
-        return "floats" if array.dtype.kind == "f" else "integers"
+        return "image" if _is_image(array) else "floats" if array.dtype.kind == "f" else "integers"
     value = value_of(encoding, data)
-    if isinstance(value, dict):
-        return "objects"
-    if not isinstance(value, list):
-        return None if value is None else _KINDS.get(type(value), "other")
-    if not value:
-        return None
-    kinds = {"objects" if isinstance(item, dict) else _KINDS.get(type(item), "other") for item in value}
-    if kinds == {"integer", "float"}:
-        kinds = {"float"}
-    return _LISTS.get(kinds.pop(), "other") if len(kinds) == 1 else "other"
-
-
-_KINDS: Mapping[type, Kind] = {str: "text", int: "integer", float: "float"}
-_LISTS: Mapping[str, Kind] = {"text": "texts", "integer": "integers", "float": "floats", "objects": "objects"}
+    kind = "objects" if isinstance(value, dict) else "other" if isinstance(value, bytes) else kind_of(value)
+    return None if kind == "null" else cast("Kind", kind)
 
 
 def array_of(encoding: str, data: bytes) -> np.ndarray:
@@ -105,30 +87,12 @@ def array_of(encoding: str, data: bytes) -> np.ndarray:
     return np.frombuffer(data, found, offset=at).reshape(shape)
 
 
-@dataclass(frozen=True)
-class PixelPart:
-    """The image in a cell of raw pixels, as a PNG. Raises RejectedError when called. `part`: the cell."""
-
-    part: FilePart
-    encoding: str
-
-    @property
-    def size(self) -> int:
-        """Bytes of the pixels."""
-        return self.part.size
-
-    @property
-    def mtime_ns(self) -> int:
-        """Of the shard."""
-        return self.part.mtime_ns
-
-    def __call__(self) -> bytes:
-        """A PNG with the same pixels."""
-        data = self.part()
-        try:
-            return encode_png(_pil(data) if self.encoding == "pil" else _image(array_of(self.encoding, data)))
-        except (ValueError, TypeError) as error:
-            raise RejectedError(RejectCode.NOT_IMAGE, f"its pixels cannot be read: {error}") from None
+def png_of(encoding: str, data: bytes) -> bytes:
+    """The pixels in a cell as a PNG. Raises RejectedError."""
+    try:
+        return encode_png(_pil(data) if encoding == "pil" else _image(array_of(encoding, data)))
+    except (ValueError, TypeError) as error:
+        raise RejectedError(RejectCode.NOT_IMAGE, f"its pixels cannot be read: {error}") from None
 
 
 def _pil(data: bytes) -> Image.Image:

@@ -41,7 +41,7 @@ class Columns:
 class Shard:
     """`name`: of its file, relative to what was opened; `packed`: of the compressed one, "" without; `form`: how.
 
-    `split`: by its folder, None where that says none. `size`: bytes of the file, unpacked.
+    `split`: by its folder, None where that says none. `size`: bytes of the file, unpacked. `path`: of the file to read.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Shard:
     samples: int
     split: str | None
     columns: Columns
+    path: str = ""
 
 
 def index_files(path: str) -> list[str]:
@@ -73,29 +74,25 @@ def read_index(root: str, files: Sequence[str]) -> list[Shard]:
         place = os.path.join(root, file)
         folder = os.path.dirname(file)
         split = (usual_split(folder) or folder) if usual and folder else None
-        listed = _loaded(place)
-        for number, entry in enumerate(listed):
+        for number, entry in enumerate(entries(place)):
             try:
                 shard = _shard(entry, folder, split)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 problem = f"its shard {number} is not as MDS's version 2 has it: {escape(error)[:200]}"
                 raise UsageError(place, problem, _GET_AGAIN) from None
-            _check_pickles(shard.columns, place)
+            if pickled := [name for name, encoding in shard.columns.encoding.items() if encoding == "pkl"]:
+                problem = (
+                    f"the column {escape(pickled[0])} is pickled (pkl): to read it is to run whatever code is in it"
+                )
+                remedy = f"MDSWriter(columns={{'{escape(pickled[0])}': 'json'}})"
+                raise UsageError(place, problem, f"write it again as 'json', 'int', 'str' or 'ndarray': {remedy}")
             shards.append(shard)
     if not shards:
         raise UsageError(os.path.join(root, files[0]), "it lists no shard", _GET_AGAIN)
     return shards
 
 
-def is_mds(path: str) -> bool:
-    """Whether a file is an index of MDS; one that is damaged is none."""
-    try:
-        return any(isinstance(entry, dict) and entry.get("format") == "mds" for entry in _loaded(path))
-    except UsageError:
-        return False
-
-
-def _loaded(place: str) -> list[Any]:
+def entries(place: str) -> list[Any]:
     """What an index lists. Raises UsageError."""
     try:
         with open(place, "rb") as file:
@@ -147,13 +144,3 @@ def _inside(folder: str, name: str) -> str:
     if name.startswith("/") or "\0" in name or "\\" in name or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"the file {name!r} is not in its folder")
     return os.path.join(folder, name)
-
-
-def _check_pickles(columns: Columns, place: str) -> None:
-    for name, encoding in zip(columns.names, columns.encodings, strict=True):
-        if encoding == "pkl":
-            problem = f"the column {escape(name)} is pickled (pkl): to read it is to run whatever code is in it"
-            remedy = (
-                f"write it again as 'json', 'int', 'str' or 'ndarray': MDSWriter(columns={{'{escape(name)}': 'json'}})"
-            )
-            raise UsageError(place, problem, remedy)

@@ -5,27 +5,30 @@ has no checksum of a sample: sizes are compared, and an image that is damaged is
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked, unpacked
+from shardfeed.converters.sources.containers.arrays.pixels import PixelPart
 from shardfeed.converters.sources.containers.endings import ending_of
-from shardfeed.converters.sources.containers.mds.encodings import FILES, PixelPart, kind_of, value_of
-from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, index_files, is_mds, read_index
+from shardfeed.converters.sources.containers.handles import listed
+from shardfeed.converters.sources.containers.mds.encodings import FILES, cell_kind, png_of, value_of
+from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, entries, index_files, read_index
 from shardfeed.converters.sources.containers.records.features import NAMES, NUMBERS
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.parts import FilePart
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
+from shardfeed.converters.sources.rows.parts import FilePart, Parts
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number
@@ -40,7 +43,11 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     del options
     try:
         files = index_files(look.path)
-        if not files or not is_mds(os.path.join(look.folder, files[0])):
+        try:
+            found = entries(os.path.join(look.folder, files[0])) if files else []
+        except UsageError:
+            return None
+        if not any(isinstance(entry, dict) and entry.get("format") == "mds" for entry in found):
             return None
         shards = read_index(look.folder, files)
     except OSError:
@@ -62,31 +69,29 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     files = index_files(look.path)
     if not files:
         raise UsageError(look.path, f"no {INDEX} in it, nor in its folders", f"give the folder with MDS's {INDEX}")
-    listed = read_index(look.folder, files)
     folder = Unpacked()
     try:
-        shards = [_opened(look.folder, shard, folder) for shard in listed]
+        shards = [_opened(look.folder, shard, folder) for shard in read_index(look.folder, files)]
         kinds = _kinds(shards, look.path)
-        roles, name = _roles(kinds, options, look.path)
-        sources = [SourceFile(os.fsencode(shard.path), shard.size, shard.mtime_ns) for shard in shards]
-        names, splits = [shard.name for shard in listed], [shard.split for shard in listed]
+        own = next((name for name in NUMBERS if kinds.get(name) in ("integer", "text")), "")
+        infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
+        roles = choose_roles(look.path, infos, options.columns, unlabelled=options.unlabelled, names=NAMES)
+        names, splits = [shard.name for shard in shards], [shard.split for shard in shards]
         whole = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
-        prefixes = [f"{one}/" for one in names]
-        gather = Gather(
-            SourceFiles(sources, names, whole, of_splits=splits), roles, options, prefixes=prefixes, digits=6
-        )
+        of = SourceFiles([listed(shard.path) for shard in shards], names, whole, of_splits=splits)
+        gather = Gather(of, roles, options, prefixes=[f"{one}/" for one in names], digits=6)
         image = roles.by_role["image"].name
-        wanted = [*(roles.columns - {image}), *([name] if name and name not in roles.columns else [])]
         for i, shard in enumerate(shards):
-            for sample in shard.samples():
-                gather.add(_row(i, sample, shard.columns, image, wanted, name))
+            for sample in _samples(shard):
+                gather.add(_row(i, sample, shard.columns, image, roles.columns - {image}))
     except OSError as error:
         raise storage_error(look.path, "read", error) from error
-    images = MdsImages(tuple(shards), image, gather.file_of, gather.where(0), gather.where(1), folder)
-    return gather.source(images, "MDS shard", notes=folder.note)
+    parts = Parts(of.files, gather.file_of, gather.where(0), gather.where(1), folder)
+    encodings = [shard.columns.encoding.get(image, "") for shard in shards]
+    return gather.source(MdsImages(parts, encodings), "MDS shard", notes=folder.note)
 
 
-def _kinds(shards: "Sequence[_Opened]", path: str) -> dict[str, Kind]:
+def _kinds(shards: Sequence[Shard], path: str) -> dict[str, Kind]:
     """The kind of each column, by the first samples of every shard, or by more where those say null.
 
     Raises UsageError where no sample is whole.
@@ -94,11 +99,11 @@ def _kinds(shards: "Sequence[_Opened]", path: str) -> dict[str, Kind]:
     found: dict[str, Kind] = {}
     damage = ""
     for shard in shards:
-        for sample in shard.samples():
+        for sample in _samples(shard):
             damage = damage or sample.problem
             for i, name in enumerate(shard.columns.names) if not sample.problem else ():
                 with suppress(ValueError, TypeError, RecursionError):  # whoever needs the cell says what is wrong
-                    kind = kind_of(shard.columns.encodings[i], sample.cell(i))
+                    kind = cell_kind(shard.columns.encodings[i], sample.cell(i))
                     if kind is not None:
                         number = found.setdefault(name, kind) in ("integer", "integers") and kind in ("float", "floats")
                         found[name] = kind if number else found[name]
@@ -109,115 +114,77 @@ def _kinds(shards: "Sequence[_Opened]", path: str) -> dict[str, Kind]:
     return {name: found.get(name, "other") for shard in shards for name in shard.columns.names}
 
 
-def _roles(kinds: Mapping[str, Kind], options: ColumnOptions, path: str) -> tuple[Roles, str]:
-    """Which column is what; and the one with the names of images, "" for none. Raises UsageError."""
-    one = ("integer", "text")
-    own = next((name for name in NUMBERS if kinds.get(name) in one), "")
-    infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
-    roles = choose_roles(path, infos, options.columns, unlabelled=options.unlabelled)
-    named = (*one, "other")  # bytes too: our own image/filename is
-    name = next((name for name in NAMES if kinds.get(name) in named and name not in options.columns.values()), "")
-    return replace(roles, unused=tuple(column for column in roles.unused if column != name)), name
-
-
-def _row(file: int, sample: "_Sample", columns: Columns, image: str, wanted: Sequence[str], name: str) -> Row:
+def _row(file: int, sample: "_Sample", columns: Columns, image: str, wanted: Collection[str]) -> Row:
     """A sample as the engine takes it."""
     cells = {}
-    problem = sample.problem
-    for column in wanted if not problem else ():
+    for column in wanted if not sample.problem else ():
         if column in columns.encoding:
             encoding = columns.encoding[column]
             try:
                 cells[column] = value_of(encoding, sample.cell(columns.names.index(column)))
             except (ValueError, TypeError, RecursionError) as error:
                 problem = f"{escape(column)} ({escape(encoding)}) cannot be read: {escape(error)[:200]}"
-                break
-    if problem:
-        return Row(file, sample.record, fault=(RejectCode.CORRUPT, problem))
-    said = cells.get(name)
-    own = str(said).encode("utf-8", "surrogateescape") if isinstance(said, str | int) else said
-    own = own if isinstance(own, bytes) else b""
-    if image not in columns.encoding:
-        reason = f"its shard has no column {escape(image)}"
-        return Row(file, sample.record, name=own, fault=(RejectCode.NOT_IMAGE, reason))
-    place = columns.names.index(image)
-    offset, size = sample.place(place)
-    if not size:
-        return Row(file, sample.record, name=own, fault=(RejectCode.EMPTY, f"no image in {escape(image)}"))
+                return Row(file, sample.record, fault=(RejectCode.CORRUPT, problem))
+    fault = (RejectCode.CORRUPT, sample.problem) if sample.problem else None
+    if not fault and image not in columns.encoding:
+        fault = RejectCode.NOT_IMAGE, f"its shard has no column {escape(image)}"
+    place = columns.names.index(image) if not fault else 0
+    if not fault and not sample.sizes[place]:
+        fault = RejectCode.EMPTY, f"no image in {escape(image)}"
+    if fault:
+        return Row(file, sample.record, values=cells, fault=fault)
     ending = ending_of(sample.cell(place, _WINDOW)) if columns.encoding[image] in FILES else b".png"
-    return Row(file, sample.record, (offset, size), cells, own, ending)
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """A shard's file: `path` to read, its state, how many samples it has, and their columns."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    count: int
-    columns: Columns
-
-    def samples(self) -> "Iterator[_Sample]":
-        """All samples, one after the other. Raises UsageError where the offsets are not those of a shard."""
-        own = sum(size is None for size in self.columns.sizes)
-        fixed = sum(size or 0 for size in self.columns.sizes)
-        with open(self.path, "rb", buffering=0) as file:
-            fd = file.fileno()
-            head = os.pread(fd, min(_U32 * (self.count + 2), self.size), 0)
-            numbers = np.frombuffer(head[: len(head) // _U32 * _U32], "<u4").astype(np.int64)
-            ends = numbers[1:]
-            if len(numbers) != self.count + 2 or numbers[0] != self.count:
-                there = int(numbers[0]) if len(numbers) else 0
-                problem = f"got {there} samples, expected {self.count} by {INDEX}"
-                raise UsageError(self.path, problem, "get the shard again, or its index")
-            if (np.diff(ends) < 0).any() or ends[0] < len(head) or ends[-1] > self.size:
-                raise UsageError(self.path, "its offsets are not those of samples", "get the shard again")
-            for record in range(self.count):
-                start, end = ends.item(record), ends.item(record + 1)
-                data = os.pread(fd, min(_WINDOW, end - start), start)
-                sizes = np.frombuffer(data[: own * _U32], "<u4").astype(np.int64).tolist() if own else []
-                whole = len(data) >= own * _U32 and own * _U32 + fixed + sum(sizes) == end - start
-                problem = "" if whole else f"its columns do not fill its {end - start} bytes: damaged"
-                yield _Sample(fd, record, start, data, self._places(sizes, own) if whole else (), problem)
-
-    def _places(self, sizes: Sequence[int], own: int) -> list[tuple[int, int]]:
-        """Where each column begins in the sample, and its bytes."""
-        found: list[tuple[int, int]] = []
-        at, variable = own * _U32, iter(sizes)
-        for size in self.columns.sizes:
-            size = next(variable) if size is None else size
-            found.append((at, size))
-            at += size
-        return found
+    return Row(file, sample.record, (sample.begins(place), sample.sizes[place]), cells, ending=ending)
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """One sample while its shard is open; `places`: of its columns."""
+    """One sample while its shard is open: where in it and in the sample its columns begin, and their `sizes`."""
 
     fd: int
     record: int
     start: int
     data: bytes
-    places: Sequence[tuple[int, int]]
+    sizes: Sequence[int]
     problem: str
 
-    def place(self, column: int) -> tuple[int, int]:
-        """Offset in the shard, and bytes, of a cell."""
-        at, size = self.places[column]
-        return self.start + at, size
+    def begins(self, column: int) -> int:
+        """Where a cell begins in the shard."""
+        return self.start + sum(self.sizes[:column])
 
-    def cell(self, column: int, most: int | None = None) -> bytes:
+    def cell(self, column: int, most: int = sys.maxsize) -> bytes:
         """A cell, its first `most` bytes at most."""
-        at, size = self.places[column]
-        size = size if most is None else min(size, most)
+        at, size = sum(self.sizes[:column]), min(self.sizes[column], most)
         if at + size <= len(self.data):
             return self.data[at : at + size]
         return os.pread(self.fd, size, self.start + at)
 
 
-def _opened(root: str, shard: Shard, folder: Unpacked) -> _Opened:
+def _samples(shard: Shard) -> Iterator[_Sample]:
+    """All samples, one after the other. Raises UsageError where the offsets are not those of a shard."""
+    own = _U32 * sum(size is None for size in shard.columns.sizes)
+    with open(shard.path, "rb", buffering=0) as file:
+        fd = file.fileno()
+        head = os.pread(fd, min(_U32 * (shard.samples + 2), shard.size), 0)
+        numbers = np.frombuffer(head[: len(head) // _U32 * _U32], "<u4").astype(np.int64)
+        ends = numbers[1:]
+        if len(numbers) != shard.samples + 2 or numbers[0] != shard.samples:
+            there = int(numbers[0]) if len(numbers) else 0
+            problem = f"got {there} samples, expected {shard.samples} by {INDEX}"
+            raise UsageError(shard.path, problem, "get the shard again, or its index")
+        if (np.diff(ends) < 0).any() or ends[0] < len(head) or ends[-1] > shard.size:
+            raise UsageError(shard.path, "its offsets are not those of samples", "get the shard again")
+        for record in range(shard.samples):
+            start, end = ends.item(record), ends.item(record + 1)
+            data = os.pread(fd, min(_WINDOW, end - start), start)
+            said = iter(np.frombuffer(data[:own], "<u4").tolist() if len(data) >= own else ())
+            sizes = [next(said, -1) if size is None else size for size in shard.columns.sizes]
+            whole = -1 not in sizes and own + sum(sizes) == end - start
+            problem = "" if whole else f"its columns do not fill its {end - start} bytes: damaged"
+            yield _Sample(fd, record, start + own, data[own:], sizes, problem)
+
+
+def _opened(root: str, shard: Shard, folder: Unpacked) -> Shard:
     """A shard's file, unpacked where only the compressed one is there. Raises UsageError: none is, or it is cut."""
     path = os.path.abspath(os.path.join(root, shard.name))
     inside = os.path.join(os.path.realpath(root), "")
@@ -241,26 +208,20 @@ def _opened(root: str, shard: Shard, folder: Unpacked) -> _Opened:
             except DamagedStreamError as error:
                 raise UsageError(packed, f"damaged or cut: {error}", "get it again") from None
         path = out.path
-    state = os.stat(path)
-    if state.st_size != shard.size:
-        problem = f"got {state.st_size} bytes, expected {shard.size} by {INDEX}: cut, or another file"
+    size = os.stat(path).st_size
+    if size != shard.size:
+        problem = f"got {size} bytes, expected {shard.size} by {INDEX}: cut, or another file"
         raise UsageError(path, problem, "get it again")
-    return _Opened(path, state.st_size, state.st_mtime_ns, shard.samples, shard.columns)
+    return replace(shard, path=path)
 
 
 @dataclass(frozen=True, eq=False)
 class MdsImages:
-    """The images of samples by their numbers; int32 and int64 [n]. `unpacked`: files that are there while this is."""
+    """The images of samples; `encodings`: of their column in each shard."""
 
-    shards: tuple[_Opened, ...]
-    column: str
-    file_of: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-    unpacked: Unpacked
+    parts: Parts
+    encodings: list[str]
 
     def __getitem__(self, index: int, /) -> FilePart | PixelPart:
-        shard = self.shards[self.file_of.item(index)]
-        offset, size, encoding = self.offsets.item(index), self.sizes.item(index), shard.columns.encoding[self.column]
-        part = FilePart(os.fsencode(shard.path), offset, size, shard.size, shard.mtime_ns)
-        return part if encoding in FILES else PixelPart(part, encoding)
+        part, encoding = self.parts[index], self.encodings[self.parts.numbers.item(index)]
+        return part if encoding in FILES else PixelPart(part, partial(png_of, encoding))
