@@ -20,6 +20,7 @@ A rule is tried with every reader whose `says` has all that the rule `needs`:
     area, id, iscrowd, null, outline                            of objects: these keys, and a category that is null
     listed    the format lists its classes, of which an object has one    class names, unlabelled    takes this option
     missing   it names images, of which one may not be there    orphan    or its annotations lie beside none
+    encoded   images are files, one of which may be none
     lengths   images and labels are apart, and may be of other numbers    short     pixels are, and may be too few
     colours   masks have colours                                unpaired  a mask may be without an image
 
@@ -28,7 +29,7 @@ A reader that stores boxes in fractions has `fractions=True`: its writer divides
 
 import io
 import math
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -334,6 +335,12 @@ RULES: dict[str, Rule] = {
         left_out={"E_IMAGE": 2},
         kept={"objects": [[CAT_KEPT]]},
     ),
+    "the label of a file that is no image": Rule(
+        {"label", "encoded"},
+        {"a": [{"label": 0}, {"label": 1, "image": b"no image" * 99}, {"label": 1}]},
+        rejected={"E_NOT_IMAGE": 1},
+        kept={"label": ["0", "1"]},
+    ),
     "an outline that covers no pixel": Rule(
         {"objects", "outline"},
         {"a": [{"objects": [outlined(2, 4, 12, 16), outlined(200, 204, 212, 216), outlined(2, 4, 2, 4)]}]},
@@ -403,9 +410,9 @@ def test_rules(tmp_path: Path, rule: str, reader: str) -> None:
             count += 1
     (folder := tmp_path / "in").mkdir()
     builder.write(folder, files)
-    options = builder.kind(
-        **{**builder.options, **(builder.numbers if "number" in wanted.needs else {}), **wanted.options}
-    )
+    needed = {"number": builder.numbers, "mask": builder.masks}
+    given = [values for need, values in needed.items() if need in wanted.needs]
+    options = builder.kind(**ChainMap(dict(wanted.options), *map(dict, given)))
     refused = builder.refuses.get(rule, wanted.refused)
     if refused:
         with pytest.raises(UsageError) as caught:

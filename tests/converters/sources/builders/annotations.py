@@ -170,7 +170,7 @@ def masks(folder: Path, files: Files) -> None:
 
 
 _OBJECTS = frozenset({"objects", "nan"})
-_LABELS = frozenset({"label", "name", "none", "unlabelled", "class names"})
+_LABELS = frozenset({"label", "encoded", "name", "none", "unlabelled", "class names"})
 BUILDERS = {
     "yolo": Builder(yolo, frozenset({"objects", "listed", "orphan"}), fractions=True, kind=AnnotationOptions),
     "coco": Builder(
@@ -183,26 +183,18 @@ BUILDERS = {
     "boxes-csv": Builder(boxes_csv, _OBJECTS | {"null", "class names", "missing"}, kind=AnnotationOptions),
     "imagefolder": Builder(
         imagefolder,
-        _OBJECTS
-        | {"absent", "lists", "label", "name", "none", "int", "caption", "area", "id", "iscrowd", "null", "missing"}
-        | {"class names"},
+        (_OBJECTS | _LABELS | {"absent", "lists", "int", "caption", "area", "id", "iscrowd", "null", "missing"})
+        - {"unlabelled"},
         kind=AnnotationOptions,
     ),
     "createml": Builder(createml, _OBJECTS | {"null", "class names", "missing"}, kind=AnnotationOptions),
     "captions": Builder(captions, frozenset({"caption", "missing"}), kind=AnnotationOptions),
     "classes-csv": Builder(classes_csv, frozenset({"label", "name", "tags", "missing"}), kind=AnnotationOptions),
-    "split-lists": Builder(split_lists, frozenset({"label", "name", "missing", "class names"}), kind=AnnotationOptions),
-    "masks": Builder(
-        masks,
-        frozenset({"mask", "colours", "unpaired"}),
-        options={"class_names": ["background", "cat", "dog"]},
-        kind=AnnotationOptions,
-    ),
+    "split-lists": Builder(split_lists, (_LABELS | {"missing"}) - {"none", "unlabelled"}, kind=AnnotationOptions),
+    "masks": Builder(masks, frozenset({"mask", "colours", "unpaired"}), kind=AnnotationOptions),
     "labels": Builder(
         labels,
-        frozenset(
-            {"label", "name", "none", "int", "number", "double", "mixed", "unlabelled", "missing", "class names"}
-        ),
+        _LABELS | {"int", "number", "double", "mixed", "missing"},
         path="labels.csv",
         refuses={
             "a label that is null": "got an empty cell, expected a label",
@@ -214,7 +206,5 @@ BUILDERS = {
         numbers={"number_columns": ["size"]},
         kind=LabelOptions,
     ),
-    "folder": Builder(
-        class_folders, frozenset({"label", "name", "none", "unlabelled", "class names"}), kind=LabelOptions
-    ),
+    "folder": Builder(class_folders, _LABELS, kind=LabelOptions),
 }

@@ -20,6 +20,7 @@ from shardfeed.converters.sources.options import Options
 
 Row = Mapping[str, Any]
 Files = Mapping[str, Sequence[Row]]  # name of a file without its ending -> its rows
+MASKED = ["background", "cat", "dog"]  # the classes of masks
 SIDES = (WIDTH, HEIGHT, WIDTH, HEIGHT)  # of the images, in the order of BOX
 
 
@@ -27,17 +28,16 @@ SIDES = (WIDTH, HEIGHT, WIDTH, HEIGHT)  # of the images, in the order of BOX
 class Builder:
     """How a reader's files are written, and what they can say: see the page of rules.
 
-    `path`: of the file that is opened, in the folder; default the folder. `options`: of the reader, a `kind`; `masks`,
+    `path`: of the file that is opened, in the folder; default the folder. `kind`: of the reader's options; `masks`,
     `numbers`: those by which it takes masks, and numbers as image/size. `refuses`: for a table that people write, by
-    rule a part of the error, where readers of other formats list the row. `codes`: by rule the code by which this
-    format lists what others list by another.
+    rule a part of the error, where readers of other formats list the row.
     """
 
     write: Callable[[Path, Files], None]
     says: frozenset[str]
     fractions: bool = False
     path: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    masks: Mapping[str, Any] = field(default_factory=lambda: {"class_names": MASKED})
     numbers: Mapping[str, Any] = field(default_factory=lambda: {"columns": {"image/size": "number"}})
     kind: type[Options] = ColumnOptions
     refuses: Mapping[str, str] = field(default_factory=dict)

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from object_images import encoded
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_TEXT
 from shardfeed.converters import LabelOptions
 from shardfeed.formats.example import encode
 from shardfeed.formats.tfrecord.framing import frame
 from shardfeed.schema import Feature
-from tests.converters.sources.builders.builder import SIDES, Builder, Files, Row
+from tests.converters.sources.builders.builder import MASKED, SIDES, Builder, Files, Row
 
 
 def parquet(folder: Path, files: Files) -> None:
@@ -26,6 +27,8 @@ def parquet(folder: Path, files: Files) -> None:
         columns = {key: None for row in rows for key in row}
         values = {key: [row.get(key) for row in rows] for key in columns}
         values["image"] = [{"bytes": row["image"], "path": f"{row['key']}.png"} for row in rows]
+        if "mask" in values:
+            values["mask"] = [None if mask is None else {"bytes": encoded(mask)} for mask in values["mask"]]
         del values["key"]
         pq.write_table(pa.table(values), folder / f"{name}.parquet", row_group_size=100)
 
@@ -95,8 +98,9 @@ def webdataset(folder: Path, files: Files) -> None:
     for name, rows in files.items():
         with tarfile.open(folder / f"{name}.tar", "w") as tar:
             for row in rows:
-                said = {key: value for key, value in row.items() if key not in ("image", "key")}
+                said = {key: value for key, value in row.items() if key not in ("image", "key", "mask")}
                 members = {"png": row["image"]} | ({"json": json.dumps(said).encode()} if said else {})
+                members |= {} if row.get("mask") is None else {"mask.png": encoded(row["mask"])}
                 for column, data in members.items():
                     info = tarfile.TarInfo(f"{row['key']}.{column}")
                     info.size = len(data)
@@ -129,22 +133,24 @@ def pixels_csv(folder: Path, files: Files) -> None:
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
 
 
-_VALUES = frozenset(
-    {"files", "unlabelled", "label", "name", "none", "int", "caption", "objects", "number", "area", "id", "iscrowd"}
-    | {"null", "nan"}
-)
+_LABELS = frozenset({"files", "label", "name", "none", "int", "unlabelled", "class names"})
+_OBJECTS = frozenset({"objects", "area", "id", "iscrowd", "null", "nan"})
+_VALUES = _LABELS | _OBJECTS | {"caption", "number", "encoded"}
 BUILDERS = {
-    "parquet": Builder(parquet, _VALUES | {"lists", "double"}),
+    "parquet": Builder(
+        parquet,
+        _VALUES | {"lists", "double", "mask"},
+        masks={"columns": {"mask": "mask"}, "class_names": MASKED},
+    ),
     "tfrecord": Builder(tfrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
     "arrayrecord": Builder(arrayrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
     "mds": Builder(mds, _VALUES | {"lists", "double", "mixed"}),
     "webdataset": Builder(
         webdataset,
-        _VALUES | {"absent", "mixed", "lists", "double"},
+        _VALUES | {"absent", "mixed", "lists", "double", "mask"},
+        masks={"columns": {"mask": "mask.png"}, "class_names": MASKED},
         numbers={"columns": {"image/size": "json.number"}},
     ),
-    "lmdb": Builder(lmdb, frozenset({"label", "int", "unlabelled"})),
-    "pixels-csv": Builder(
-        pixels_csv, frozenset({"files", "label", "name", "none", "int", "unlabelled", "short"}), kind=LabelOptions
-    ),
+    "lmdb": Builder(lmdb, frozenset({"label", "int", "unlabelled", "class names", "encoded"})),
+    "pixels-csv": Builder(pixels_csv, _LABELS | {"short"}, kind=LabelOptions),
 }

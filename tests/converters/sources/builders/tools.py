@@ -145,7 +145,7 @@ def fiftyone(folder: Path, files: Files) -> None:
 
 
 _SAYS = frozenset({"objects", "nan", "null", "missing", "class names"})
-_LABELS = frozenset({"label", "name", "none"})
+_LABELS = frozenset({"label", "encoded", "name", "none"})
 BUILDERS = {
     "labelme": Builder(labelme, _SAYS | {"outline"}, kind=AnnotationOptions),
     "via": Builder(via, _SAYS | {"outline"}, kind=AnnotationOptions),
