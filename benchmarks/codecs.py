@@ -27,7 +27,7 @@ from PIL import Image
 from shardfeed.converters import ImageOptions
 from shardfeed.converters.images.jpeg import check_scans, read_jpeg_header
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7

@@ -31,8 +31,8 @@ SAMPLES = ROOT / "data_samples" / "shapes"
 ONLY_IN_WORKERS = (
     "converters/engines/worker.py",
     "converters/engines/lifeline.py",
-    "converters/engines/memory_limit.py",
-    "shardfeed/machine/malloc.py",
+    "converters/engines/worker.py",
+    "shardfeed/machine/processes.py",
 )
 
 

@@ -109,8 +109,7 @@ def small_records(directory: Path, shards: int, records: int) -> Any:
     """The train split of a new dataset of records that hold nothing but their number."""
     import shardfeed
     from shardfeed.formats.example import encode_parts
-    from shardfeed.formats.tfrecord.framing import frame_parts
-    from shardfeed.formats.tfrecord.index import Index
+    from shardfeed.formats.tfrecord.framing import Index, frame_parts
     from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo
     from shardfeed.schema import Feature, Schema
     from shardfeed.storage.checksum import crc32c

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from shardfeed.converters.conversion import Progress as Progress
     from shardfeed.converters.conversion import convert as convert
     from shardfeed.converters.engines.choose_engine import LocalWorkers as LocalWorkers
     from shardfeed.converters.engines.choose_engine import RayWorkers as RayWorkers
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.surveying import Survey as Survey
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
-    from shardfeed.converters.missing_shards import Progress as Progress
     from shardfeed.converters.operations.append import append as append
     from shardfeed.converters.operations.filter import filter_dataset as filter_dataset
     from shardfeed.converters.operations.making import MakingOptions as MakingOptions
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = lazy_names(
     __name__,
     {
-        "shardfeed.converters.conversion": ("convert",),
+        "shardfeed.converters.conversion": ("Progress", "convert"),
         "shardfeed.converters.engines.choose_engine": ("LocalWorkers", "RayWorkers"),
         "shardfeed.converters.engines.engine": ("Engine",),
         "shardfeed.converters.existing.adopt": ("adopt",),
@@ -74,7 +74,6 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.converters.existing.export.export": ("export",),
         "shardfeed.converters.existing.export.report": ("Exported",),
         "shardfeed.converters.images.options": ("ImageOptions",),
-        "shardfeed.converters.missing_shards": ("Progress",),
         "shardfeed.converters.operations.append": ("append",),
         "shardfeed.converters.operations.filter": ("filter_dataset",),
         "shardfeed.converters.operations.making": ("MakingOptions",),

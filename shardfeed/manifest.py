@@ -26,9 +26,8 @@ from shardfeed.naming import (
 )
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 from shardfeed.storage.storage import Storage, whole
 
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from shardfeed.converters.engines.memory_limit import limited_memory
+from shardfeed.converters.engines.worker import limited_memory
 from shardfeed.converters.sources.archives.unpack import PREFIX
 from shardfeed.machine.budget import memory_free
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.conversion import Progress
 from shardfeed.errors import UsageError
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number, size_text

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.pixels import check_pixels
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 
 
 def decode_part(paths: Sequence[Path], ready: Barrier, go: Event) -> None:

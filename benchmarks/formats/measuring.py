@@ -36,7 +36,7 @@ from shardfeed.formats.example import values_of
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.machine.free_space import check_room, is_in_memory
-from shardfeed.machine.malloc import keep_heap
+from shardfeed.machine.processes import keep_heap
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, Schema, Value

@@ -20,9 +20,8 @@ from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, REJECTED, column_file, dataset_name
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 from shardfeed.storage.storage import sizes_by_name
 
 _PIECE = 1 << 20  # bytes of a column that are held

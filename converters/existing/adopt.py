@@ -14,7 +14,7 @@ from shardfeed.converters.existing.tally import ShardTally, image_options, shard
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import ShardInfo
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.tfrecord.framing import Index
 from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.naming import (
     INDEX_DIRECTORY,
@@ -28,9 +28,8 @@ from shardfeed.naming import (
 )
 from shardfeed.schema import ENCODED, LABEL, Schema
 from shardfeed.storage.building import locked
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, remove_tree, storage_error, write_file
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 from shardfeed.storage.storage import sizes_by_name
 from shardfeed.version import __version__
 

@@ -17,15 +17,15 @@ from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.tfrecord.framing import Index
 from shardfeed.formats.tfrecord.scan import whole_records
 from shardfeed.manifest import Manifest, SplitInfo, read_manifest
 from shardfeed.naming import is_shard
 from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.schema import FILENAME, TEXT, Schema
 from shardfeed.storage.building import locked
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
+from shardfeed.storage.local_reading import FileInfo
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from shardfeed.converters.images.jpeg import JpegHeader, read_jpeg_header, without_metadata
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import MissingExtraError
 from shardfeed.jpeg.markers import SOS, scan_markers
 

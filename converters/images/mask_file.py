@@ -16,11 +16,9 @@ from PIL.TiffImagePlugin import TiffImageFile
 from shardfeed.converters.images.exif import ORIENTATION_TAG
 from shardfeed.converters.images.other_headers import check_gif
 from shardfeed.converters.images.pixels import strict_decoding
-from shardfeed.converters.images.png import GRAY, only_pixels, read_png_header
-from shardfeed.converters.images.png_check import check_rows
+from shardfeed.converters.images.png import GRAY, check_rows, only_pixels, read_png_header
 from shardfeed.converters.images.sniff import image_kind
-from shardfeed.converters.limits import MAX_PIXELS, check_size
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError, check_size
 
 _BITS_TAG, _COMPRESSION_TAG, _PHOTOMETRIC_TAG = 258, 259, 262  # TIFF 6.0
 _LOSSY_COMPRESSION = {6, 7, 33003, 33005, 34712, 34892, 50001}  # JPEG, JPEG 2000, WebP

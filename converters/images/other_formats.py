@@ -11,15 +11,13 @@ from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from shardfeed.converters.images.change import Change
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
-from shardfeed.converters.images.options import WHITE, Rgb
+from shardfeed.converters.images.options import WHITE, Change, Rgb
 from shardfeed.converters.images.other_headers import check_avif, check_gif, check_jpeg2000, check_webp
 from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
 from shardfeed.converters.images.pnm import load_pnm
 from shardfeed.converters.images.sniff import Kind
-from shardfeed.converters.limits import check_size
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 from shardfeed.errors import MissingExtraError, needing_extra
 
 # The plugins' classes and not Image.open: what the bytes are is known, and no other plugin may try its luck with them.

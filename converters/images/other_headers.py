@@ -5,8 +5,7 @@ AVIF that is too large corrupt.
 """
 
 from shardfeed.converters.images.sniff import CODESTREAM_SIGNATURE
-from shardfeed.converters.limits import check_size
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 
 
 def check_gif(data: bytes, max_pixels: int) -> None:

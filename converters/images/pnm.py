@@ -9,8 +9,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.sniff import HEAD_BYTES, PNM_BLANK, PNM_START
-from shardfeed.converters.limits import check_size
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 
 _LARGEST = re.compile(PNM_BLANK + rb"([0-9]{1,9})")
 _WHITE_SPACE = b" \t\n\v\f\r"

@@ -13,8 +13,6 @@ from PIL import Image
 
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
-from shardfeed.converters.images.change import Change
-from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.jpeg import (
     JpegHeader,
     check_end_marker,
@@ -22,13 +20,12 @@ from shardfeed.converters.images.jpeg import (
     is_one_plain_scan,
     read_jpeg_header,
 )
-from shardfeed.converters.images.options import Check, ImageOptions
+from shardfeed.converters.images.options import Change, Check, ImageOptions, Placement, fit_image
 from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
 from shardfeed.converters.images.seekable import interval_for, to_seekable
 from shardfeed.converters.images.sniff import Kind, image_kind
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.errors import escape
 from shardfeed.jpeg.restarts import restarts_cost, row_lengths
 from shardfeed.schema import RESTARTS

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from shardfeed.converters.commit.reject_limit import MaxBad
-from shardfeed.converters.conversion import convert
+from shardfeed.converters.conversion import Progress, convert
 from shardfeed.converters.engines.choose_engine import Workers
-from shardfeed.converters.missing_shards import Progress
 from shardfeed.converters.operations.dataset_source import ChosenRecords, Opened
 from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Report

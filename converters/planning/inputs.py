@@ -1,4 +1,4 @@
-"""The inputs of a plan, to tell later whether they are still the same, and which are not."""
+"""What a plan was made of: the state of each input, and the versions of what decides bytes."""
 
 import hashlib
 from array import array
@@ -7,8 +7,15 @@ from functools import cached_property
 from json.encoder import encode_basestring_ascii
 
 import numpy as np
+import PIL
+import simplejpeg
+from PIL import features
 
-from shardfeed.errors import name_text
+from shardfeed.converters.images import baseline as transcode
+from shardfeed.converters.images.options import ImageOptions
+from shardfeed.errors import check_extra, name_text
+from shardfeed.formats.registry import NATIVE, shard_format
+from shardfeed.version import __version__
 
 _STATE_BYTES = 24
 
@@ -53,3 +60,19 @@ class Inputs:
         for line in self.lines():
             digest.update(line.encode() + b"\n")
         return digest.hexdigest()
+
+
+def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
+    """Versions of what decides bytes: ours, the codecs that re-encode, the one that refuses damaged images.
+
+    And the package that writes shards of the format `to`, where one does.
+
+    Raises UsageError where `image` asks for a package that is not installed.
+    """
+    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
+    if image.baseline:
+        codecs[transcode.PACKAGE] = transcode.tool_version()
+    if image.seekable:
+        check_extra("numba", "seekable")
+    checker = {"simplejpeg": simplejpeg.__version__}
+    return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs, **shard_format(to).versions()}

@@ -9,9 +9,8 @@ from shardfeed.errors import IntegrityError
 from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 from shardfeed.storage.storage import whole
 
 

@@ -18,8 +18,8 @@ from shardfeed.converters.sources.account import Account, LeftOut
 from shardfeed.errors import IntegrityError, StorageError, name_bytes, name_text
 from shardfeed.formats.format import ShardInfo, shard_stem
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, storage_error
+from shardfeed.storage.local_reading import FileInfo
 
 _CHECKSUM_BYTES = 9  # "89abcdef\n"
 

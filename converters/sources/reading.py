@@ -6,8 +6,7 @@ import resource
 import stat
 from collections.abc import Sequence
 
-from shardfeed.converters.limits import MAX_FILE_BYTES
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
 from shardfeed.errors import LabelFileError, name_text

@@ -14,10 +14,9 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
-from shardfeed.pipelines.crops import Crop
 from shardfeed.pipelines.decoding.pixels import IMAGE_FEATURES, plan_view
 from shardfeed.pipelines.decoding.resize import fit
-from shardfeed.pipelines.geometry import ChooseView, View
+from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
 
 _MOST_OF_TASK = 16  # images: to hand a task over costs as much as the Python of an image

@@ -12,14 +12,13 @@ import tensorflow as tf
 
 from shardfeed.errors import RecordError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.pipelines.crops import Crop
 from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
 from shardfeed.pipelines.decoding.resize import has_opencv
+from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.samples import Samples, named, where_found
 from shardfeed.pipelines.tensorflow.augment import GeometricTransform
 from shardfeed.pipelines.tensorflow.views import VIEW_NUMBERS, View, row_view
-from shardfeed.readers.tensorflow.indexed import ReadChunk, python_map
-from shardfeed.readers.tensorflow.parse import ParseSpec
+from shardfeed.readers.tensorflow.indexed import ParseSpec, ReadChunk, python_map
 
 _MOST_WAITING = 4  # batches read and made at once, each of which is held
 

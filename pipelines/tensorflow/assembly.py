@@ -13,18 +13,36 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.machine.malloc import limit_arenas
+from shardfeed.machine.processes import limit_arenas
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder, in_share
 from shardfeed.pipelines.samples import Samples
 from shardfeed.pipelines.tensorflow.apart import images_apart
-from shardfeed.pipelines.tensorflow.options import data_options
 from shardfeed.pipelines.tensorflow.unvouched import looking, vouched_for
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import Split
-from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, random_number
-from shardfeed.readers.tensorflow.parse import parse_spec
+from shardfeed.readers.tensorflow.indexed import ReadChunk, indexed_records, iteration_number, parse_spec, random_number
 from shardfeed.readers.tensorflow.stream import serialized_records
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+
+
+def data_options(cpus: int) -> tf.data.Options:
+    """Options of a pipeline whose parallelism and buffers are explicit: `cpus` threads of its own, nothing tuned.
+
+    Autotuning off: its thread delays the end of an iterator by up to seconds an epoch, it reads the host's memory, and
+    with explicit numbers it has nothing to find. Deterministic: the same samples in the same order on any machine.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.deterministic = True
+    options.threading.private_threadpool_size = cpus
+    options.threading.max_intra_op_parallelism = 1  # samples run in parallel; splitting one resize only adds waiting
+    options.experimental_optimization.inject_prefetch = False  # how much is buffered is the caller's to say
+    # One op that decodes straight into the batch: the copy runs on all threads, into memory a GPU can read directly.
+    options.experimental_optimization.map_and_batch_fusion = True
+    # Should several workers share a pipeline: each takes every n-th sample. Sharding by file starves workers.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return options
+
 
 # From a sample's parsed features and its seed, int64 [2], to what a batch is made of: a tensor or a nest of them.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]

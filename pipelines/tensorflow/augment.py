@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, image_size
-from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
+from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import View
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow, check_ranges

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from shardfeed.pipelines.crops import Crop
-from shardfeed.pipelines.geometry import LEAST_SIDE
+from shardfeed.pipelines.geometry import LEAST_SIDE, Crop
 
 
 class View(NamedTuple):

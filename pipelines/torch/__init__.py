@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.loading import TorchLoader as TorchLoader
     from shardfeed.pipelines.torch.objects import detection as detection
     from shardfeed.pipelines.torch.objects import segmentation as segmentation
-    from shardfeed.pipelines.torch.ranks import Ranks as Ranks
+    from shardfeed.pipelines.torch.steps import Ranks as Ranks
     from shardfeed.pipelines.torch.targets import Target as Target
     from shardfeed.pipelines.torch.workers import Workers as Workers
 
@@ -37,7 +37,7 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader"),
         "shardfeed.pipelines.torch.loading": ("SampleLoader", "TorchLoader"),
         "shardfeed.pipelines.torch.objects": ("detection", "segmentation"),
-        "shardfeed.pipelines.torch.ranks": ("Ranks",),
+        "shardfeed.pipelines.torch.steps": ("Ranks",),
         "shardfeed.pipelines.torch.targets": ("Target",),
         "shardfeed.pipelines.torch.workers": ("Workers",),
     },

@@ -18,10 +18,9 @@ import torch
 
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import Size, image_size
-from shardfeed.pipelines.crops import CenterCrop, Crop, Letterbox, RandomCrop
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.decoding.resize import fit, has_opencv
-from shardfeed.pipelines.geometry import ChooseView, View, cropped
+from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import TwoSteps, planning
 from shardfeed.pipelines.windows import (

@@ -24,9 +24,8 @@ from shardfeed.pipelines.torch.image_transforms import ImageTransformed, check_i
 from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, random_resized_crop, resize_center_crop
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
-from shardfeed.pipelines.torch.ranks import Ranks, this_process
 from shardfeed.pipelines.torch.samples import SchemaTransform, TorchSamples, Transform
-from shardfeed.pipelines.torch.steps import EvenSteps, Steps
+from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, Steps, this_process
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split

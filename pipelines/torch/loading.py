@@ -11,9 +11,8 @@ from torch.utils.data import DataLoader
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, Undelivered
-from shardfeed.pipelines.torch.ranks import Ranks, check_unchanged
 from shardfeed.pipelines.torch.samples import TorchSamples
-from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps
+from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import Planned, shared_memory_check
 from shardfeed.readers.skip import Skip
 

@@ -5,12 +5,17 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from shardfeed.errors import UsageError, escape
+from shardfeed.naming import MANIFEST
+from shardfeed.readers.split import Split
+from shardfeed.schema import Schema
 
 # From the number of an epoch and of a chunk in it to the augmentation seeds, int64 [k, 2], and the records, [k].
 ReadChunk = Callable[[int, int], tuple[np.ndarray, list[bytes]]]
@@ -164,3 +169,67 @@ def random_number(seed: int) -> tf.data.Dataset:
         output_shapes=[[]],
     )
     return tf.data.experimental.from_variant(numbers, tf.TensorSpec([], tf.int64)).take(1)
+
+
+ParseSpec = dict[str, tf.io.FixedLenFeature | tf.io.RaggedFeature]
+
+_DTYPES = {"bytes": tf.string, "int64": tf.int64, "float32": tf.float32}
+
+
+def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
+    """What `tf.io.parse_single_example` and `tf.io.parse_example` take, for the features named by `keys` or for all.
+
+    One record parses to scalars, to tensors of a feature's fixed shape, and to 1-D tensors [n] for ragged features; a
+    batch of records to tensors with one dimension more, and to `tf.RaggedTensor`s. A record that lacks a ragged feature
+    has no values of it; one that lacks another fails to parse.
+
+    Raises UsageError for a key that the schema does not have; it lists those it has.
+    """
+    features = schema.features
+    chosen = sorted(features) if keys is None else list(keys)
+    for key in chosen:
+        if key not in features:
+            raise UsageError(
+                "keys", f"got {escape(key)!r}, no feature of this dataset", f"it has {', '.join(sorted(features))}"
+            )
+    spec: ParseSpec = {}
+    for key in chosen:
+        dtype, shape = _DTYPES[features[key].dtype], features[key].shape
+        spec[key] = tf.io.RaggedFeature(dtype) if features[key].ragged else tf.io.FixedLenFeature(list(shape), dtype)
+    return spec
+
+
+_BUCKETS = (1 << 63) - 1  # of the hash that stands for a manifest
+_REPLACED = "replaced by another dataset since it was opened; open it again: "
+
+
+def look_at_manifests(split: Split) -> tf.data.Dataset:
+    """No (place, record), but an error where a manifest beside its shards is not the one that was there at first.
+
+    Raises IntegrityError when it is another one by now.
+    """
+    hashes: dict[str, int] = {}
+    with tf.init_scope():  # numbers, also where a function is being traced
+        for shard in split.shard_numbers():
+            path = os.path.join(split.shards.read_from(shard)[0], MANIFEST)
+            if path not in hashes:  # a split and a copy of some of its shards have one each
+                hashes[path] = int(_hash(tf.constant(os.fsencode(path))).numpy())
+                split.shards.check_current(shard)  # after it was read: what was hashed is the right one
+
+    # As elements, not as constants: reading a file is no state to TensorFlow, which would do it once for all epochs.
+    table = ([os.fsencode(path) for path in hashes], tf.constant(list(hashes.values()), tf.int64))
+    looks = tf.data.Dataset.from_tensor_slices(table)
+    differs: Any = _differs  # the type stubs know no element of two parts
+    return looks.filter(differs).map(lambda path, expected: (expected, path))
+
+
+@tf.autograph.experimental.do_not_convert
+def _differs(path: tf.Tensor, expected: tf.Tensor) -> tf.Tensor:
+    """False; an error where the manifest at `path` has another hash."""
+    same = tf.equal(_hash(path), expected)
+    with tf.control_dependencies([tf.debugging.Assert(same, [_REPLACED, path])]):
+        return tf.logical_not(same)
+
+
+def _hash(path: tf.Tensor) -> tf.Tensor:
+    return tf.strings.to_hash_bucket_fast(tf.io.read_file(path), _BUCKETS)

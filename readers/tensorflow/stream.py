@@ -25,8 +25,7 @@ from shardfeed.errors import UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.readers.skip import Skip, read_intact
 from shardfeed.readers.split import ShardSlice, Split
-from shardfeed.readers.tensorflow.indexed import indexed_records
-from shardfeed.readers.tensorflow.swap_check import look_at_manifests
+from shardfeed.readers.tensorflow.indexed import indexed_records, look_at_manifests
 
 INTERLEAVED_SHARDS = 16  # read at a time; part of the order, so it must not depend on the machine
 BLOCK_RECORDS = 8  # taken from a shard at a time; the shuffle buffer parts them again

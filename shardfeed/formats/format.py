@@ -15,7 +15,7 @@ import numpy as np
 
 from shardfeed.errors import RecordError
 from shardfeed.schema import Dtype, Schema, Value
-from shardfeed.storage.file_info import FileInfo
+from shardfeed.storage.local_reading import FileInfo
 from shardfeed.storage.storage import OpenFile, Storage
 
 Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array

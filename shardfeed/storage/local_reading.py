@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 
 from shardfeed.errors import escape
-from shardfeed.storage.checksum import extend_crc32c
+from shardfeed.storage.checksum import crc32c, extend_crc32c
+from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import Entry, OpenFile, Storage
 
 _CHUNK = 1 << 20  # bytes that stay in the processor's cache
@@ -73,3 +75,30 @@ def not_a_file(directory: str, name: str) -> str:
     if os.path.islink(path) and not os.path.exists(path):
         return f"a link to {escape(os.readlink(path))}, which is gone"
     return "not a file"
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """A file as it was written: `size` in bytes, CRC-32C of all of it."""
+
+    size: int
+    crc32c: int
+
+    @classmethod
+    def of(cls, content: bytes) -> "FileInfo":
+        """Of a file that holds `content`."""
+        return cls(len(content), crc32c(content))
+
+    @classmethod
+    def of_file(cls, path: str, storage: Storage = LOCAL) -> "FileInfo":
+        """Of the file at `path` as it is now. Raises StorageError where it cannot be read."""
+        try:
+            return cls(*file_checksum(path, storage))
+        except OSError as error:
+            raise storage_error(path, "read", error) from error
+
+    def difference(self, found: "FileInfo") -> str:
+        """What is wrong with a file that was to be this one; "" where nothing is."""
+        if found.size != self.size:
+            return f"has {found.size} bytes, expected {self.size}"
+        return "" if found == self else f"its CRC-32C is {found.crc32c:08x}, expected {self.crc32c:08x}"

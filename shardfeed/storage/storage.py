@@ -4,8 +4,24 @@ All reading of a dataset goes through these two methods, so that another place t
 them. Writing is local alone: see `local.py`.
 """
 
+import os
+import re
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol
+
+from shardfeed.errors import UsageError
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_TOOLS = {"s3": "`aws s3 sync`", "gs": "`gcloud storage rsync`", "http": "`curl -LO`", "https": "`curl -LO`"}
+
+
+def check_local(path: str | bytes | os.PathLike[str]) -> None:
+    """Raises UsageError for an address: images and datasets lie on a file system."""
+    text = os.fsdecode(path)
+    if found := _ADDRESS.match(text):
+        tool = _TOOLS.get(found[1].lower(), "a tool of its own")
+        raise UsageError(text, "is an address, expected a path of this machine", f"copy it with {tool}, or mount it")
+
 
 _PIECE_BYTES = 1 << 30  # one system call gives no more than two of these
 

@@ -20,8 +20,8 @@ import shardfeed
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
 from shardfeed.column import column_keys
 from shardfeed.converters import ImageOptions, Sample, convert
-from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.mask_file import read_mask
+from shardfeed.converters.images.options import Placement, fit_image
 from shardfeed.converters.images.pixels import upright
 from shardfeed.converters.images.store import store_image
 from shardfeed.converters.planning.options import PlanOptions

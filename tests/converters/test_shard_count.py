@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.converters.planning.shard_count import asked, shard_counts, too_few_images
+from shardfeed.converters.planning.space import asked, shard_counts, too_few_images
 from shardfeed.errors import UsageError
 
 MB = 10**6

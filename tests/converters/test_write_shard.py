@@ -23,9 +23,8 @@ from shardfeed.errors import StorageError, UsageError
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.schema import FILENAME, FORMAT, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema, image_features
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import TEMPORARY
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 
 from pictures import image_bytes
 from repository import ROOT

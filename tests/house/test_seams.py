@@ -107,7 +107,7 @@ def test_datasets_are_read_through_a_storage(package: str) -> None:
     "code",
     [
         "from shardfeed.formats.tfrecord.framing import unframe",
-        "from shardfeed.formats.tfrecord import index",
+        "from shardfeed.formats.tfrecord import framing",
         "import shardfeed.formats.tfrecord.framing",
         "tf.data.TFRecordDataset(path)",
         "path = stem + '.tfrecord'",

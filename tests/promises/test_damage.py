@@ -21,8 +21,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import encode
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame, mask
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, Index, frame, mask
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo
 from shardfeed.naming import index_file, shard_file
 from shardfeed.readers import Split, verify

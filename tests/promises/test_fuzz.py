@@ -28,8 +28,7 @@ from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.errors import IntegrityError, LabelFileError, ShardfeedError
 from shardfeed.formats.example import decode, encode
-from shardfeed.formats.tfrecord.framing import FRAME_BYTES, frame, mask, unframe
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.tfrecord.framing import FRAME_BYTES, Index, frame, mask, unframe
 from shardfeed.formats.tfrecord.scan import pieces
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST

@@ -19,8 +19,7 @@ from shardfeed.column import encode_column
 from shardfeed.converters import Sample, convert
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.formats.example import decode, encode
-from shardfeed.formats.tfrecord.framing import frame
-from shardfeed.formats.tfrecord.index import Index
+from shardfeed.formats.tfrecord.framing import Index, frame
 from shardfeed.manifest import FileInfo, Manifest, ShardInfo, SplitInfo, read_manifest
 from shardfeed.readers import Split, columns, verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, Feature, Schema

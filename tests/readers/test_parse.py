@@ -5,7 +5,7 @@ import tensorflow as tf
 from shardfeed.errors import UsageError
 from shardfeed.formats.example import encode
 from shardfeed.readers import Dataset
-from shardfeed.readers.tensorflow.parse import parse_spec
+from shardfeed.readers.tensorflow.indexed import parse_spec
 from shardfeed.schema import LABEL, Feature, Schema
 
 FEATURES = {

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from shardfeed.converters.engines.memory_limit import limit_memory
+from shardfeed.converters.engines.worker import limit_memory
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.readers import READERS

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.converters import ImageFolder
-from shardfeed.converters.missing_shards import Progress
+from shardfeed.converters.conversion import Progress
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.sources.files.signs import told_to

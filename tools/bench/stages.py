@@ -172,7 +172,7 @@ class HeldImages:
         """Sizes of the decoded windows in batches: one op an image, the decoder, on `parallelism` threads."""
         import tensorflow as tf
 
-        from shardfeed.pipelines.tensorflow.options import data_options
+        from shardfeed.pipelines.tensorflow.assembly import data_options
 
         def decode(ratio: int) -> Callable[[Any, Any], Any]:
             def jpeg(encoded: Any, window: Any) -> Any:

@@ -23,7 +23,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.pixels import encode_jpeg
 from shardfeed.converters.images.seekable import interval_for
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.formats.example import encode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.jpeg.restarts import row_lengths
@@ -284,7 +284,7 @@ def _cut(path: str, form: str | None, image_size: int, parallelism: int, count: 
     import tensorflow as tf
 
     from shardfeed.pipelines import random_resized_crop
-    from shardfeed.pipelines.tensorflow.options import data_options
+    from shardfeed.pipelines.tensorflow.assembly import data_options
 
     crop = random_resized_crop(image_size)
     spec = {

@@ -12,8 +12,8 @@ from typing import Any, cast, get_args
 from shardfeed.converters.commit.output import check_apart
 from shardfeed.converters.conversion import convert
 from shardfeed.converters.images.options import Filter, ImageOptions
-from shardfeed.converters.limits import MAX_PIXELS
 from shardfeed.converters.planning.split_shares import SPLIT_BY, Shares
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.files.signs import told_to
@@ -23,7 +23,7 @@ from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
-from shardfeed.storage.addresses import check_local
+from shardfeed.storage.storage import check_local
 from shardfeed.tools.arguments import assignments, shards_of, size_argument, workers_of
 from shardfeed.tools.commands.convert_report import print_failed, print_report
 from shardfeed.tools.listing_watch import bounded_listing

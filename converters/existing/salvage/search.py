@@ -9,9 +9,8 @@ from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escap
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, label_names_file
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 from shardfeed.storage.storage import sizes_by_name
 
 

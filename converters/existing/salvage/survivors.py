@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from shardfeed.manifest import Manifest
 from shardfeed.schema import Schema
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
+from shardfeed.storage.local_reading import FileInfo
 
 _MOST_BYTES = 256 << 20  # of a side file that no checksum vouches for
 

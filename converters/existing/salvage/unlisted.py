@@ -15,8 +15,8 @@ from shardfeed.formats.tfrecord.scan import pieces
 from shardfeed.naming import label_names_file
 from shardfeed.schema import Schema, is_plain
 from shardfeed.storage.checksum import extend_crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import storage_error
+from shardfeed.storage.local_reading import FileInfo
 
 
 def unlisted_survivors(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.converters.images.fit import TURNED_BACK, Placement
+from shardfeed.converters.images.options import TURNED_BACK, Placement
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.objects import Objects, Outline

@@ -15,8 +15,8 @@ from shardfeed.formats.example import ExampleEncoder, values_of
 from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked, shard_stem
 from shardfeed.schema import ENCODED, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory
+from shardfeed.storage.local_reading import FileInfo
 from shardfeed.storage.storage import OpenFile, Storage
 
 _REMEDY = "restore it from a copy, or convert again"

@@ -27,8 +27,8 @@ from shardfeed.errors import UsageError, argument
 from shardfeed.formats.containers.container import Container, ContainerFormat, Written, column_names, image_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import Schema, Value
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile
+from shardfeed.storage.local_reading import FileInfo
 
 _MOST_BYTES = (1 << 32) - 1  # an offset is a uint32
 _U32 = struct.Struct("<I")

@@ -29,8 +29,8 @@ from shardfeed.annotations import RASTER
 from shardfeed.formats.containers.container import Container, ContainerFormat, Written, image_key, label_key, plain
 from shardfeed.formats.format import Described
 from shardfeed.schema import FORMAT, Schema, Value
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile
+from shardfeed.storage.local_reading import FileInfo
 
 _BLOCK = 512  # bytes; each file in a tar begins at a multiple
 _END = bytes(2 * _BLOCK)

@@ -14,14 +14,20 @@ import numpy as np
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import ExampleEncoder
 from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView, Walked, shard_stem
-from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_parts, unframe
-from shardfeed.formats.tfrecord.index import LEAST_LINE_BYTES, Index
+from shardfeed.formats.tfrecord.framing import (
+    FOOTER_BYTES,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    LEAST_LINE_BYTES,
+    Index,
+    frame_parts,
+    unframe,
+)
 from shardfeed.formats.tfrecord.scan import walk_records
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.file_info import FileInfo
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.local_reading import LOCAL, FileInfo
 from shardfeed.storage.storage import OpenFile, Storage
 
 Framed = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other

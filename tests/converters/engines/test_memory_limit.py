@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from shardfeed.converters.engines.local_engine import LocalEngine
-from shardfeed.converters.engines.memory_limit import ALLOWANCE
+from shardfeed.converters.engines.worker import ALLOWANCE
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
 from shardfeed.schema import Schema, image_features
@@ -43,7 +43,7 @@ def written(directory: Path, *images: object) -> tuple[Receipt, list[str]]:
 def greedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module that workers can import: `take` allocates before it answers, `tighten` leaves 4 MiB to what follows."""
     (tmp_path / "greedy_images.py").write_text(
-        "from shardfeed.converters.engines.memory_limit import limit_memory\n"
+        "from shardfeed.converters.engines.worker import limit_memory\n"
         "def take(size, data):\n"
         "    taken = bytearray(size)\n"
         "    return data if len(taken) == size else b''\n"

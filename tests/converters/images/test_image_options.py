@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import UsageError
 
 

@@ -13,8 +13,7 @@ from shardfeed.converters.images.jpeg import (
     read_jpeg_header,
     without_metadata,
 )
-from shardfeed.converters.limits import MAX_METADATA_BYTES, MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_METADATA_BYTES, MAX_PIXELS, RejectCode, RejectedError
 
 from pictures import image_bytes
 

@@ -13,8 +13,7 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.other_headers import check_jpeg2000
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 from pictures import image_bytes
 

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.jpeg_check import complaint
+from shardfeed.converters.images.jpeg import complaint, read_jpeg_header
 from shardfeed.converters.images.pixels import check_pixels
 from shardfeed.converters.images.store import ImageOptions, store_image
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 from pictures import image_bytes
 

@@ -7,8 +7,7 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from shardfeed.converters.images.other_formats import LoadedImage, load_other
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 from pictures import image_bytes
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
-from shardfeed.converters.images.fit import Fit, fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.options import Filter, ImageOptions
+from shardfeed.converters.images.options import Filter, Fit, ImageOptions, fit_image
 from shardfeed.converters.images.pixels import (
     check_pixels,
     encode_jpeg,
@@ -24,8 +23,7 @@ from shardfeed.converters.images.pixels import (
     upright,
 )
 from shardfeed.converters.images.png import read_png_header
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 from pictures import image_bytes
 

@@ -6,8 +6,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from shardfeed.converters.images.png import MAX_INFLATED_BYTES, PngHeader, only_pixels, read_png_header
-from shardfeed.converters.limits import MAX_METADATA_BYTES, MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_METADATA_BYTES, MAX_PIXELS, RejectCode, RejectedError
 
 from pictures import image_bytes
 

@@ -12,11 +12,9 @@ import pytest
 from PIL import Image
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.images.png import read_png_header
-from shardfeed.converters.images.png_check import check_rows
+from shardfeed.converters.images.png import check_rows, read_png_header
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 KINDS = {(0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (2, 8), (2, 16), (3, 4), (3, 8), (4, 8), (4, 16), (6, 8), (6, 16)}
 PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))

@@ -12,8 +12,7 @@ from PIL import Image
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.store import store_image
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 
 
 def values(kind: int, largest: int, height: int = 7, width: int = 11) -> np.ndarray:

@@ -12,7 +12,7 @@ from seekable_images import any_jpeg, drawn, jpeg
 
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.seekable import to_seekable
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.errors import IntegrityError
 from shardfeed.jpeg.restarts import grid_of, row_lengths
 from shardfeed.pipelines.decoding.pixels import plan_view

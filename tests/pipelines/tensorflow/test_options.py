@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from shardfeed.pipelines.orders.choose_order import shuffle_buffer_records
-from shardfeed.pipelines.tensorflow.options import data_options
+from shardfeed.pipelines.tensorflow.assembly import data_options
 
 GIB = 1 << 30
 
@@ -36,7 +36,7 @@ def test_options_are_explicit() -> None:
 
 ARENAS = """
 import ctypes, threading
-from shardfeed.machine.malloc import limit_arenas
+from shardfeed.machine.processes import limit_arenas
 limit_arenas(2)
 libc = ctypes.CDLL(None)
 together = threading.Barrier(12)

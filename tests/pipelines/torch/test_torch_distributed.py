@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.torch.ranks import Ranks, this_process
+from shardfeed.pipelines.torch.steps import Ranks, this_process
 from shardfeed.readers import Dataset
 
 BATCH = 12

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
-from shardfeed.converters.limits import MAX_PIXELS
+from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.converters.sources.rows.parts import FilePart
 from shardfeed.errors import UsageError, escape
 

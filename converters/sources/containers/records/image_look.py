@@ -3,8 +3,7 @@
 from shardfeed.converters.images.jpeg import check_end_marker, read_jpeg_header
 from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.images.sniff import image_kind
-from shardfeed.converters.limits import MAX_PIXELS
-from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.formats.format import Fields
 from shardfeed.jpeg.markers import SIGNATURE, is_whole
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
