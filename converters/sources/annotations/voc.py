@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,7 @@ _XMLS = ("annotations", "annotation", "xmls", "xml", "labels")
 _BEGINS = re.compile(rb"<annotation[\s>]")  # CVAT's own format begins with <annotations>
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated", "occluded")  # 0 or 1: columns of the records where any object has them
+_LOOKED_AT = 5  # XML files of a folder
 _MOST = 16_000_000  # bytes of an XML file; those of one image are far smaller
 _MARK = re.compile(r"(.*\S)\s+-?[01]\Z")  # a line of a list, `2008_000008 -1`: what stands before the mark
 
@@ -55,21 +57,18 @@ def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]]
     found = _kit(look, "", options)
     if found is not None:
         return found
-    years = [name for name in look.names()[0] if _is_devkit(look, name)]
+    inner = {name: {one.casefold() for one in look.names(name)[0]} for name in look.names()[0]}
+    years = [name for name, folders in inner.items() if {"annotations", "jpegimages"} <= folders]
     kits = [kit for year in years for _, _, of_year in [_kit(look, year, options) or ("", "", [])] for kit in of_year]
     if kits:
         return f"devkits of Pascal VOC in {some(years)}", "", kits
-    xml = _some_xml(look, "", paired=options.images is None)
+    xml = _some_xml(look, paired=options.images is None)
     if xml is not None:
         found = f"{escape(xml)} begins with <annotation>"
         return found, "", [_Kit(look.path, os.fsdecode(options.images or look.path))]
-    xml = _some_xml(look, "")
+    xml = _some_xml(look)
     missing = f"no image of the same name beside it; {argument('images', typed='DIR')} says where they are"
     return None if xml is None else (f"{escape(xml)} begins with <annotation>", missing, [])
-
-
-def _is_devkit(look: Look, folder: str) -> bool:
-    return {"annotations", "jpegimages"} <= {name.casefold() for name in look.names(folder)[0]}
 
 
 def _kit(look: Look, base: str, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
@@ -98,21 +97,18 @@ def _kit(look: Look, base: str, options: AnnotationOptions) -> tuple[str, str, l
     return None
 
 
-def _some_xml(look: Look, folder: str, depth: int = 2, *, paired: bool = False) -> str | None:
-    """An XML file of Pascal VOC in a folder, or in folders in it, `depth` deep; None without.
+def _some_xml(look: Look, folder: str = "", *, paired: bool = False) -> str | None:
+    """An XML file of Pascal VOC in a folder, or in folders in it; None without.
 
     `paired`: only one in a folder where images are called like XML files.
     """
-    folders, files = look.names(folder)
-    for name in [name for name in files if name.lower().endswith(".xml")][:5]:
-        path = os.path.join(folder, name)
-        if _BEGINS.search(look.head(look.full(path)).replace(b"\0", b"")):
-            if not paired or _image_beside(look, path):
-                return path
-            break
-    for name in folders[:50] if depth else ():
-        path = _some_xml(look, os.path.join(folder, name), depth - 1, paired=paired)
-        if path is not None:
+    seen: Counter[str] = Counter()
+    for path in look.files((".xml",)):
+        seen[os.path.dirname(path)] += 1
+        if seen[os.path.dirname(path)] > _LOOKED_AT or (folder and not path.startswith(folder + "/")):
+            continue
+        begins = _BEGINS.search(look.head(look.full(path)).replace(b"\0", b""))
+        if begins and (not paired or _image_beside(look, path)):
             return path
     return None
 

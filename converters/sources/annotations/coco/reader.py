@@ -117,15 +117,15 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         file.read()
     pairs = segments.pair([list(file.images.values()) for file in files if file.file.what == "panoptic"])
     of_objects = {file.file.path: file.categories for file in files if file.file.what == "instances"}
-    categories: Sequence[Category] = things if panoptic else agreed(of_objects) if of_objects else []
+    categories = things if panoptic else agreed(of_objects) if of_objects else ()
     found.stated = [one.name for one in categories], [one.id for one in categories]
     found.objects.keypoints = None if panoptic else _keypoints(look.path, categories, options)
     found.ledger.notes += _notes(layout, files, found.objects.keypoints)
     source = found.source(rasters=(lambda places: segments.rasters(pairs, places)) if pngs else None)
     if source.objects is not None:
-        counts = source.objects.class_counts()
-        if len(counts) > 1 and counts.count(0) == 1 and not counts[0] and categories[0].id == 0:
-            first = f"category 0, '{escape(categories[0].name)}', has no object"
+        none = [one for one, count in zip(categories, source.objects.class_counts(), strict=True) if not count]
+        if len(none) == 1 and none[0].id == 0 and len(categories) > 1:
+            first = f"category 0, '{escape(none[0].name)}', has no object"
             found.note(f"{first}: Roboflow writes such a one above the classes")
     return replace(source, described=f"{some(file.name for file in layout.files)}: {source.described}")
 

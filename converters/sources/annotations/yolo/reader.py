@@ -224,7 +224,11 @@ class _Reading:
         key = self._files.key(file)
         folder = name_text(key.rpartition(b"/")[0])
         dropped = ""  # the beginning of paths of another machine, the same for all of them
-        for _, line in self._lines_of(file):
+        try:
+            lines = read_lines(self._files.file(file))
+        except RejectedError as error:
+            raise UsageError(self._files.file(file).path, f"cannot be read: {error.reason}") from None
+        for _, line in lines:
             text = name_text(line.strip()).replace("\\", "/")
             beside = f"{folder}/{text}" if folder and not text.startswith("/") else text
             forms = [beside, text] if text.startswith("./") else [name_text(line.strip()), text, beside]
@@ -243,13 +247,6 @@ class _Reading:
         if dropped:
             where = f"paths in {escape(key)} begin with {escape(dropped)}, which is not in the dataset's folder"
             self._found.note(f"{where}: they are taken from there")
-
-    def _lines_of(self, file: int) -> list[tuple[int, bytes]]:
-        """The lines of a list. Raises UsageError."""
-        try:
-            return read_lines(self._files.file(file))
-        except RejectedError as error:
-            raise UsageError(self._files.file(file).path, f"cannot be read: {error.reason}") from None
 
     # --- labels
 
