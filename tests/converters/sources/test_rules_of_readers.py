@@ -16,6 +16,7 @@ A rule is tried with every reader whose `says` has all that the rule `needs`:
     mixed     values of one column may be of several types      name      labels are texts, too
     none      a label may be None                               int       whole numbers of any size
     float     labels are numbers with a point, or NaN           double    numbers beyond float32
+    keys      objects with other keys
     lists     objects as a dict of lists                        nan       numbers in boxes that are NaN or infinite
     area, id, iscrowd, null, outline                            of objects: these keys, and a category that is null
     listed    the format lists its classes, of which an object has one    class names, unlabelled    takes this option
@@ -173,6 +174,22 @@ RULES: dict[str, Rule] = {
         },
         rejected={"E_NO_LABEL": 1},
         left_out={"E_LINE": 2},
+        kept={"objects": [[CAT_KEPT, DOG_KEPT]]},
+    ),
+    "objects with other keys": Rule(
+        {"objects", "keys"},
+        {"a": [{"objects": [{"box": CAT["bbox"], "class": "cat"}, {"box": DOG["bbox"], "class": "dog"}]}]},
+        kept={"objects": [[CAT_KEPT, DOG_KEPT]]},
+    ),
+    "objects with a label": Rule(
+        {"objects", "keys"},
+        {"a": [{"objects": [{"bbox": CAT["bbox"], "label": 0}, {"bbox": DOG["bbox"], "label": 1}]}]},
+        kept={"objects": [[CAT_KEPT, DOG_KEPT]]},
+        options=NAMES,
+    ),
+    "objects as lists with other keys": Rule(
+        {"objects", "keys", "lists"},
+        {"a": [{"objects": {"bbox": [CAT["bbox"], DOG["bbox"]], "class_name": ["cat", "dog"]}}]},
         kept={"objects": [[CAT_KEPT, DOG_KEPT]]},
     ),
     "no numbers in a box": Rule(

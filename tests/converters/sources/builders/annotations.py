@@ -183,7 +183,7 @@ BUILDERS = {
     "boxes-csv": Builder(boxes_csv, _OBJECTS | {"null", "class names", "missing"}, kind=AnnotationOptions),
     "imagefolder": Builder(
         imagefolder,
-        (_OBJECTS | _LABELS | {"absent", "lists", "int", "caption", "area", "id", "iscrowd", "null", "missing"})
+        (_OBJECTS | _LABELS | {"absent", "lists", "keys", "int", "caption", "area", "id", "iscrowd", "null", "missing"})
         - {"unlabelled"},
         kind=AnnotationOptions,
     ),

@@ -139,15 +139,15 @@ _VALUES = _LABELS | _OBJECTS | {"caption", "number", "encoded"}
 BUILDERS = {
     "parquet": Builder(
         parquet,
-        _VALUES | {"lists", "double", "mask"},
+        _VALUES | {"lists", "keys", "double", "mask"},
         masks={"columns": {"mask": "mask"}, "class_names": MASKED},
     ),
     "tfrecord": Builder(tfrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
     "arrayrecord": Builder(arrayrecord, (_VALUES | {"lists", "absent"}) - {"id", "null"}, fractions=True),
-    "mds": Builder(mds, _VALUES | {"lists", "double", "mixed"}),
+    "mds": Builder(mds, _VALUES | {"lists", "keys", "double", "mixed"}),
     "webdataset": Builder(
         webdataset,
-        _VALUES | {"absent", "mixed", "lists", "double", "mask"},
+        _VALUES | {"absent", "mixed", "lists", "keys", "double", "mask"},
         masks={"columns": {"mask": "mask.png"}, "class_names": MASKED},
         numbers={"columns": {"image/size": "json.number"}},
     ),
