@@ -15,8 +15,8 @@ import numpy as np
 from shardfeed.converters.existing.record_schema import class_names as names_of
 from shardfeed.converters.existing.record_schema import could_name
 from shardfeed.converters.existing.tally import ShardTally
-from shardfeed.converters.sources.containers.records.features import FeatureLook, is_of_objects, supervised_keys
-from shardfeed.converters.sources.containers.records.image_look import UNKNOWN
+from shardfeed.converters.sources.containers.records.columns import is_of_objects
+from shardfeed.converters.sources.containers.records.features import UNKNOWN, FeatureLook, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import FoundSplit, find_shards, splits_by_pattern
 from shardfeed.converters.sources.containers.records.tfrecord import is_tfrecord, packing
 from shardfeed.converters.sources.rows.class_names import NamedClasses, in_label_order, names_beside

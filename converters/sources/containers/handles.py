@@ -7,9 +7,10 @@ all are closed before this process forks, and opened again when they are needed.
 import os
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from shardfeed.converters.sources.rows.parts import as_listed
+from shardfeed.converters.sources.rows.parts import as_listed, check_listed
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError
 
@@ -35,12 +36,6 @@ def listed(path: str) -> SourceFile:
     return SourceFile(os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns)
 
 
-def check(file: SourceFile) -> None:
-    """Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) where a file is not as it was when it was listed."""
-    with as_listed(file.path, file.size, file.mtime_ns):
-        pass
-
-
 _open: OrderedDict[bytes, tuple[SourceFile, Any]] = OrderedDict()
 _process = os.getpid()
 
@@ -48,8 +43,10 @@ _process = os.getpid()
 def opened(file: SourceFile, open_file: Callable[[str], _Handle]) -> _Handle:
     """What `open_file` gives for the file's path, opened by this process; the last few stay open.
 
-    The caller has checked that the file is as it was listed. Raises what `open_file` does.
+    Raises what `open_file` does, and RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) where the file is not as it was
+    when it was listed.
     """
+    check_listed(file.path, file.size, file.mtime_ns)
     global _process  # a fork that Python did not see: what is open is the parent's
     if _process != os.getpid():
         _process = os.getpid()
@@ -59,6 +56,8 @@ def opened(file: SourceFile, open_file: Callable[[str], _Handle]) -> _Handle:
     if file.path not in _open:
         while len(_open) >= _KEPT:
             close(next(iter(_open)))
+        with as_listed(file.path, file.size, file.mtime_ns):  # it can be read
+            pass
         _open[file.path] = file, open_file(os.fsdecode(file.path))
     _open.move_to_end(file.path)
     return _open[file.path][1]
@@ -68,7 +67,8 @@ def close(path: bytes) -> None:
     """Close the file of this absolute path, if it is open."""
     _, handle = _open.pop(path, (None, None))
     if handle is not None:
-        handle.close()
+        with suppress(RuntimeError):  # some say once more then that they met damage
+            handle.close()
 
 
 def _close_all() -> None:

@@ -21,15 +21,30 @@ def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
     """
     try:
         with open(path, "rb", buffering=0, opener=_at_once) as file:
-            now = os.fstat(file.fileno())
-            if (now.st_size, now.st_mtime_ns) != (size, mtime_ns):
-                raise changed(path)
+            _check(path, os.fstat(file.fileno()), size, mtime_ns)
             yield file.fileno()
-    except FileNotFoundError:
-        raise RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was there and is gone") from None
     except OSError as error:
-        problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
-        raise RejectedError(RejectCode.UNREADABLE, problem) from None
+        raise _refused(path, error) from None
+
+
+def check_listed(path: bytes | str, size: int, mtime_ns: int) -> None:
+    """As `as_listed`, of a file that is open already."""
+    try:
+        _check(path, os.stat(path), size, mtime_ns)
+    except OSError as error:
+        raise _refused(path, error) from None
+
+
+def _check(path: bytes | str, now: os.stat_result, size: int, mtime_ns: int) -> None:
+    if (now.st_size, now.st_mtime_ns) != (size, mtime_ns):
+        raise changed(path)
+
+
+def _refused(path: bytes | str, error: OSError) -> RejectedError:
+    if isinstance(error, FileNotFoundError):
+        return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was there and is gone")
+    problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
+    return RejectedError(RejectCode.UNREADABLE, problem)
 
 
 def _at_once(path: bytes | str, flags: int) -> int:

@@ -20,7 +20,7 @@ from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.endings import ending_of
-from shardfeed.converters.sources.containers.handles import check, close, listed, opened
+from shardfeed.converters.sources.containers.handles import close, listed, opened
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
@@ -104,7 +104,6 @@ class H5Array:
 
     def values(self, which: int | slice) -> Any:
         """A row, or some. Raises RejectedError."""
-        check(self.file)
         try:
             return opened(self.file, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
         except _BROKEN as error:

@@ -14,7 +14,7 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout
-from shardfeed.converters.sources.containers.handles import check, close, opened
+from shardfeed.converters.sources.containers.handles import close, opened
 from shardfeed.converters.sources.containers.lmdb import walk
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, needing_extra
@@ -143,7 +143,6 @@ class LmdbImage:
         """The encoded image."""
         import lmdb
 
-        check(self.file)
         try:
             mapped = opened(self.file, _open)
             if mapped.read >= _MOST_MAPPED:

@@ -20,7 +20,7 @@ from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.mds.encodings import FILES, cell_kind, png_of, value_of
 from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, entries, index_files, read_index
-from shardfeed.converters.sources.containers.records.features import NAMES, NUMBERS
+from shardfeed.converters.sources.containers.records.columns import NAMES, NUMBERS
 from shardfeed.converters.sources.files.source_files import SourceFiles
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions

@@ -14,6 +14,7 @@ from typing import Any
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
+from shardfeed.converters.sources.containers.handles import close, opened
 from shardfeed.converters.sources.containers.records import tfrecord
 from shardfeed.converters.sources.containers.records.examples import (
     ExampleFile,
@@ -27,8 +28,8 @@ from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.parts import as_listed
 from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, check_extra, escape
 from shardfeed.formats.containers.arrayrecord import chunks
 
@@ -36,7 +37,7 @@ from shardfeed.formats.containers.arrayrecord import chunks
 _START = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
 _GROUP = re.compile(r"group_size:(\d+)")
 _ONE_BY_ONE = "readahead_buffer_size:0,max_parallelism:0"
-_OPEN_FILES = 64  # in each process
+_CHECKED = 64  # files whose groups are known to be small enough
 
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
@@ -56,27 +57,18 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
 
 @dataclass(frozen=True)
 class ArrayRecordPart:
-    """The payload of record `record` of a file of `size` bytes and `mtime_ns`. Raises RejectedError when called."""
+    """The payload of record `record` of a file. Raises RejectedError when called."""
 
-    path: str
+    file: SourceFile
     record: int
-    size: int
-    mtime_ns: int
 
     def __call__(self) -> bytes:
         """The payload."""
-        with as_listed(self.path, self.size, self.mtime_ns):
-            try:
-                return _reader(self.path, self.size, self.mtime_ns, os.getpid()).read([self.record])[0]
-            except (RuntimeError, ValueError, IndexError) as error:
-                raise RejectedError(RejectCode.CORRUPT, f"record {self.record}: {escape(error)[:300]}") from None
-
-
-@functools.lru_cache(maxsize=_OPEN_FILES)
-def _reader(path: str, size: int, mtime_ns: int, process: int) -> Any:
-    """An open file of this process: one that was opened before a fork is not used after it."""
-    del size, mtime_ns, process  # what tells one file, and one process, from another
-    return _open(path)
+        try:
+            return opened(self.file, _open).read([self.record])[0]
+        except (RuntimeError, ValueError, IndexError) as error:
+            close(self.file.path)  # one that failed once fails from then on
+            raise RejectedError(RejectCode.CORRUPT, f"record {self.record}: {escape(error)[:300]}") from None
 
 
 def _open(path: str) -> Any:
@@ -129,7 +121,7 @@ def _unpack(path: str, unpacked: Unpacked) -> tuple[str, str]:
     return plain, f"{len(lost)} records are damaged, the first is {lost[0].record}: {lost[0].problem}" if lost else ""
 
 
-@functools.lru_cache(maxsize=_OPEN_FILES)
+@functools.lru_cache(maxsize=_CHECKED)
 def _check_groups(path: str, size: int, mtime_ns: int) -> None:
     """Raise HostileError where a group, which is decompressed as a whole, would take too much memory."""
     del mtime_ns  # what tells one file from another
@@ -168,7 +160,7 @@ def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[],
     """What gives the payload of a record: `size` is 0 unless it was unpacked."""
     if size:
         return tfrecord.part(file, record, offset, size)
-    return ArrayRecordPart(file.path, record, file.size, file.mtime_ns)
+    return ArrayRecordPart(SourceFile(os.fsencode(file.path), file.size, file.mtime_ns), record)
 
 
 FORMAT = ExampleFormat("arrayrecord", ARRAY_RECORD, is_arrayrecord, is_packed, _unpack, records, part)

@@ -15,14 +15,8 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.endings import ending_of
-from shardfeed.converters.sources.containers.records.features import (
-    FeatureLook,
-    RecordColumns,
-    find_columns,
-    may_mean,
-    supervised_keys,
-)
-from shardfeed.converters.sources.containers.records.image_look import one_number, one_text
+from shardfeed.converters.sources.containers.records.columns import RecordColumns, find_columns, may_mean
+from shardfeed.converters.sources.containers.records.features import FeatureLook, one_number, one_text, supervised_keys
 from shardfeed.converters.sources.containers.records.shard_names import (
     FoundSplit,
     ShardFiles,

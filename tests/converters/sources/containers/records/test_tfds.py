@@ -1,5 +1,6 @@
 """Datasets that TensorFlow Datasets prepared, as TFRecord and as ArrayRecord: the same samples come out of both."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,23 @@ def test_packed_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrayrecord, "_open", None)
     assert [read_image(sample) for sample in source] == [picture(n) for n in range(5)]
     assert [sample.key for sample in source][::4] == [b"a.array_record/000000.jpg", b"a.array_record/000004.jpg"]
+
+
+def test_a_file_is_opened_once_for_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.array_record"
+    write(path, [row(n) for n in range(6)])
+    source, opened, open_ = read(path), list[str](), os.open
+
+    def noted(at: Any, *more: Any, **known: Any) -> int:
+        opened.append(os.fsdecode(at))
+        return open_(at, *more, **known)
+
+    monkeypatch.setattr(os, "open", noted)
+    assert [read_image(sample) for sample in source] == [picture(n) for n in range(6)]
+    assert opened.count(str(path)) == 1
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(RejectedError, match="is not as it was when it was listed"):
+        read_image(source[0])
 
 
 @pytest.mark.parametrize("group", [1, 2])
