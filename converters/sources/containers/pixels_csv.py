@@ -9,18 +9,19 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.containers.arrays.pixels import Layout
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
 from shardfeed.converters.sources.files.source_files import SourceFiles, find_files
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.parts import FilePart, Parts
+from shardfeed.converters.sources.rows.parts import Parts
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
@@ -197,40 +198,22 @@ class _Images:
     parts: Parts
     columns: Sequence[tuple[int, int]]
 
-    def __getitem__(self, index: int, /) -> "PixelRow":
-        return PixelRow(self.parts[index], *self.columns[self.parts.numbers.item(index)])
+    def __getitem__(self, index: int, /) -> PixelPart:
+        return PixelPart(self.parts[index], partial(_png, *self.columns[self.parts.numbers.item(index)]))
 
 
-@dataclass(frozen=True)
-class PixelRow:
-    """The PNG of a row's pixels: a content as `Sample.image` takes it. Raises RejectedError when called."""
-
-    part: FilePart
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the row."""
-        return self.part.size
-
-    @property
-    def mtime_ns(self) -> int:
-        """Of the file."""
-        return self.part.mtime_ns
-
-    def __call__(self) -> bytes:
-        """The PNG."""
-        cells = _cells(self.part())[self.start : self.end]
-        cells = cells[0].split() if len(cells) == 1 else cells
-        layout = _layout(len(cells))
-        if layout is None:
-            reason = f"got {len(cells)} pixels, expected as many as a square has, or three times that"
-            raise RejectedError(RejectCode.CORRUPT, reason)
-        try:
-            values = np.array(cells, np.float64)
-        except ValueError:
-            values = np.full(1, np.nan)
-        if not ((values >= 0) & (values <= 255) & (values == np.floor(values))).all():
-            raise RejectedError(RejectCode.CORRUPT, "its pixels are not whole numbers from 0 to 255")
-        return layout.png(values.astype(np.uint8))
+def _png(start: int, end: int, line: bytes) -> bytes:
+    """The PNG of the pixels in a row. Raises RejectedError."""
+    cells = _cells(line)[start:end]
+    cells = cells[0].split() if len(cells) == 1 else cells
+    layout = _layout(len(cells))
+    if layout is None:
+        reason = f"got {len(cells)} pixels, expected as many as a square has, or three times that"
+        raise RejectedError(RejectCode.CORRUPT, reason)
+    try:
+        values = np.array(cells, np.float64)
+    except ValueError:
+        values = np.full(1, np.nan)
+    if not ((values >= 0) & (values <= 255) & (values == np.floor(values))).all():
+        raise RejectedError(RejectCode.CORRUPT, "its pixels are not whole numbers from 0 to 255")
+    return layout.png(values.astype(np.uint8))

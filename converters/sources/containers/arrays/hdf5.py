@@ -62,7 +62,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     places = {name: listed(path) for name, path in files_of(look, _ENDS, look_only=look_only).items()}
     try:
         files = {name: _arrays(file, notes) for name, file in places.items()}
-        return named_source(look.path, files, options, _imaged, look_only=look_only, notes=notes)
+        return named_source(look.path, files, options, look_only=look_only, notes=notes)
     except ShardfeedError:
         raise
     except _BROKEN as error:
@@ -97,6 +97,33 @@ class H5Array:
     dtype: np.dtype
     at_once: int = 0
     size: int = 0
+
+    def imaged(self) -> "tuple[H5Array, Layout | None, bytes, list[str]]":
+        """Pixels, or encoded images. Raises UsageError where it holds none."""
+        import h5py
+
+        place, named = os.fsdecode(self.file.path), escape(self.named)
+        dataset: Any = opened(self.file, _open)[self.named]
+        _check_filters(place, dataset)
+        count = self.shape[0]
+        budget().rows(count, self.file.size, place, f"rows of {named}")
+        kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
+        if kind != np.uint8 and self.dtype.kind not in "SV":
+            layout, said = layout_of(place, self.named, self.shape, self.dtype)
+            at_once, notes = _in_chunks(place, self, dataset.chunks)
+            return replace(self, at_once=at_once), layout, b".png", [said, *notes]
+        if math.prod(self.shape) != count or dataset.dtype.names:
+            problem = f"{named} is {shape_text(self.shape, self.dtype)}"
+            raise UsageError(place, problem, "expected one encoded image a sample: [n]")
+        try:
+            head = _encoded(self.values(0))[:HEAD_BYTES] if count else b""
+        except RejectedError as error:
+            raise UsageError(place, f"cannot read the first image: {error.reason}", "copy the file again") from None
+        if count and not begins_as_image(head):
+            problem = f"{named} has no encoded images: the first begins with {head[:12]!r}"
+            raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
+        size = self.file.size // max(count, 1) if kind is not None else self.dtype.itemsize
+        return replace(self, size=size), None, ending_of(head) if count else b"", [f"{named}: encoded images"]
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Rows `start` to `stop`. Raises RejectedError."""
@@ -192,33 +219,6 @@ def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
             problem = "is a MATLAB file, in which the sides of an array are in reverse order"
             raise UsageError(place, problem, "save it by h5py with the images first")
     return arrays
-
-
-def _imaged(array: H5Array) -> tuple[H5Array, Layout | None, bytes, list[str]]:
-    import h5py
-
-    place, named = os.fsdecode(array.file.path), escape(array.named)
-    dataset: Any = opened(array.file, _open)[array.named]
-    _check_filters(place, dataset)
-    count = array.shape[0]
-    budget().rows(count, array.file.size, place, f"rows of {named}")
-    kind = h5py.check_vlen_dtype(dataset.dtype)  # which a plain dtype does not say
-    if kind != np.uint8 and array.dtype.kind not in "SV":
-        layout, said = layout_of(place, array.named, array.shape, array.dtype)
-        at_once, notes = _in_chunks(place, array, dataset.chunks)
-        return replace(array, at_once=at_once), layout, b".png", [said, *notes]
-    if math.prod(array.shape) != count or dataset.dtype.names:
-        problem = f"{named} is {shape_text(array.shape, array.dtype)}"
-        raise UsageError(place, problem, "expected one encoded image a sample: [n]")
-    try:
-        head = _encoded(array.values(0))[:HEAD_BYTES] if count else b""
-    except RejectedError as error:
-        raise UsageError(place, f"cannot read the first image: {error.reason}", "copy the file again") from None
-    if count and not begins_as_image(head):
-        problem = f"{named} has no encoded images: the first begins with {head[:12]!r}"
-        raise UsageError(place, problem, "save encoded files, or arrays of pixels [n, height, width, 3]")
-    size = array.file.size // max(count, 1) if kind is not None else array.dtype.itemsize
-    return replace(array, size=size), None, ending_of(head) if count else b"", [f"{named}: encoded images"]
 
 
 def _check_filters(place: str, dataset: Any) -> None:

@@ -15,8 +15,6 @@ from functools import partial
 import numpy as np
 
 from shardfeed.converters.sources.archives.unpack import unpacked
-from shardfeed.converters.sources.containers.arrays.names import split_of
-from shardfeed.converters.sources.containers.arrays.pixels import layout_of
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import (
     ArrayBlock,
@@ -24,6 +22,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
     evidence_of,
     inside,
     refuse_columns,
+    split_of,
 )
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
@@ -58,8 +57,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     pairs, notes = _pairs(look)
     blocks = []
     for image, label, word in pairs:
-        array = _array(image)
-        layout, _ = layout_of(array.place, array.named, array.shape, array.dtype)
+        array, layout, *_ = _array(image).imaged()
         split = _split(word)
         prefix = f"{split}/".encode() if split and len(pairs) > 1 else b""
         blocks.append(ArrayBlock(array, layout, _array(label) if label else None, split, prefix))

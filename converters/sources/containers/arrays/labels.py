@@ -38,6 +38,10 @@ class Labels(Protocol):
 class Array(Labels, Protocol):
     """An array on disk; picklable."""
 
+    def imaged(self) -> "tuple[Array, Layout | None, bytes, list[str]]":
+        """The array as images are read of it, how pixels lie, what names end in, and notes. Raises UsageError."""
+        ...
+
     def content(self, index: int, layout: Layout | None) -> Content:
         """A row as an image: pixels that lie so, or what is encoded."""
         ...

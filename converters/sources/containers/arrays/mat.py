@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError
-from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray
 from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, named_source
 from shardfeed.converters.sources.containers.handles import listed
@@ -51,7 +50,7 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
 def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> ColumnarSource:
     """The images of MATLAB's files, with the labels that they have. Raises UsageError, MissingExtraError."""
     files = {name: _arrays(path) for name, path in files_of(look, (".mat",), look_only=look_only).items()}
-    return named_source(look.path, files, options, _imaged, look_only=look_only)
+    return named_source(look.path, files, options, look_only=look_only)
 
 
 def _pieces(path: str, name: str, dtype: str) -> Iterator[bytes]:
@@ -90,11 +89,5 @@ def _arrays(path: str) -> dict[str, RawArray]:
         budget().rows(sides[0], file.size, path, f"images in {escape(name)}")
         row = math.prod(sides[1:]) * dtype.itemsize
         pieces = partial(_pieces, os.path.abspath(path), name, dtype.str)
-        arrays[name] = RawArray(name, file, 0, sides, dtype, row, pieces, row * sides[0])
+        arrays[name] = RawArray(name, file, 0, sides, dtype, row, pieces, row * sides[0], -1)
     return arrays
-
-
-def _imaged(array: RawArray) -> tuple[RawArray, Layout, bytes, list[str]]:
-    sides = array.shape[1:]
-    stored, said = layout_of(array.place, array.named, (array.shape[0], *reversed(sides)), array.dtype)
-    return array, Layout(sides, tuple(len(sides) - 1 - axis for axis in stored.axes)), b".png", [said]

@@ -15,10 +15,9 @@ from typing import IO
 
 import numpy as np
 
-from shardfeed.converters.sources.containers.arrays.names import split_of
-from shardfeed.converters.sources.containers.arrays.pixels import Layout, layout_of, shape_text
+from shardfeed.converters.sources.containers.arrays.pixels import shape_text
 from shardfeed.converters.sources.containers.arrays.raw_arrays import RawArray, pickled
-from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, inside, named_source
+from shardfeed.converters.sources.containers.arrays.source import evidence_of, files_of, inside, named_source, split_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.look import Look
@@ -58,7 +57,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
         if not look.is_folder:
             names, options = _with_labels(look, options)
         files = {"": _npy_arrays(look.folder, names)}
-    return named_source(os.path.abspath(look.path), files, options, _imaged, look_only=look_only)
+    return named_source(os.path.abspath(look.path), files, options, look_only=look_only)
 
 
 def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnOptions]:
@@ -71,13 +70,6 @@ def _with_labels(look: Look, options: ColumnOptions) -> tuple[list[str], ColumnO
         wanted += [name for stem, name in stems.items() if stem != own and split_of(stem) == split_of(own)]
     columns = {**options.columns, "image": own, **({"label": label} if label else {})}
     return sorted(wanted), replace(options, columns=columns)
-
-
-def _imaged(array: RawArray) -> tuple[RawArray, Layout, bytes, list[str]]:
-    if array.dtype.hasobject:
-        raise pickled(array.place, array.named)
-    layout, said = layout_of(array.place, array.named, array.shape, array.dtype)
-    return array, layout, b".png", [said]
 
 
 def _npy_arrays(folder: str, names: list[str]) -> dict[str, RawArray]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unpacked
-from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart, layout_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
 from shardfeed.converters.sources.rows.parts import FilePart
@@ -26,7 +26,7 @@ class RawArray:
     """An array of `shape` [n, ...] and `dtype` in `file`: row i begins at `offset` + i * `stride` bytes.
 
     `named`: its name, for messages. `pieces`: of one that is compressed gives the `size` bytes in which that is so; it
-    raises what `_BROKEN` has.
+    raises what `_BROKEN` has. `order`: -1 where the sides of an image are stored in reverse order.
     """
 
     named: str
@@ -37,6 +37,7 @@ class RawArray:
     stride: int
     pieces: Callable[[], Iterable[bytes]] | None = None
     size: int = 0
+    order: int = 1
 
     @property
     def place(self) -> str:
@@ -57,6 +58,16 @@ class RawArray:
         data = self._part(self.offset + start * self.stride, size)().ljust(count * self.stride, b"\0")
         fields = np.frombuffer(data, np.uint8).reshape(count, self.stride)[:, : self.row_bytes]
         return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
+
+    def imaged(self) -> "tuple[RawArray, Layout, bytes, list[str]]":
+        """How its images lie, and a note. Raises UsageError where it holds none."""
+        if self.dtype.hasobject:
+            raise pickled(self.place, self.named)
+        count, *sides = self.shape or (0,)
+        layout, said = layout_of(self.place, self.named, (count, *sides[:: self.order]), self.dtype)
+        if self.order < 0:
+            layout = Layout(tuple(sides), tuple(len(sides) - 1 - axis for axis in layout.axes))
+        return self, layout, b".png", [said]
 
     def content(self, index: int, layout: Layout | None) -> PixelPart:
         """Row `index` as a PNG."""

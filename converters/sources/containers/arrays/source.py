@@ -1,28 +1,40 @@
-"""Samples of arrays of images, one array after the other."""
+"""Samples of arrays of images, one array after the other; which array holds the images and which their labels.
+
+An array is known by its usual name, or by what the user says.
+"""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.labels import Array, label_column
-from shardfeed.converters.sources.containers.arrays.names import Files, pairs_of
-from shardfeed.converters.sources.containers.arrays.pixels import Layout
+from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
 from shardfeed.converters.sources.files.source_files import find_files
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.options import ColumnOptions
+from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.blocks import block_source
 from shardfeed.converters.sources.rows.class_column import NamesBeside
 from shardfeed.converters.sources.rows.columns import ListedColumn
+from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.source import Content
+from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
-from shardfeed.text import listing, number
+from shardfeed.text import counted, in_usual_order, listing, number
 
 LOOKED_AT = 8  # files of a folder that tell what is in it
+
+
+Files = Mapping[str, Mapping[str, Array]]  # name of a file -> name of an array in it -> the array
+_LETTERS = {"x": "image", "y": "label"}  # where there are both
+_FILLING = frozenset(["set", "data", "dataset"])  # as in train_set_x
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_SHOWN = 6
 
 
 class Read(Protocol):
@@ -64,6 +76,16 @@ class ArrayBlock:
         return f"{number(len(self), 'image')} from {escape(self.images.named)}, {labelled}{into}"
 
 
+@dataclass(frozen=True)
+class Named:
+    """An array and what its name says: `role` is "image", "label" or "". `file`: the stem of its file's name."""
+
+    file: str
+    array: Array
+    role: str
+    split: str | None
+
+
 def array_source(
     place: str,
     blocks: Sequence[ArrayBlock],
@@ -102,27 +124,56 @@ def array_source(
     return block_source(place, unpacked, columns, unlabelled, notes=said, described=described, folder=folder)
 
 
-# The array as images are read of it, how pixels lie or None, what names end in, and notes. Raises UsageError.
-Imaged = Callable[[Any], tuple[Array, Layout | None, bytes, list[str]]]
-
-
 def named_source(
-    place: str,
-    files: Files,
-    options: ColumnOptions,
-    imaged: Imaged,
-    *,
-    look_only: bool = False,
-    notes: Sequence[str] = (),
+    place: str, files: Files, options: ColumnOptions, *, look_only: bool = False, notes: Sequence[str] = ()
 ) -> ColumnarSource:
-    """The source of the arrays in `files`. Raises UsageError where nothing tells images and labels."""
-    pairs, passed_over = pairs_of(place, files, options)
-    blocks, told = [], []
-    for pair in pairs:
-        images, layout, ending, said = imaged(pair.images)
-        blocks.append(ArrayBlock(images, layout, pair.labels, pair.split, os.fsencode(pair.prefix), ending))
-        told += said
-    return array_source(place, blocks, options, look_only=look_only, notes=[*told, *passed_over, *notes])
+    """The source of the arrays of images in `files`, each with its labels; otherwise as `array_source`.
+
+    Files whose names differ in the word for images or labels alone belong together. Raises UsageError where two arrays
+    would do, or none does.
+    """
+    unknown = [role for role in options.columns if role not in ("image", "label")]
+    if unknown:
+        problem = f"got {unknown[0]!r} in {argument('columns')}, expected image and label: arrays have no other"
+        raise UsageError(place, problem, "leave it out")
+    arrays = [array for of_file in files.values() for array in of_file.values()]
+    for asked in options.columns.values():
+        if not any(asked in of_file for of_file in files.values()):
+            problem = f"there is no array {escape(asked)}; it has {_described(arrays)}"
+            raise UsageError(place, problem, f"correct {argument('columns')}")
+    groups = _groups(files)
+    blocks: list[ArrayBlock] = []
+    of_images: list[str] = []
+    others: list[str] = []
+    passed_over: list[str] = []
+    for group in groups:
+        images, labels = (_found(place, group, options, role) for role in ("image", "label"))
+        said = len(images) == len(labels) == 1 and bool(options.columns)
+        order = [*images.keys() & {None}, *in_usual_order(split for split in images if split is not None)]
+        taken = []
+        for split in order:
+            image, label = images[split], next(iter(labels.values())) if said else labels.get(split)
+            taken += [image, label]
+            folder, stem = os.path.split(image.file)
+            prefix = (f"{image.file}/" if len(groups) > 1 else "") + (f"{split}/" if split else "")
+            into = split or split_of(stem) or split_of(os.path.basename(folder))
+            array, layout, ending, said_of_it = image.array.imaged()
+            of_images += said_of_it
+            labelled = label.array if label else None
+            blocks.append(ArrayBlock(array, layout, labelled, into, os.fsencode(prefix), ending))
+        rest = [named.array for named in group if named not in taken]
+        if not images:
+            passed_over += dict.fromkeys(named.file for named in group)
+        elif rest:
+            others.append(f"arrays passed over: {_described(rest)}")
+    if not blocks:
+        problem = f"no array is called like images; it has {_described(arrays)}"
+        first = next(iter(next(iter(files.values()), {})), "x")
+        columns = argument("columns", python=f"columns={{'image': {first!r}}}", typed=f"image={first},label=NAME")
+        raise UsageError(place, problem, f"say which holds them: {columns}")
+    if passed_over:
+        others.append(counted("files without an array that is called like images", passed_over, len(passed_over)))
+    return array_source(place, blocks, options, look_only=look_only, notes=[*of_images, *others, *notes])
 
 
 def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
@@ -158,3 +209,61 @@ def inside(look: Look, ends: tuple[str, ...], depth: int = 3) -> Iterator[str]:
         path = look.full(name)
         if os.path.isfile(path) and (not look.is_folder or os.path.realpath(path).startswith(root)):
             yield name
+
+
+def split_of(name: str) -> str | None:
+    """The split that a name speaks of, such as `mnist_train`; None where it names none or several."""
+    found = {split for word in _words(name) if (split := usual_split(word))}
+    return found.pop() if len(found) == 1 else None
+
+
+def _described(arrays: Iterable[Array]) -> str:
+    """`x uint8 [10, 28, 28], y int64 [10]`, for a message."""
+    return listing([f"{escape(array.named)} {shape_text(array.shape, array.dtype)}" for array in arrays], _SHOWN)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def _said(name: str) -> str:
+    """The words of an array's name beside those for splits; "" where it names several splits."""
+    words = [word for word in _words(name) if word not in _FILLING]
+    rest = [word for word in words if not usual_split(word)]
+    return "_".join(rest) if len(words) - len(rest) < 2 else ""
+
+
+def _groups(files: Files) -> list[list[Named]]:
+    """The arrays of files that belong together, in the order of the first file of each."""
+    stems = {file: os.path.splitext(file)[0] for file in files}
+    every = {_said(name) for arrays in files.values() for name in arrays}
+    every |= {word for stem in stems.values() for word in _words(os.path.basename(stem))}
+    role_of = {word: role for role in ("image", "label") for word in WORDS[role]}
+    role_of |= _LETTERS if _LETTERS.keys() <= every else {}
+    groups: dict[tuple[str, ...], list[Named]] = {}
+    for file, arrays in files.items():
+        folder, stem = os.path.split(stems[file])
+        words = _words(stem)
+        roles = {role_of[word] for word in words if word in role_of}
+        by_file = roles.pop() if len(roles) == 1 else ""
+        rest = [word for word in words if word not in role_of] if by_file else [stem]
+        group = groups.setdefault((folder, *rest), [])
+        by_name = {name: role_of.get(_said(name), "") for name in arrays}
+        for name, array in arrays.items():
+            role = by_name[name] or ("" if any(by_name.values()) else by_file)
+            group.append(Named(stems[file], array, role, split_of(name)))
+    return list(groups.values())
+
+
+def _found(place: str, group: Sequence[Named], options: ColumnOptions, role: str) -> dict[str | None, Named]:
+    """The array of a group that has the role, by split. Raises UsageError where two would do."""
+    asked = options.columns.get(role)
+    fits = [named for named in group if (named.role == role if asked is None else named.array.named == asked)]
+    if asked is not None and len(fits) > 1:
+        fits = [named for named in fits if named.role == role] or fits
+    found: dict[str | None, Named] = {}
+    for named in fits:
+        if (other := found.setdefault(named.split, named)) is not named:
+            problem = f"two arrays are called like {role}s: {escape(other.array.named)} and {escape(named.array.named)}"
+            raise UsageError(place, problem, f"say which is meant: {naming(role, named.array.named)}")
+    return found

@@ -11,8 +11,7 @@ import numpy as np
 from shardfeed.converters.images.sniff import begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.containers.arrays.labels import label_column
-from shardfeed.converters.sources.containers.arrays.names import split_of
-from shardfeed.converters.sources.containers.arrays.source import refuse_columns
+from shardfeed.converters.sources.containers.arrays.source import refuse_columns, split_of
 from shardfeed.converters.sources.containers.endings import ending_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.lmdb import walk
@@ -105,12 +104,12 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     return block_source(path, blocks, columns, unlabelled, rejected=rejected, notes=notes, described=described)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class LmdbBlock:
     """See `Block`: the images of one database; `keys` in it, `sizes` of values in bytes.
 
     `prefix`: what keys of samples begin with. `datum`: whether values are Caffe's. `labels`, of Caffe, and `texts`, of
-    OCR: one for each image, or none. `endings`: the end of names of images like the first one.
+    OCR: one for each image, or none. `ending`: of names of images like the first one.
     """
 
     file: SourceFile
@@ -122,15 +121,15 @@ class LmdbBlock:
     labels: "array[int]" = field(default_factory=lambda: array("q"))
     texts: ByteStrings = field(default_factory=ByteStrings)
     rejected: list[Skipped] = field(default_factory=list)
-    endings: list[bytes] = field(default_factory=list)
+    ending: bytes = b""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def add(self, key: bytes, size: int, head: bytes) -> None:
         """One more image, whose encoded bytes begin with `head`; b"" for pixels, which become a PNG."""
-        if not self.endings:
-            self.endings.append(ending_of(head) if head else b".png")
+        if not self.keys:
+            self.ending = ending_of(head) if head else b".png"
         self.keys.add(key)
         self.sizes.append(size)
 
@@ -140,7 +139,7 @@ class LmdbBlock:
 
     def key(self, index: int, /) -> bytes:
         """The key of a sample."""
-        key, ending = self.keys[index].lstrip(b"/"), self.endings[0]
+        key, ending = self.keys[index].lstrip(b"/"), self.ending
         ends = (ending, b".jpeg") if ending == b".jpg" else (ending,)
         return self.prefix + (key if key.lower().endswith(ends) else key + ending)
 
