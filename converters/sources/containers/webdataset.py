@@ -314,6 +314,9 @@ class _Seen:
             if len(dotted) != 1:
                 problem = f"{'several images' if dotted else 'no image'} in its first samples: "
                 remedy = f"say which is it: {naming('image', 'COLUMN')}"
+                if self.members.keys() == {"tar"}:  # ImageNet's, a class each
+                    each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
+                    remedy = f"unpack it into an empty folder, there the tars in it, and convert that folder: `{each}`"
                 raise NoImageError(place, problem + some(dotted or self.members), remedy)
             images = (dotted[0],)
         by_tar = asked.get("key") == _URL
