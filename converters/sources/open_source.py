@@ -91,6 +91,7 @@ def open_source(
         _check_no_dataset(look)
         if table := _table_of_labels(look, values):
             return table
+        _check_label_file(look, values)
         found = recognise(look, values)
         if fit := _only_one(look, found):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit.found)
@@ -175,6 +176,21 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
         if evidence is not None and not evidence.missing:
             return _read(one, file, of_table, f"recognised as {one.name}", evidence.found)
     return None
+
+
+def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
+    """Raises UsageError for JSON or XML in place of a label file; the remedy says how annotations in it are read."""
+    path = os.fsdecode(values.get("labels", ""))
+    is_document = path.lower().endswith((".json", ".xml")) and os.path.isfile(path)
+    if "format" in values or not look.is_folder or not is_document:
+        return
+    if found := [one for one in recognise(Look(path), {"images": look.path}) if not one.missing]:
+        remedy = f"give {escape(path)} in place of the folder, and {argument('images', look.path)}"
+        raise UsageError(path, f"is no label file: {found[0].found}", remedy)
+    what, remedy = "JSON", 'write CSV, or JSON Lines with one {"path": ..., "label": ...} a line'
+    if path.lower().endswith(".xml"):
+        what, remedy = "XML", "give the folder with the XML files in place of the images"
+    raise UsageError(path, f"is {what} that no reader of annotations knows, expected a label file", remedy)
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:

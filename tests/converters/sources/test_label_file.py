@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.options import LabelOptions
+from shardfeed.converters.sources.options import AnnotationOptions, LabelOptions
 from shardfeed.converters.sources.source import findings_of
 from shardfeed.errors import LabelFileError, UsageError
 from shardfeed.schema import LABEL, TEXT, Feature
@@ -960,3 +960,39 @@ def test_a_table_of_boxes_that_is_given_as_labels_is_read_as_boxes(tmp_path: Pat
     write(tmp_path, "image,xmin,ymin,xmax,ymax,label\na.jpg,1,2,3,4,cat\n")
     source = open_source(photos, options=LabelOptions(labels=table, label_columns=["label"]))
     assert source.schema.class_names == {LABEL: ("cat",)}
+
+
+COCO = {
+    "images": [{"id": 1, "file_name": "a.jpg", "width": 24, "height": 16}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0}],
+    "categories": [{"id": 1, "name": "cat"}],
+}
+TASKS = [{"id": 1, "data": {"image": "a.jpg"}, "annotations": [{"result": [
+    {"type": "rectanglelabels", "value": {"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["cat"]}}
+]}]}]  # fmt: skip
+CVAT = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n<version>1.1</version><meta></meta>\n'
+    '<image id="0" name="a.jpg" width="24" height="16"><box label="cat" xtl="1" ytl="1" xbr="5" ybr="5"/></image>'
+    "</annotations>"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("coco.json", json.dumps(COCO)), ("tasks.json", json.dumps(TASKS)), ("cvat.xml", CVAT)]
+)
+def test_annotations_that_are_given_as_labels_are_refused_with_what_reads_them(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    photos, path = plant(tmp_path / "photos", "a.jpg"), write(tmp_path, content, name)
+    with pytest.raises(UsageError) as caught:
+        open_source(photos, options=LabelOptions(labels=path))
+    assert caught.value.remedy.startswith(f"give {path} in place of the folder")
+    source = open_source(path, options=AnnotationOptions(images=photos))
+    assert source.schema.class_names == {OBJECT_LABEL: ("cat",)}
+
+
+@pytest.mark.parametrize(("name", "content", "said"), [("l.json", '{"a.jpg": 1}', "JSON"), ("l.xml", "<a/>", "XML")])
+def test_json_and_xml_that_nobody_knows_are_no_label_files(tmp_path: Path, name: str, content: str, said: str) -> None:
+    photos, path = plant(tmp_path / "photos", "a.jpg"), write(tmp_path, content, name)
+    with pytest.raises(UsageError, match=f"is {said} that no reader of annotations knows"):
+        open_source(photos, options=LabelOptions(labels=path))
