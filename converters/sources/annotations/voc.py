@@ -305,17 +305,12 @@ def _read_lists(
         table = LabelTable(os.path.join(folder, name), "text", None, options.encoding, paths_only=True)
         for record in table:
             text = str(next(iter(record.cells))).strip()
-            stem = _listed_stem(text, prefix, known)
+            stem = prefix + text.encode("utf-8", "surrogateescape")
+            if stem not in known and (marked := _MARK.match(text)):
+                stem = prefix + marked[1].encode("utf-8", "surrogateescape")
+            stem = _stem(stem) if stem not in known and names_image(stem) else stem
             before, place = found.setdefault(stem, (split, f"{escape(name)}:{record.line}"))
             if before != split:
                 problem = f"'{escape(stem)}' is in the split {before} already ({place})"
                 raise LabelFileError(table.place(record.line), problem, "leave one of the two lines out")
     return found
-
-
-def _listed_stem(text: str, prefix: bytes, known: set[bytes]) -> bytes:
-    """The image of a line: `2008_000008`, `2008_000008 -1` or `2008_000008.jpg`."""
-    stem = prefix + text.encode("utf-8", "surrogateescape")
-    if stem not in known and (marked := _MARK.match(text)):
-        stem = prefix + marked[1].encode("utf-8", "surrogateescape")
-    return _stem(stem) if stem not in known and names_image(stem) else stem

@@ -244,7 +244,10 @@ class ObjectGather:
         for key in flagged:
             if not key.startswith("image/"):
                 raise UsageError("flags", f"got {key!r}, expected a feature key", f'say "image/object/{key}"')
-        points = _point_numbers(keypoints) if keypoints is not None else ()
+        points: tuple[float, ...] = ()
+        if keypoints is not None:
+            sound = isinstance(keypoints, Sequence) and not isinstance(keypoints, str)
+            points = tuple(map(_float, keypoints)) if sound and all(map(is_number, keypoints)) else (math.nan,)
         region = check_outline(outline) if self._outlines is not None else None
         # Everything is sound: from here on nothing raises.
         known = len(self._images)
@@ -442,12 +445,6 @@ def _repeated(values: np.ndarray) -> np.ndarray:
     """The values that are there more than once."""
     ordered = np.sort(values)
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-
-
-def _point_numbers(values: Any) -> tuple[float, ...]:
-    """Numbers of key points; one NaN where they are no list of numbers."""
-    sound = isinstance(values, Sequence) and not isinstance(values, str) and all(map(is_number, values))
-    return tuple(map(_float, values)) if sound else (math.nan,)
 
 
 def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:

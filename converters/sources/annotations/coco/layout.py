@@ -21,6 +21,7 @@ _MOST = 20  # files of a folder that are opened to see what they are
 _FAMILY = re.compile(r"(?:person_)?(instances|keypoints|captions|panoptic|stuff)(?=[_.-]|$)")
 _SPLIT = re.compile(r"(?:^|[_.-])((train|training|val|valid|validation|test|minival)(?:[_-]?\d{4})?)(?=[_.-]|$)")
 What = Literal["instances", "captions", "panoptic", "results", "images"]
+_KINDS: tuple[What, ...] = ("instances", "captions", "panoptic")
 _OF_OBJECTS: frozenset[Task] = frozenset({"boxes", "masks", "keypoints"})
 # Files of objects by their names, the first of which there are any is taken; "" is any other name.
 _FIRST = ("instances", "", "keypoints", "stuff")
@@ -134,13 +135,11 @@ def coco_files(look: Look, options: AnnotationOptions) -> Layout | None:
         found = list(_files_in(look, folder, root))
         files = _chosen(found, options.tasks)
         if files:
-            others = [
-                file for file in found if file.what in ("instances", "captions", "panoptic") and file not in files
-            ]
+            others = [file for file in found if file.what in _KINDS and file not in files]
             break
     if not files:
         return None
-    for what in ("instances", "captions", "panoptic"):
+    for what in _KINDS:
         alike = [file for file in files if file.what == what]
         if len(alike) == 1 and alike[0].split == _plain(alike[0].name):  # no split, where there is no other
             files[files.index(alike[0])] = replace(alike[0], split=None)

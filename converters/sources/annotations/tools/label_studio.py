@@ -63,14 +63,10 @@ def _tasks(path: str) -> Iterator[_Task]:
             continue
         made = [one for one in task.get("annotations") or () if isinstance(one, dict) and not one.get("was_cancelled")]
         result = made[0].get("result") if made else []
-        yield _result(image, [one for one in result or () if isinstance(one, dict)])
-
-
-def _result(image: str, result: list[Any]) -> _Task:
-    values = [(one.get("type"), one.get("value")) for one in result]
-    classes = [str(text) for kind, value in values if kind == "choices" for text in (value or {}).get("choices", ())]
-    regions = [{**value, "type": kind} for kind, value in values if kind != "choices" and isinstance(value, dict)]
-    return _Task(image, regions, classes)
+        values = [(one.get("type"), one.get("value")) for one in result or () if isinstance(one, dict)]
+        classes = [str(text) for kind, of in values if kind == "choices" for text in (of or {}).get("choices", ())]
+        regions = [{**value, "type": kind} for kind, value in values if kind != "choices" and isinstance(value, dict)]
+        yield _Task(image, regions, classes)
 
 
 def _small(image: str, said: Mapping[str, Any]) -> _Task:

@@ -74,16 +74,12 @@ class Lines:
         if self._shape == "keypoints" or count == _BOX:
             x, y, wide, high = numbers[1:_BOX]
             box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
-            return Line(label, box, keypoints=self._with_visibility(rest) if rest else None)
+            if self._dimensions == 2:  # visibility is not said: 2 (visible), and 0 (not there) for 0, 0
+                pairs = zip(rest[::2], rest[1::2], strict=True)
+                rest = [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
+            return Line(label, box, keypoints=rest or None)
         xs, ys = numbers[1::2], numbers[2::2]
         return Line(label, (min(xs), min(ys), max(xs), max(ys)), outline=numbers[1:])
-
-    def _with_visibility(self, numbers: Sequence[float]) -> Sequence[float]:
-        """Key points with visibility; where it is not said, 2 (visible), and 0 (not there) for 0, 0."""
-        if self._dimensions == 3:
-            return numbers
-        pairs = zip(numbers[::2], numbers[1::2], strict=True)
-        return [value for x, y in pairs for value in (x, y, 2.0 if x or y else 0.0)]
 
     @property
     def _expected(self) -> str:

@@ -134,8 +134,11 @@ class _Reading:
             key = image.key if isinstance(image, Skipped) else self._files.key(image)
             if not self._choice.wants(key):
                 continue
-            if isinstance(image, Skipped):
-                self._lose(image, named)
+            if isinstance(image, Skipped):  # its labels are lost with it
+                self._found.reject(name_text(key), RejectCode(image.code), image.reason)
+                label = self._label(key, named)
+                if isinstance(label, int):
+                    self._lost.setdefault(key, label)
                 continue
             before = self._split_of.get(image)
             if before is None:
@@ -158,13 +161,6 @@ class _Reading:
             notes.append(f"the split {split} has no image")
         if again:
             notes.append(counted("images that are named twice, taken once", sorted(again), len(again)))
-
-    def _lose(self, skipped: Skipped, named: bytes) -> None:
-        """An image that is missing: its labels are lost with it."""
-        self._found.reject(name_text(skipped.key), RejectCode(skipped.code), skipped.reason)
-        label = self._label(skipped.key, named)
-        if isinstance(label, int):
-            self._lost.setdefault(skipped.key, label)
 
     def _label(self, key: bytes, named: bytes) -> int | Skipped | None:
         """The file with the labels of an image; why it cannot be read; or None without."""
