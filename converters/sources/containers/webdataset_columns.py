@@ -1,0 +1,273 @@
+"""The columns of samples in tars, as WebDataset has them: their members, the values in those, and what each may be.
+
+A sample is the members that follow each other and have one key: `a/b.1.seg.png` is the column `1.seg.png` of the sample
+`a/b`.
+"""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, BinaryIO
+
+from shardfeed.annotations import OBJECTS, RASTER
+from shardfeed.converters.sources.archives.tar import Member, members, read_member
+from shardfeed.converters.sources.files.listing import is_hidden, names_image
+from shardfeed.converters.sources.options import ColumnOptions, naming
+from shardfeed.converters.sources.rows.ledger import Names
+from shardfeed.converters.sources.rows.objects import kind_of
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles
+from shardfeed.errors import UsageError, escape
+from shardfeed.schema import ENCODED, IMAGE_KEYS
+from shardfeed.text import number, some
+
+URL = "__url__"  # as a key: the name of the tar, and the key in it
+_MOST_VALUE = 16 << 20  # bytes of a text, number or JSON value
+_MOST_COLUMNS = 1000  # keys of JSON that are known
+_META = re.compile(rb"__[^/]*__")
+_WHOLE_NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))  # what such columns hold
+_TEXTS = frozenset(("txt", "text", "transcript", "caption"))
+_JSON = frozenset(("json", "jsn"))
+_PICKLES = frozenset(("pyd", "pkl", "pickle", "pth", "pt"))
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
+_FEATURE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # keys of JSON whose numbers become features by themselves
+_STATED: Mapping[Role, tuple[str, ...]] = {"label": ("cls",), "text": ("txt", "caption", "text")}  # before keys of JSON
+_ANY_IMAGE = "jpg, png and the like"
+
+TarSample = tuple[bytes, dict[str, Member]]  # the key as the tar has it, and members by column
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which columns are what. `images`, `masks`: each sample has one of them; empty: any plain image, or no masks."""
+
+    images: tuple[str, ...]
+    masks: tuple[str, ...]
+    by_tar: bool
+    roles: Roles
+    offered: Mapping[str, str]
+
+    def images_of(self, columns: Iterable[str]) -> list[str]:
+        """The columns of a sample that may be its image."""
+        return [column for column in columns if (column in self.images if self.images else _is_plain_image(column))]
+
+
+def samples(file: BinaryIO, place: str, passed_over: Names) -> Iterator[TarSample]:
+    """The samples of a tar, in its order; metadata and hidden files are passed over in silence, others named.
+
+    The first dot of the base name ends the key; columns are in lower case. Raises UsageError for a tar that is not
+    whole, and for a column that comes twice in a sample.
+    """
+    known: bytes | None = None
+    columns: dict[str, Member] = {}
+    for member in members(file, place, None if hasattr(file, "fileno") else 1 << 62):
+        folder, slash, base = member.name.removeprefix(b"./").lstrip(b"/").rpartition(b"/")
+        if is_hidden(base) or (_META.fullmatch if folder else _META.match)(base) or _is_metadata(folder):
+            continue
+        stem, _, ending = base.partition(b".")
+        if not stem or len(stem) == len(base):
+            passed_over.add(folder + slash + base)
+            continue
+        key, column = folder + slash + stem, _column(ending)
+        if key != known:
+            if known is not None:
+                yield known, columns
+            known, columns = key, {}
+        if column in columns:
+            problem = f"the sample '{escape(key)}' has the column '{escape(column)}' twice"
+            problem += f", at the bytes {columns[column].offset:,} and {member.offset:,}"
+            raise UsageError(place, problem, "leave one of the two out")
+        columns[column] = member
+    if known is not None:
+        yield known, columns
+
+
+@lru_cache
+def _column(ending: bytes) -> str:
+    return ending.decode("utf-8", "surrogateescape").lower()
+
+
+@lru_cache
+def _is_metadata(folder: bytes) -> bool:
+    """Whether what is in a folder is the system's business, or metadata."""
+    return any(is_hidden(part) or _META.fullmatch(part) for part in folder.split(b"/") if part != b"..")
+
+
+@lru_cache
+def _is_plain_image(column: str) -> bool:
+    """Whether a column is called by the extension of an image and nothing else."""
+    return "." not in column and names_image(b"x." + os.fsencode(column))
+
+
+@lru_cache
+def last(column: str) -> str:
+    """What follows the last dot of a column."""
+    return column.rpartition(".")[2]
+
+
+class _BadValueError(Exception):
+    """The member of a sample cannot be read as its column should be; the message is a clause."""
+
+
+def _value(tar: BinaryIO, column: str, member: Member) -> Any:
+    """A text, a whole number, or any value of JSON. Raises _BadValueError."""
+    if not member.plain:
+        raise _BadValueError("it is a link, or no plain file")
+    if member.size > _MOST_VALUE:
+        raise _BadValueError(f"{number(member.size, 'byte')}, expected {_MOST_VALUE:,} at most")
+    data = read_member(tar, member)
+    try:
+        if last(column) in _JSON:
+            return json.loads(data)
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise _BadValueError("it is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _BadValueError(f"no JSON: {escape(str(error)[:80])}") from None
+    return int(text) if last(column) in _WHOLE_NUMBERS and _INTEGER.match(text) else text
+
+
+def is_read(column: str, wanted: Iterable[str]) -> bool:
+    """Whether the members of a column are read for their values: it is JSON, or wanted."""
+    return last(column) in _JSON or column in wanted
+
+
+def read_values(
+    tar: BinaryIO, columns: Mapping[str, Member], read: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values of the columns `read` by name, keys of JSON objects behind a dot; and what is wrong with others."""
+    values: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for column in read:
+        try:
+            value = _value(tar, column, columns[column])
+        except _BadValueError as error:
+            problems[column] = str(error)
+            continue
+        if isinstance(value, dict) and last(column) in _JSON:
+            values |= {f"{column}.{key}": one for key, one in value.items()}
+        else:
+            values[column] = value
+    return values, problems
+
+
+class SeenColumns:
+    """The columns that samples have, and the kinds of their values."""
+
+    def __init__(self, options: ColumnOptions) -> None:
+        self.options = options
+        self.members: dict[str, None] = {}
+        self.kinds: dict[str, Counter[str]] = {}
+        self._null: set[str] = set()  # columns of which no value tells the kind
+
+    def look(self, path: str, most: int) -> "SeenColumns":
+        """Take the first samples of a tar. Raises UsageError for one that is damaged."""
+        with open(path, "rb") as tar:
+            for _, columns in islice(samples(tar, path, Names("")), most):
+                self.members |= dict.fromkeys(columns)
+                wanted = [column for column in columns if last(column) in _WHOLE_NUMBERS | _TEXTS | _JSON]
+                self.add(read_values(tar, columns, wanted)[0])
+        return self
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Take the kinds of a sample's values."""
+        for name, value in values.items():
+            if name in self.kinds or len(self.kinds) < _MOST_COLUMNS:
+                kind = kind_of(value)
+                if kind != "null":
+                    self._null.discard(name)
+                elif name not in self.kinds:
+                    self._null.add(name)
+                self.kinds.setdefault(name, Counter())[kind] += 1
+
+    def know(self, values: Mapping[str, Any]) -> bool:
+        """Whether no value of a sample is new, or of a kind that is not known yet."""
+        told = self._null and any(values.get(name) is not None for name in self._null)
+        return values.keys() <= self.kinds.keys() and not told
+
+    def choose(self, place: str) -> Chosen:
+        """Choose columns by those that were seen. Raises UsageError, for pickles too unless all that is taken is asked
+        for; NoImageError where nothing tells the image."""
+        asked = dict(self.options.columns)
+        self._check_pickles(place, asked)
+        images, masks = (
+            tuple(filter(None, asked.pop(what, asked.pop(key, "")).lower().split(";")))
+            for what, key in (("image", ENCODED), ("mask", RASTER))
+        )
+        for what, columns in (("image", images), ("mask", masks)):
+            if columns and not any(column in self.members for column in columns):
+                problem = f"there is no column {escape(';'.join(columns))!r} for {what}: it has {some(self.members)}"
+                raise UsageError(place, problem, "name one of its columns")
+        if not images and not any(map(_is_plain_image, self.members)):
+            dotted = [one for one in self.members if names_image(b"x." + os.fsencode(one)) and one not in masks]
+            if len(dotted) != 1:
+                problem = f"{'several images' if dotted else 'no image'} in its first samples: "
+                remedy = f"say which is it: {naming('image', 'COLUMN')}"
+                if self.members.keys() == {"tar"}:  # ImageNet's, a class each
+                    each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
+                    remedy = f"unpack it into an empty folder, there the tars in it, and convert that folder: `{each}`"
+                raise NoImageError(place, problem + some(dotted or self.members), remedy)
+            images = (dotted[0],)
+        by_tar = asked.get("key") == URL
+        if by_tar:
+            del asked["key"]
+        infos = [ColumnInfo(" or ".join(images) or _ANY_IMAGE, "image", role="image")]
+        infos += [ColumnInfo(" or ".join(masks), "image", role="mask")] if masks else []
+        infos += self._infos({*images, *masks}, any_image=not images)
+        roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled)
+        return Chosen(images, masks, by_tar, roles, self._offered(roles))
+
+    def _check_pickles(self, place: str, asked: Mapping[str, str]) -> None:
+        pickles = [column for column in self.members if last(column) in _PICKLES]
+        named = [name for name in asked.values() if name in pickles]
+        if named or (pickles and not asked):
+            problem = (
+                f"the column {escape((named or pickles)[0])} is a pickle, which runs what is in it when it is loaded"
+            )
+            taken = "" if named else f", or say what is to be taken: {naming('image', 'jpg')}"
+            raise UsageError(place, problem, f"write it as cls, txt or json{taken}")
+
+    def _infos(self, images: set[str], *, any_image: bool) -> list[ColumnInfo]:
+        """All columns but those of images and masks; keys of JSON objects instead of their members."""
+        stated: dict[str, Role] = {}
+        for what, names in _STATED.items():
+            stated[next((name for name in names if name in self.kinds), "")] = what
+        found = []
+        for column in self.members:
+            keys = [name for name in self.kinds if name.startswith(f"{column}.") and last(column) in _JSON]
+            if column not in self.kinds and not keys:
+                if column not in images and not (any_image and _is_plain_image(column)):
+                    kind: Kind = "image" if names_image(b"x." + os.fsencode(column)) else "other"
+                    found.append(ColumnInfo(column, kind, column))
+                continue
+            for name in [*keys, *([column] if column in self.kinds else [])]:
+                word = name[len(column) + 1 :] or column
+                kind = _most(self.kinds[name])
+                role = stated.get(name) if kind in ("integer", "text") else None
+                found.append(ColumnInfo(name, kind, word, role))
+        return found
+
+    def _offered(self, roles: Roles) -> dict[str, str]:
+        """The keys of JSON whose values are numbers, by the features that they become."""
+        found: dict[str, str] = {}
+        for column in self.members:
+            for name in self.kinds if last(column) in _JSON else ():
+                key = f"image/{name[len(column) + 1 :]}"
+                taken = key in IMAGE_KEYS or key.startswith((OBJECTS, "image/class/", RASTER))
+                fits = name.startswith(f"{column}.") and _FEATURE.match(name[len(column) + 1 :]) and not taken
+                if fits and name not in roles.columns and _most(self.kinds[name]) in ("integer", "float"):
+                    found.setdefault(key, name)
+        return {key: name for key, name in found.items() if key not in roles.extra}
+
+
+def _most(kinds: Counter[str]) -> Any:
+    """The kind that most values have, of numbers "float" where one is; "text" where nothing tells."""
+    known = Counter({kind: count for kind, count in kinds.items() if kind != "null"})
+    if known.keys() == {"integer", "float"} or known.keys() == {"integers", "floats"}:
+        return "floats" if "floats" in known else "float"
+    kind = known.most_common(1)[0][0] if known else "text"
+    return "other" if kind == "object" else kind
