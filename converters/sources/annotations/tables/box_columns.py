@@ -97,13 +97,10 @@ class Dialect:
 
     def rows(self, table: LabelTable) -> Iterator[tuple[int, list[str], str]]:
         """Line, cells, and why the row cannot be read; "" where it can."""
-        records = iter(table)
         if table.path.endswith(_FACES):
             yield from _faces(table)
             return
-        if self.header:
-            next(records, None)
-        for record in records:
+        for record in islice(table, int(self.header), None):
             cells = [str(cell) for cell in record.cells]
             problem = ""
             if self.width is not None and len(cells) != self.width:
@@ -169,8 +166,7 @@ def _dicts(image: int, column: int) -> Callable[[list[str]], list[list[str]]]:
 def _faces(table: LabelTable) -> Iterator[tuple[int, list[str], str]]:
     """WIDER FACE: the path of an image, the number of its faces, a line for each; one of zeros where there is none."""
     image, left = "", 0  # left: lines of faces to come; -1: the number comes
-    for record in table:
-        line, text = record.line, str(next(iter(record.cells))).strip()
+    for line, (text,) in table.texts():
         cells = text.split()
         if left > 0:
             left -= 1
@@ -205,18 +201,20 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
     except (ValueError, OverflowError):
         numbers = None
     if numbers is None or not len(numbers) or len(numbers) % 2:
-        raise _no_runs(f"got '{escape(cell[:40])}', expected pairs of whole numbers: start and length")
+        raise BadAnnotationError(
+            AnnotationCode.OUTLINE, f"got '{escape(cell[:40])}', expected pairs of whole numbers: start and length"
+        )
     starts, lengths = numbers[0::2] - 1, numbers[1::2]
     order = np.argsort(starts, kind="stable")
     starts, lengths = starts[order], lengths[order]
     if starts[0] < 0 or (lengths <= 0).any():
-        raise _no_runs("a start or a length below 1")
+        raise BadAnnotationError(AnnotationCode.OUTLINE, "a start or a length below 1")
     pixels = width * height
     if (starts > pixels).any() or (lengths > pixels).any() or (starts + lengths > pixels).any():
-        raise _no_runs(f"runs beyond the {width} x {height} pixels of the image")
+        raise BadAnnotationError(AnnotationCode.OUTLINE, f"runs beyond the {width} x {height} pixels of the image")
     ends = starts + lengths
     if (ends[:-1] > starts[1:]).any():
-        raise _no_runs("runs that overlap")
+        raise BadAnnotationError(AnnotationCode.OUTLINE, "runs that overlap")
     before = np.concatenate([[0], ends[:-1]])
     counts = np.stack([starts - before, lengths], axis=1).ravel().tolist()
     rest = pixels - int(ends[-1])
@@ -229,16 +227,12 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
     return Region({"size": [height, width], "counts": counts}, box, float(lengths.sum()))
 
 
-def _no_runs(reason: str) -> BadAnnotationError:
-    return BadAnnotationError(AnnotationCode.OUTLINE, reason)
-
-
 def dialect_of(table: LabelTable) -> Dialect | str | None:
     """The dialect of a table; in words what it lacks to be of one, where it almost is; None where it is of none.
 
     Raises LabelFileError for what is no table.
     """
-    rows = [[str(cell).strip() for cell in record.cells] for record in islice(table, _LOOKED_AT)]
+    rows = [cells for _, cells in islice(table.texts(), _LOOKED_AT)]
     if not rows:
         return None
     if table.format == "text":
@@ -297,12 +291,13 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
     if {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= place.keys():
         columns = [place[word] for word in ("xmin", "ymin", "xmax", "ymax")]
         return made("Open Images', in fractions", "sides", columns, unit="fractions", label=place["labelname"])
+    no_image = f"no column with the image of each row, such as filename (got {some(names)})"
     near = ""
     for there, sides in product((own, place), _SIDES):
         found = [side for side in sides if side in there]
         if len(found) == 4:
             if image is None:
-                return f"no column with the image of each row, such as filename (got {some(names)})"
+                return no_image
             return made("corners in pixels", "sides", [there[side] for side in sides])
         if len(found) > 1 and image is not None and not near:
             near = f"no column {', '.join(side for side in sides if side not in there)}"
@@ -312,7 +307,7 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
             if not all(side in there for side in (*start, *extent)):
                 continue
             if image is None:
-                return f"no column with the image of each row, such as filename (got {some(names)})"
+                return no_image
             columns = [there[side] for side in (*start, *extent)]
             if there is place and extent == ("width", "height") and columns[2] < columns[0]:
                 return f"{names[columns[2]]} may be of the box or of the image: call it box_width or image_width"

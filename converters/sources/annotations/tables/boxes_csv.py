@@ -154,8 +154,7 @@ def _class_names(table: LabelTable, dialect: Dialect, options: AnnotationOptions
         return {}
     name = next((name for name in names if "boxable" in name), names[0])
     found: dict[str, str] = {}
-    for record in LabelTable(os.path.join(folder, name), "csv", ",", options.encoding):
-        cells = [str(cell).strip() for cell in record.cells]
+    for _, cells in LabelTable(os.path.join(folder, name), "csv", ",", options.encoding).texts():
         if len(cells) == 2 and cells[0] != "LabelName":
             found[cells[0]] = cells[1]
     given = class_list(options.class_names)

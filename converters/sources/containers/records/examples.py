@@ -88,7 +88,7 @@ class ExampleFormat:
     name: str
     shards: ShardNames
     is_one: Callable[[str], bool]
-    is_packed: Callable[[str], bool]
+    is_packed: Callable[[str], object]
     unpack: Callable[[str, Unpacked], tuple[str, str]]
     records: Callable[[ExampleFile], Iterator[Met]]
     part: Callable[[ExampleFile, int, int, int], Callable[[], bytes]]

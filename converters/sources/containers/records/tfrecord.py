@@ -82,11 +82,6 @@ def packing(path: str) -> str:
         return compression(file.read(_HEAD))
 
 
-def is_packed(path: str) -> bool:
-    """Whether a file is compressed. Raises OSError."""
-    return bool(packing(path))
-
-
 def records(file: ExampleFile) -> Iterator[Met]:
     """All records of a file; where some are damaged, one for as far as the next whole one."""
     for record, piece in enumerate(pieces(file.path)):
@@ -141,4 +136,4 @@ def _unpack(path: str, into: Unpacked) -> tuple[str, str]:
         return out.path, ""
 
 
-FORMAT = ExampleFormat("tfrecord", TFRECORD, is_tfrecord, is_packed, _unpack, records, part)
+FORMAT = ExampleFormat("tfrecord", TFRECORD, is_tfrecord, packing, _unpack, records, part)
