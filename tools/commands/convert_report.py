@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.report import Report, counts_by_code, noted_json
@@ -11,9 +11,8 @@ from shardfeed.converters.shards.task import Noted
 from shardfeed.converters.sources.account import Account
 from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
-from shardfeed.schema import IMAGE_KEYS, LABEL
+from shardfeed.schema import IMAGE_KEYS, LABEL, Feature, Schema
 from shardfeed.text import in_usual_order, listing, number, size_text, table
-from shardfeed.tools.commands.feature_table import feature_table
 
 _SHOWN = 8  # rejected inputs printed, all of which are in rejected.jsonl
 _CLASSES_SHOWN = 20
@@ -165,3 +164,19 @@ def _print_changes(report: Report) -> None:
     for (what, asked), count in sorted(found.items()):
         if asked:
             print(f"{count:,} {what}, as asked")
+
+
+def feature_table(schema: Schema, keys: Iterable[str] | None = None) -> str:
+    """A line for each feature, or for each of `keys`, sorted by key."""
+    rows = [["feature", "dtype", "kind", "values", ""]]
+    for key in sorted(schema.features if keys is None else keys):
+        feature = schema.features[key]
+        called = f"is {feature.alias} to readers" if feature.alias else ""
+        rows.append([escape(key), feature.dtype, schema.kind(key), _values(feature), called])
+    return table(rows)
+
+
+def _values(feature: Feature) -> str:
+    if feature.scalar:
+        return "one"
+    return "any number" if feature.ragged else "x".join(map(str, feature.shape))

@@ -19,7 +19,7 @@ from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.schema import ENCODED, LABEL
 from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
-from shardfeed.tools.commands.feature_table import feature_table
+from shardfeed.tools.commands.convert_report import feature_table
 
 IN_PYTHON = {"splits": "--split"}
 _NAMES_SHOWN = 8

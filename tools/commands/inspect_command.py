@@ -15,7 +15,7 @@ from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.text import in_usual_order, listing, number, size_text, table
-from shardfeed.tools.commands.feature_table import feature_table
+from shardfeed.tools.commands.convert_report import feature_table
 from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
 from shardfeed.tools.object_counts import counts_text, object_counts
 
