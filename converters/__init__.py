@@ -1,6 +1,19 @@
-"""Samples in, committed dataset out: `convert("photos", "dataset")`. Never imports TensorFlow.
+"""Datasets of images, and of other datasets: `convert("photos", "dataset")`. Never imports TensorFlow.
 
-A source of your own needs a `schema`, `len(source)` and `source[i]`: see `shardfeed.converters.sources.source`.
+    convert, ImageOptions, Shares, Report, Progress             images and labels to a dataset
+    LocalWorkers, RayWorkers, Engine                            where shards are written
+    open_source, LabelOptions, AnnotationOptions, ColumnOptions what a path means, and the options of its reader
+    from_dicts, ImageFolder, LabelFile, FileNames, Unlabelled   sources
+    Source, Sample, SourceFile, Skipped, Findings, RejectCode   a source of your own
+    Reader, Look, Evidence, find_files, Gather, Row, Parts, ColumnInfo, choose_roles, Annotations, AnnotationCode
+                                                                a reader of your own
+    append, merge, filter_dataset, split_dataset, relabel, remove, reshard, MakingOptions
+                                                                datasets to another dataset
+    export, Exported                                            a dataset to the files of other tools
+    adopt, rebuild, Rebuilt, survey, Survey                     TFRecords that exist already
+    salvage, Salvaged                                           the intact records of a damaged dataset
+
+A source of your own needs a `schema`, `len(source)` and `source[i]`: see docs/your-own-source.md.
 """
 
 from typing import TYPE_CHECKING
@@ -60,7 +73,7 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.source import Source as Source
     from shardfeed.converters.sources.source import SourceFile as SourceFile
 
-__all__, __getattr__ = lazy_names(
+__all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "shardfeed.converters.conversion": ("Progress", "convert"),

@@ -1,7 +1,17 @@
-"""Records in, batches on devices out, for Keras and for loops of your own, on one device and on many machines.
+"""Batches of a dataset for training and evaluation, on one device and on many machines.
 
-Importing this package imports neither TensorFlow nor PyTorch; using a name that builds tf.data does. `pipelines.torch`
-is for PyTorch, `pipelines.prefetch` for any producer of batches, and `pipelines.orders` is arithmetic.
+    train_batches, eval_batches, make_batches                   tf.data for Keras and for loops of your own
+    distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
+    Backup, Position                                            resuming a training run
+    random_resized_crop, resize_center_crop, letterbox          transforms of images
+    detection, segmentation, source_boxes, source_masks         transforms of boxes and masks, and their inverses
+    multi_hot, draw_caption                                     transforms of labels and captions
+    Global, Stream, Stored, Blocks, order_samples               orders of the samples
+    mix, cached, Cache                                          several datasets as one; a copy on a faster disk
+    prefetch_threads, prefetch_processes, prefetch_ray, as_dataset    batches of any Python producer
+
+`pipelines.torch` is for PyTorch, `pipelines.prefetch` has the types of producers. Importing this package imports
+neither TensorFlow nor PyTorch; using a name that builds tf.data does.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.objects import segmentation as segmentation
     from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
 
-__all__, __getattr__ = lazy_names(
+__all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "shardfeed.pipelines.caching.cache": ("Cache", "cached"),
@@ -59,4 +69,5 @@ __all__, __getattr__ = lazy_names(
         "shardfeed.pipelines.tensorflow.objects": ("detection", "segmentation"),
         "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),
     },
+    packages=("prefetch", "torch"),
 )

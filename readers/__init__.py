@@ -1,4 +1,9 @@
-"""Dataset in, records out: random access (`Split`), whole-file checks (`verify`), tf.data of serialized records.
+"""Records of a dataset: random access, views, whole-file checks.
+
+    open, Dataset, Split    a dataset's splits and their records
+    verify                  compare every byte with the manifest
+    Skip                    how many damaged records may be left out
+    ShardSlice              the part of a shard that belongs to a view
 
 Only the modules of `readers.tensorflow` import TensorFlow.
 """
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from shardfeed.readers.split import Split as Split
     from shardfeed.readers.verification import verify as verify
 
-__all__, __getattr__ = lazy_names(
+__all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "shardfeed.readers.dataset": ("Dataset", "open"),

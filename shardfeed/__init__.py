@@ -1,15 +1,25 @@
-"""Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches on GPUs out.
+"""Turn images with labels, boxes, masks and texts into sharded datasets, and those into batches on GPUs.
 
-`shardfeed.open(path)` gives a dataset's splits. Converting lives in `shardfeed.converters`, reading in
-`shardfeed.readers`, feeding Keras and tf.distribute in `shardfeed.pipelines`.
+    convert, open_source, from_dicts                        images to a dataset
+    LabelOptions, AnnotationOptions, ColumnOptions          how labels, annotations or columns are read
+    ImageOptions                                            how images are stored
+    append, merge, filter_dataset, split_dataset, relabel, remove, reshard    datasets to another dataset
+    export, verify                                          a dataset to other files; a check of every byte
+    open, Dataset, Split                                    a dataset, its splits, their records
+    train_batches, eval_batches, make_batches               batches for TensorFlow and Keras
+    torch_loader, torch_eval_loader                         batches for PyTorch
+
+    data = shardfeed.open("flowers")
+    batches = shardfeed.train_batches(data["train"], batch_size=32, image_size=224)
+
+All else is in `shardfeed.converters`, `shardfeed.readers`, `shardfeed.pipelines` and `shardfeed.pipelines.torch`.
 """
 
 import os.path as _path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shardfeed.version import __version__
-
-__all__ = ["__version__", "open"]
+from shardfeed.lazy import lazy_names
+from shardfeed.version import __version__ as __version__
 
 # The repository keeps converters/, readers/, pipelines/ and tools/ beside this folder, and setup.cfg maps
 # them to `shardfeed.*` when it installs. Python started in the repository's root finds this folder first,
@@ -19,12 +29,42 @@ if _path.isfile(_path.join(_root, "setup.cfg")):
     __path__.append(_root)
 
 if TYPE_CHECKING:
-    from shardfeed.readers.dataset import open
+    from shardfeed.converters import AnnotationOptions as AnnotationOptions
+    from shardfeed.converters import ColumnOptions as ColumnOptions
+    from shardfeed.converters import ImageOptions as ImageOptions
+    from shardfeed.converters import LabelOptions as LabelOptions
+    from shardfeed.converters import append as append
+    from shardfeed.converters import convert as convert
+    from shardfeed.converters import export as export
+    from shardfeed.converters import filter_dataset as filter_dataset
+    from shardfeed.converters import from_dicts as from_dicts
+    from shardfeed.converters import merge as merge
+    from shardfeed.converters import open_source as open_source
+    from shardfeed.converters import relabel as relabel
+    from shardfeed.converters import remove as remove
+    from shardfeed.converters import reshard as reshard
+    from shardfeed.converters import split_dataset as split_dataset
+    from shardfeed.pipelines import eval_batches as eval_batches
+    from shardfeed.pipelines import make_batches as make_batches
+    from shardfeed.pipelines import train_batches as train_batches
+    from shardfeed.pipelines.torch import torch_eval_loader as torch_eval_loader
+    from shardfeed.pipelines.torch import torch_loader as torch_loader
+    from shardfeed.readers import Dataset as Dataset
+    from shardfeed.readers import Split as Split
+    from shardfeed.readers import open as open
+    from shardfeed.readers import verify as verify
 
-
-def __getattr__(name: str) -> Any:
-    if name == "open":
-        from shardfeed.readers.dataset import open
-
-        return open
-    raise AttributeError(f"module 'shardfeed' has no attribute {name!r}")
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "shardfeed.converters": (
+            *("AnnotationOptions", "ColumnOptions", "ImageOptions", "LabelOptions", "append", "convert", "export"),
+            *("filter_dataset", "from_dicts", "merge", "open_source", "relabel", "remove", "reshard", "split_dataset"),
+        ),
+        "shardfeed.pipelines": ("eval_batches", "make_batches", "train_batches"),
+        "shardfeed.pipelines.torch": ("torch_eval_loader", "torch_loader"),
+        "shardfeed.readers": ("Dataset", "Split", "open", "verify"),
+        "shardfeed.version": ("__version__",),
+    },
+    packages=("converters", "pipelines", "readers"),
+)

@@ -1,4 +1,4 @@
-"""A package's face: public names that are imported from the modules they live in when they are first used."""
+"""Public names of a package, each imported from its module when it is first used."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -7,18 +7,28 @@ from typing import Any
 from shardfeed.errors import needing_extra
 
 
-def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[list[str], Callable[[str], Any]]:
-    """`__all__` and `__getattr__` of `package`; `homes` has a full module name -> the public names that live there.
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]], packages: Sequence[str] = ()
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of `package`.
 
-    A name whose module needs an extra that is not installed raises MissingExtraError, which says so.
-    No module of the package may have the name of one of them: whoever imported it first would get the module.
+    A name whose module needs an extra that is not installed raises MissingExtraError, which says so. No module of the
+    package may have the name of one of them: whoever imported it first would get the module.
+
+    Args:
+        package: its `__name__`.
+        homes: full module name -> the public names that are defined there.
+        packages: names of packages in it, imported likewise.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
+        if name in packages:
+            return import_module(f"{package}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with needing_extra(f"{package}.{name}"):
             return getattr(import_module(home_of[name]), name)
 
-    return sorted(home_of), get
+    public = sorted(home_of)
+    return public, get, lambda: [*public, *packages]

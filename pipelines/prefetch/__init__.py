@@ -1,4 +1,9 @@
-"""Batches of any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster."""
+"""Batches of any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
+
+prefetch_threads, prefetch_processes, prefetch_ray    start the producers
+Producer, Worker                                      a producer, and the worker that runs it
+Batches, Prefetcher, Statistics                       the iterator that they give, and its waits
+"""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +19,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.prefetch.producers import Worker as Worker
     from shardfeed.pipelines.prefetch.waits import Statistics as Statistics
 
-__all__, __getattr__ = lazy_names(
+__all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "shardfeed.pipelines.prefetch.prefetch": ("prefetch_processes", "prefetch_ray", "prefetch_threads"),

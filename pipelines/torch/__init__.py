@@ -1,7 +1,14 @@
 """Batches for PyTorch, on one process and on many. Nothing here imports TensorFlow.
 
-`torch_loader` gives a DataLoader: its batch sampler is the project's order, its dataset reads a batch at once and
-decodes it in a worker, and its state is one integer.
+    torch_loader, torch_eval_loader, TorchLoader                a DataLoader over a split
+    random_resized_crop, resize_center_crop, letterbox          transforms of images
+    detection, segmentation, Target                             transforms of boxes and masks
+    multi_hot, draw_caption                                     transforms of labels and captions
+    decode_image, to_device                                     JPEG to a tensor; a batch to a device
+    Ranks, Workers, SampleLoader, Collate                       processes, workers, and types
+
+The loader's batch sampler is the project's order, its dataset reads a batch at once and decodes it in a worker, and its
+state is one integer.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.targets import Target as Target
     from shardfeed.pipelines.torch.workers import Workers as Workers
 
-__all__, __getattr__ = lazy_names(
+__all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "shardfeed.pipelines.torch.collate": ("Collate",),

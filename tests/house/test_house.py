@@ -5,6 +5,7 @@ import configparser
 import functools
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ MOST_ROOMS = 20  # files and folders that one folder may show, its face aside
 
 # What each package may import besides itself.
 MAY_IMPORT = {
-    "shardfeed": {"readers"},  # shardfeed.open, lazily
+    "top": {"shardfeed", "converters", "readers", "pipelines"},  # shardfeed/__init__.py: public names, lazily
+    "shardfeed": set(),
     "converters": {"shardfeed", "readers"},  # readers: of datasets that are converted again
     "readers": {"shardfeed"},
     "pipelines": {"shardfeed", "readers"},
@@ -31,8 +33,10 @@ MAY_IMPORT = {
 
 
 def package(path: Path) -> str:
-    """The top-level folder that a file is in; shardfeed/testing stands beside them."""
+    """The top-level folder that a file is in; shardfeed/testing and the package itself stand beside them."""
     parts = path.relative_to(ROOT).parts
+    if parts == ("shardfeed", "__init__.py"):
+        return "top"
     return "testing" if parts[:2] == ("shardfeed", "testing") else parts[0]
 
 
@@ -177,6 +181,15 @@ def test_a_face_offers_what_type_checkers_see(path: Path) -> None:
         if alias.asname
     }
     assert sorted(seen) == face.__all__
+    assert (
+        set(face.__all__)
+        <= set(dir(face))
+        <= {*face.__all__, "converters", "pipelines", "readers", "prefetch", "torch"}
+    )
+    missing = [
+        name for name in face.__all__ if not re.search(rf"\b{name}\b", face.__doc__ or "") and name != "__version__"
+    ]
+    assert not missing, "the docstring lists the names, which help() and notebooks show"
     for name, module in seen.items():
         assert getattr(face, name) is getattr(importlib.import_module(str(module)), name)
         assert f"{dotted_name(path)}.{name}" not in MODULES, "whoever imports that module first gets it for the name"
