@@ -17,8 +17,7 @@ from shardfeed.converters.commit.finish import split_info, stage_manifest
 from shardfeed.converters.commit.new_dataset import check_new_output, new_dataset
 from shardfeed.converters.existing.record_schema import nonconformity
 from shardfeed.converters.existing.salvage.report import Salvaged, SalvagedShard, kept_json
-from shardfeed.converters.existing.salvage.search import look_for_survivors
-from shardfeed.converters.existing.salvage.survivors import SurvivingShard, Survivors
+from shardfeed.converters.existing.salvage.search import SurvivingShard, Survivors, look_for_survivors
 from shardfeed.converters.existing.tally import ShardTally, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, shard_paths

@@ -13,7 +13,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, Salvaged, adopt, convert, salvage, survey
 from shardfeed.converters.existing.salvage import salvage as salvaging
-from shardfeed.converters.existing.salvage.survivors import Survivors
+from shardfeed.converters.existing.salvage.search import Survivors
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.tfrecord.framing import frame
