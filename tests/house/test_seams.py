@@ -20,7 +20,7 @@ KNOWS_TFRECORD = {
     "converters/existing/surveying.py": "TFRecords that others wrote",
     "converters/existing/rebuild.py": "an index, made of the records of any TFRecord",
     "converters/existing/salvage/salvage.py": "records of damaged TFRecords",
-    "converters/existing/salvage/unlisted.py": "records of damaged TFRecords",
+    "converters/existing/salvage/search.py": "records of damaged TFRecords",
     "readers/tensorflow/stream.py": "TensorFlow reads shards itself, by its TFRecordDataset",
     "tools/bench/stored_otherwise.py": "measures what TensorFlow's TFRecordDataset reads",
 }

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class RawArray:
         """The file's path, for errors."""
         return os.fsdecode(self.file.path)
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return math.prod(self.shape[1:]) * self.dtype.itemsize
