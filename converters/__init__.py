@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from shardfeed.converters.planning.split_shares import Shares as Shares
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report
-    from shardfeed.converters.sources.account import AnnotationCode as AnnotationCode
-    from shardfeed.converters.sources.files.source_files import find_files as find_files
     from shardfeed.converters.sources.folders.file_names import FileNames as FileNames
     from shardfeed.converters.sources.folders.image_folder import ImageFolder as ImageFolder
-    from shardfeed.converters.sources.folders.unlabelled import Unlabelled as Unlabelled
+    from shardfeed.converters.sources.folders.reader import Unlabelled as Unlabelled
     from shardfeed.converters.sources.labels.label_file import LabelFile as LabelFile
     from shardfeed.converters.sources.look import Look as Look
+    from shardfeed.converters.sources.look import find_files as find_files
+    from shardfeed.converters.sources.objects import AnnotationCode as AnnotationCode
     from shardfeed.converters.sources.open_source import open_source as open_source
     from shardfeed.converters.sources.options import AnnotationOptions as AnnotationOptions
     from shardfeed.converters.sources.options import ColumnOptions as ColumnOptions
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from shardfeed.converters.sources.rows.from_dicts import from_dicts as from_dicts
     from shardfeed.converters.sources.rows.gather import Gather as Gather
     from shardfeed.converters.sources.rows.gather import Row as Row
-    from shardfeed.converters.sources.rows.parts import Parts as Parts
     from shardfeed.converters.sources.rows.roles import ColumnInfo as ColumnInfo
     from shardfeed.converters.sources.rows.roles import choose_roles as choose_roles
+    from shardfeed.converters.sources.rows.source import Parts as Parts
     from shardfeed.converters.sources.source import Findings as Findings
     from shardfeed.converters.sources.source import Sample as Sample
     from shardfeed.converters.sources.source import Skipped as Skipped
@@ -98,21 +98,20 @@ __all__, __getattr__, __dir__ = lazy_names(
         "shardfeed.converters.planning.split_shares": ("Shares",),
         "shardfeed.converters.rejects": ("RejectCode",),
         "shardfeed.converters.report": ("Report",),
-        "shardfeed.converters.sources.account": ("AnnotationCode",),
+        "shardfeed.converters.sources.objects": ("AnnotationCode",),
+        "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
         "shardfeed.converters.sources.rows.from_dicts": ("from_dicts",),
         "shardfeed.converters.sources.folders.file_names": ("FileNames",),
         "shardfeed.converters.sources.folders.image_folder": ("ImageFolder",),
         "shardfeed.converters.sources.labels.label_file": ("LabelFile",),
         "shardfeed.converters.sources.open_source": ("open_source",),
         "shardfeed.converters.sources.options": ("AnnotationOptions", "ColumnOptions", "LabelOptions"),
-        "shardfeed.converters.sources.files.source_files": ("find_files",),
-        "shardfeed.converters.sources.look": ("Look",),
+        "shardfeed.converters.sources.look": ("Look", "find_files"),
         "shardfeed.converters.sources.readers": ("Evidence", "Reader"),
         "shardfeed.converters.sources.rows.annotations": ("Annotations",),
         "shardfeed.converters.sources.rows.gather": ("Gather", "Row"),
-        "shardfeed.converters.sources.rows.parts": ("Parts",),
+        "shardfeed.converters.sources.rows.source": ("Parts",),
         "shardfeed.converters.sources.rows.roles": ("ColumnInfo", "choose_roles"),
-        "shardfeed.converters.sources.source": ("Findings", "Sample", "Skipped", "Source", "SourceFile"),
-        "shardfeed.converters.sources.folders.unlabelled": ("Unlabelled",),
+        "shardfeed.converters.sources.folders.reader": ("Unlabelled",),
     },
 )

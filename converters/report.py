@@ -14,7 +14,7 @@ from shardfeed.converters.planning.onto import ColumnsBefore
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.converters.sources.account import Account, LeftOut
+from shardfeed.converters.sources.objects import Account, LeftOut
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import escape, name_text
 from shardfeed.formats.format import ShardInfo

@@ -67,7 +67,7 @@ class SignsOfLife:
         self._shards = 0
 
     def preparing(self, doing: str, done: int, total: int | None) -> None:
-        """`doing` is "listing" or "planning": a listener of `converters.sources.files.signs`."""
+        """`doing` is "listing" or "planning": a listener of `converters.sources.guard`."""
         if done == total:
             self._log.say("planned", files=done)
         self._show(doing, done, total, " files", "")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.report import Report, counts_by_code, listed_rejects
 from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.sources.account import NOTHING, Account
+from shardfeed.converters.sources.objects import NOTHING, Account
 from shardfeed.errors import TooManyRejectedError, UsageError, argument, name_text
 from shardfeed.text import number, some
 

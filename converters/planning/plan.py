@@ -18,7 +18,7 @@ from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import counts_of, draw, draw_splits, has_label, label_of
-from shardfeed.converters.sources.files.signs import EVERY, tell
+from shardfeed.converters.sources.guard import EVERY, tell
 from shardfeed.converters.sources.source import Content, Findings, RecordedSource, Sample, Source, findings_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardfeed.converters.shards.task import Noted, Receipt
-from shardfeed.converters.sources.account import Account, LeftOut
+from shardfeed.converters.sources.objects import Account, LeftOut
 from shardfeed.errors import IntegrityError, StorageError, name_bytes, name_text
 from shardfeed.formats.format import ShardInfo, shard_stem
 from shardfeed.storage.checksum import crc32c

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import NOTHING, Account
+from shardfeed.converters.sources.objects import NOTHING, Account
 from shardfeed.converters.sources.source import Sample
 from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE

@@ -20,7 +20,7 @@ from shardfeed.converters.shards.earlier import ImagesOfEarlier, made_of
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
 from shardfeed.converters.shards.sample_values import checked_values, own_features
 from shardfeed.converters.shards.task import MADE_OF, Noted, Receipt, ShardTask
-from shardfeed.converters.sources.account import Account
+from shardfeed.converters.sources.objects import Account
 from shardfeed.converters.sources.reading import ReadAhead, read_image
 from shardfeed.converters.sources.source import Sample
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape, name_text

@@ -1,5 +1,7 @@
 """One guard for what comes from outside: limits on what a file may ask for, and one place for libraries' exceptions.
 
+Signs of life, too: listing and planning may take minutes, and `tell` whoever is `told_to`.
+
 A file may declare, nest, repeat or pack more than it holds. Every reader draws from the `Budget` of the source that is
 being opened, `budget()`, before it allocates or loops by what a file says:
 
@@ -11,9 +13,10 @@ A draw costs some integer operations; draw by file, by block or by long value, n
 
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Literal
 
 from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.storage.local import storage_error
@@ -44,6 +47,10 @@ _LIBRARIES = frozenset(
 # Python's own for values that do not fit, wherever they are raised. TypeError and AttributeError are ours: bugs.
 _OF_VALUES = (ValueError, LookupError, ArithmeticError, EOFError, MemoryError, RecursionError, BufferError, SyntaxError)
 _OF_CONTENT = (None, errno.EINVAL, errno.EOVERFLOW, errno.ERANGE, errno.EDOM, errno.ENAMETOOLONG)  # of an OSError
+Doing = Literal["listing", "planning"]
+Listener = Callable[[Doing, int, int | None], object]
+EVERY = 4096  # files or samples between two signs
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 class HostileError(UsageError):
@@ -166,3 +173,20 @@ def _library(error: BaseException) -> str:
 
 def _is_of_content(error: OSError) -> bool:
     return _library(error) in _LIBRARIES or error.errno in _OF_CONTENT
+
+
+@contextmanager
+def told_to(listener: Listener) -> Iterator[None]:
+    """A block in which `listener(doing, done, total)` is called now and then; `total` is None where nobody knows it."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(doing: Doing, done: int, total: int | None = None) -> None:
+    """Say how far this is: after each EVERY of them, and at the end."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(doing, done, total)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardfeed.converters.sources.archives.archive import is_archive, unpack
-from shardfeed.converters.sources.files.listing import names_image
-from shardfeed.converters.sources.files.patterns import Globs
+from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions, Options, given

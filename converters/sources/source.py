@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from shardfeed.converters.sources.account import Account
-from shardfeed.converters.sources.objects import MaskTable, Objects
+from shardfeed.converters.sources.objects import Account, MaskTable, Objects
 from shardfeed.schema import Schema, Value
 
 

@@ -1,8 +1,11 @@
-"""The names people give to splits, and the one name each gets here."""
+"""The names people give to splits, and the one name each gets here; splits by the names of folders."""
 
 import os
 import re
+from collections.abc import Iterable
 
+from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.errors import UsageError
 from shardfeed.naming import check_split_name
 
 _USUAL = {
@@ -14,6 +17,8 @@ _USUAL = {
     "test": "test",
     "testing": "test",
 }
+# A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
+_FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
 
 
 def usual_split(name: bytes | str) -> str | None:
@@ -25,10 +30,6 @@ def split_words(name: str) -> list[str]:
     """The other usual words for the split that `name` is a usual word for; nothing for another name."""
     split = usual_split(name)
     return [word for word, meant in _USUAL.items() if meant == split and word != name]
-
-
-# A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
-_FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
 
 
 def split_in_cell(text: str) -> str:
@@ -46,3 +47,32 @@ def split_named(name: str) -> str:
     Raises UsageError when it cannot name a split's files.
     """
     return usual_split(name) or check_split_name(name)
+
+
+def top_folders(listing: Listing) -> list[bytes]:
+    """The visible folders in the root, sorted, empty ones too."""
+    tops = {folder.partition(b"/")[0] for folder in listing.bare}
+    tops.update(listing.children()[0])
+    return sorted(tops)
+
+
+def folder_splits(listing: Listing) -> dict[bytes, str]:
+    """The split by folder where every folder in the root has a usual split's name; else nothing.
+
+    Raises UsageError when two folders mean the same split.
+    """
+    splits: dict[bytes, str] = {}
+    for top in top_folders(listing):
+        split = usual_split(top)
+        if split is None:
+            return {}
+        if split in splits.values():
+            raise UsageError(listing.root, f"more than one folder means the split {split!r}", "rename or merge them")
+        splits[top] = split
+    return splits
+
+
+def splits_by_folder(listing: Listing, keys: Iterable[bytes]) -> list[str | None]:
+    """For each of the keys the split that its folder in the root is called like, as `folder_splits` says."""
+    folders = folder_splits(listing)
+    return [folders.get(key.partition(b"/")[0]) if b"/" in key else None for key in keys]

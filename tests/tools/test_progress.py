@@ -17,7 +17,7 @@ from shardfeed.converters import ImageFolder
 from shardfeed.converters.conversion import Progress
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.plan import make_plan
-from shardfeed.converters.sources.files.signs import told_to
+from shardfeed.converters.sources.guard import told_to
 from shardfeed.tools.cli import main
 from shardfeed.tools.progress import EventLog, SignsOfLife
 

@@ -16,7 +16,7 @@ from shardfeed.converters.planning.split_shares import SPLIT_BY, Shares
 from shardfeed.converters.rejects import MAX_PIXELS
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Noted
-from shardfeed.converters.sources.files.signs import told_to
+from shardfeed.converters.sources.guard import told_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import Task, options_of
 from shardfeed.converters.sources.source import Source, findings_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfeed.converters.report import Report
-from shardfeed.converters.sources.files.signs import told_to
+from shardfeed.converters.sources.guard import told_to
 from shardfeed.errors import TooManyRejectedError
 from shardfeed.formats.registry import FORMATS
 from shardfeed.text import shell_quoted

@@ -9,8 +9,7 @@ from PIL import Image
 
 from shardfeed.converters.images.options import TURNED_BACK, Placement
 from shardfeed.converters.images.store import StoredImage
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.objects import Objects, Outline
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Objects, Outline
 from shardfeed.errors import needing_extra
 
 _FAR = 10  # times the larger side of the image

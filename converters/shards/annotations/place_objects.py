@@ -21,8 +21,7 @@ from shardfeed.converters.images.options import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask
-from shardfeed.converters.sources.account import Account, AnnotationCode, BadAnnotationError, LeftOut
-from shardfeed.converters.sources.objects import Objects
+from shardfeed.converters.sources.objects import Account, AnnotationCode, BadAnnotationError, LeftOut, Objects
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.schema import Schema, Value
 

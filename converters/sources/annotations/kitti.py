@@ -7,9 +7,9 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECTS
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_lines

@@ -10,17 +10,16 @@ import numpy as np
 
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.tools.documents import Element, load_xml
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number, read_size
-from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
 from shardfeed.text import some

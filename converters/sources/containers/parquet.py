@@ -19,16 +19,14 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.unpack import NewFile, Unpacked
 from shardfeed.converters.sources.containers.parquet_pages import WHOLE, Places, column_chunks, places_in_file
-from shardfeed.converters.sources.files.source_files import SourceFiles, find_files, names_files
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
 from shardfeed.converters.sources.rows.objects import BOX_KEYS, CLASS_KEYS
-from shardfeed.converters.sources.rows.parts import Parts
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes, needing_extra
 
@@ -43,7 +41,7 @@ _SIDES = ("width", "height")  # columns beside boxes
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """Recognise Parquet by its first bytes and its columns. A file without images may be a list of files."""
-    first = names_files(look.path, _ENDS)
+    first = look.path if look.is_file else look.first(_ENDS)
     if not first or not look.head(first).startswith(_MAGIC):
         return None
     found = "Parquet files" if look.is_folder or first != look.path else "a Parquet file"

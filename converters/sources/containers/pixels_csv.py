@@ -16,14 +16,12 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
-from shardfeed.converters.sources.files.source_files import SourceFiles, find_files
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.parts import Parts
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Roles, choose_roles
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, some
 

@@ -16,7 +16,6 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.masks.meaning import read_masks
 from shardfeed.converters.sources.archives.archive import Forwards
 from shardfeed.converters.sources.archives.tar import Member, is_tar
@@ -30,16 +29,14 @@ from shardfeed.converters.sources.containers.webdataset_columns import (
     read_values,
     samples,
 )
-from shardfeed.converters.sources.files.source_files import SourceFiles, find_files, names_files
 from shardfeed.converters.sources.guard import damaged
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, SourceFiles, find_files
+from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.parts import Parts
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names, Parts
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, name_bytes
 from shardfeed.text import some
@@ -54,7 +51,7 @@ _MOST_SHAPES = 1000  # sets of columns that are remembered
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """Recognise tars by their first header and the columns of the first samples."""
-    first = names_files(look.path, _ENDS)
+    first = look.path if look.is_file else look.first(_ENDS)
     packed = first.lower().endswith(_COMPRESSED) and form_of(first)
     if not first or not (packed or is_tar(first)):
         return None

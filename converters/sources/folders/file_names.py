@@ -9,16 +9,13 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
-from shardfeed.converters.sources.files.folder_splits import folder_splits
-from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.files.passed_over import only_images
-from shardfeed.converters.sources.files.patterns import Globs
-from shardfeed.converters.sources.files.walk import list_files, nothing_listed
-from shardfeed.converters.sources.folders.other_layouts import refuse_other_layouts
+from shardfeed.converters.sources.files.listing import Globs, Listing
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed, only_images
+from shardfeed.converters.sources.folders.image_folder import refuse_other_layouts
 from shardfeed.converters.sources.rows.columns import ClassColumn, Splits
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Skipped
-from shardfeed.converters.sources.split_names import split_named
+from shardfeed.converters.sources.split_names import folder_splits, split_named
 from shardfeed.errors import UsageError, argument
 from shardfeed.text import some
 

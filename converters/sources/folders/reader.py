@@ -4,16 +4,20 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from shardfeed.converters.sources.classes import class_list
-from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
+from shardfeed.converters.sources.files.walk import list_files, nothing_listed, only_images
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
-from shardfeed.converters.sources.folders.unlabelled import Unlabelled
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.readers import Evidence
+from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.source import ListedSource
-from shardfeed.converters.sources.split_names import usual_split
+from shardfeed.converters.sources.source import Findings
+from shardfeed.converters.sources.split_names import folder_splits, usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import some
@@ -123,3 +127,35 @@ def _may_say_more(path: str) -> bool:
     """Whether a file among images may hold their annotations, by its name."""
     name = os.path.basename(path).casefold()
     return not name.startswith(("readme", "license", "licence", "classes", "labels.txt", "class_names", "requirements"))
+
+
+class Unlabelled(ListedSource):
+    """Every image under `root`, in whatever folders, without labels; other files are counted in a note.
+
+    Where every folder in the root is called like a split (`train`, `val`, `test` ...) and no file lies beside them,
+    those are splits. No features; the path relative to `root` is in `image/filename`, as of every image.
+    `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError where there is no image.
+    """
+
+    def __init__(
+        self,
+        root: str | bytes | os.PathLike[str],
+        *,
+        include: Globs = (),
+        exclude: Globs = (),
+        follow_links: bool = False,
+    ) -> None:
+        files = list_files(root, include=include, exclude=exclude, follow_links=follow_links)
+        if not len(files):
+            raise nothing_listed(files)
+        listing, others = only_images(files)
+        findings = Findings(listing.skipped, [*listing.notes, *others.notes], listing.root)
+        super().__init__(listing, (), _splits(listing), findings)
+
+
+def _splits(listing: Listing) -> Splits | None:
+    folders = folder_splits(listing)
+    if not folders or not all(b"/" in key for key in listing):
+        return None
+    names = tuple(sorted(set(folders.values())))
+    return Splits(names, np.array([names.index(folders[key.partition(b"/")[0]]) for key in listing], np.int64))

@@ -10,8 +10,7 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.image_lookup import PathLookup
-from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.files.patterns import Globs
+from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
 from shardfeed.converters.sources.labels.columns import Columns, Use, choose_columns
 from shardfeed.converters.sources.labels.rows import LabelRows

@@ -12,7 +12,7 @@ from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.labels.columns import Columns
 from shardfeed.converters.sources.labels.table import Cell, Column, LabelTable, Record
 from shardfeed.converters.sources.labels.values import Cells, speaks_of_boxes
-from shardfeed.converters.sources.rows.ledger import Names
+from shardfeed.converters.sources.rows.source import Names
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import LabelFileError, argument, escape
 from shardfeed.text import counted, some

@@ -14,8 +14,8 @@ import numpy as np
 
 from shardfeed.converters.sources.classes import BadLabelError, is_integer, number_classes
 from shardfeed.converters.sources.labels.table import Cell
+from shardfeed.converters.sources.rows.class_column import check_captions, combined, combined_note
 from shardfeed.converters.sources.rows.columns import ClassColumn, NumberColumn, TextColumn
-from shardfeed.converters.sources.rows.label_hints import check_captions, combined, combined_note
 from shardfeed.errors import argument, escape
 from shardfeed.schema import Feature
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from shardfeed.annotations import CAPTION, Keypoints
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.classes import BadLabelError, class_list, number_classes
-from shardfeed.converters.sources.files.folder_splits import splits_by_folder
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, ImageLookup
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
 from shardfeed.converters.sources.rows.columns import (
     ByteStrings,
@@ -25,12 +24,11 @@ from shardfeed.converters.sources.rows.columns import (
     as_array,
     ragged,
 )
-from shardfeed.converters.sources.rows.ledger import Ledger, Names
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.rows.source import ColumnarSource, ListedFiles, Rasters
+from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.converters.sources.split_names import split_in_cell
+from shardfeed.converters.sources.split_names import split_in_cell, splits_by_folder
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, number
 

@@ -3,7 +3,7 @@
 import functools
 import math
 
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.errors import escape
 
 _ABSENT = frozenset(("", "na", "n/a", "nan", "null", "none"))  # as spreadsheets, pandas and databases write it

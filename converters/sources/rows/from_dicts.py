@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from shardfeed.annotations import CAPTION, IS_CROWD, Keypoints
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.classes import BadLabelError, ClassList, Numbering, class_list, number_classes
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.rows.columns import (
     ByteStrings,
     ClassColumn,
@@ -22,11 +22,9 @@ from shardfeed.converters.sources.rows.columns import (
     ragged,
 )
 from shardfeed.converters.sources.rows.dict_reader import DictReader, Image, ReadDict, feature_key
-from shardfeed.converters.sources.rows.ledger import Ledger
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
-from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, escape, name_text
 from shardfeed.text import some

@@ -11,19 +11,18 @@ import numpy as np
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.classes import is_integer
-from shardfeed.converters.sources.files.source_files import SourceFiles
+from shardfeed.converters.sources.look import SourceFiles
+from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, class_column
 from shardfeed.converters.sources.rows.columns import Codes, ListedColumn, Splits, UnlikeError, Values, as_array
-from shardfeed.converters.sources.rows.ledger import Ledger
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
 from shardfeed.converters.sources.rows.roles import Roles
 from shardfeed.converters.sources.rows.row_names import RowNames
 from shardfeed.converters.sources.rows.row_objects import RowObjects
-from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Rasters
+from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
 from shardfeed.errors import UsageError, escape, name_bytes, name_text
 from shardfeed.schema import FILENAME

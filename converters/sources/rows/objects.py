@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.objects import Outline
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Outline
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.columns import Codes, as_array
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
-from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
+from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable, Outlines
 from shardfeed.errors import UsageError, argument, escape
 
 _FLOATS = [float] * 4

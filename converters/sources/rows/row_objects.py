@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.classes import class_list, is_integer
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import ColumnOptions, Unit
 from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, number_labels
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
-from shardfeed.converters.sources.rows.object_table import ObjectTable
+from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectColumns, ObjectGather, class_text, values_of
 from shardfeed.converters.sources.rows.roles import ColumnInfo
 

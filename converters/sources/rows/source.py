@@ -1,17 +1,31 @@
-"""The source that all readers come to: keys, images and columns of samples by number."""
+"""The source that all readers come to: keys, images and columns of samples by number.
 
-from collections.abc import Sequence
+Images are files, parts of larger files, or of blocks: several arrays or databases one after the other. What a reader
+cannot use it lists in a `Ledger`.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
+from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.objects import Account, AnnotationCode, LeftOut
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, sample_number, schema_of, values_at
 from shardfeed.converters.sources.rows.object_table import ObjectTable
-from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, SourceFile
+from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, Skipped, SourceFile
+from shardfeed.errors import UsageError, escape
 from shardfeed.schema import Feature, Schema
+from shardfeed.text import counted, number
 
 
 class Keys(Protocol):
@@ -116,3 +130,217 @@ class ListedSource(ColumnarSource):
     def root(self) -> bytes:
         """The folder that keys are relative to: an absolute path."""
         return self.listing.root
+
+
+@contextmanager
+def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
+    """A descriptor of a file, of which size and time of modification are as they were when it was listed.
+
+    Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`), for an OSError while it is used, too.
+    """
+    try:
+        with open(path, "rb", buffering=0, opener=_at_once) as file:
+            _check(path, os.fstat(file.fileno()), size, mtime_ns)
+            yield file.fileno()
+    except OSError as error:
+        raise _refused(path, error) from None
+
+
+def check_listed(path: bytes | str, size: int, mtime_ns: int) -> None:
+    """As `as_listed`, of a file that is open already."""
+    try:
+        _check(path, os.stat(path), size, mtime_ns)
+    except OSError as error:
+        raise _refused(path, error) from None
+
+
+def _check(path: bytes | str, now: os.stat_result, size: int, mtime_ns: int) -> None:
+    if (now.st_size, now.st_mtime_ns) != (size, mtime_ns):
+        raise changed(path)
+
+
+def _refused(path: bytes | str, error: OSError) -> RejectedError:
+    if isinstance(error, FileNotFoundError):
+        return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was there and is gone")
+    problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
+    return RejectedError(RejectCode.UNREADABLE, problem)
+
+
+def _at_once(path: bytes | str, flags: int) -> int:
+    """Open a file, and do not wait where a pipe is in its place."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def changed(path: bytes | str) -> RejectedError:
+    """The error for a file that is another than the one that was listed."""
+    return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} is not as it was when it was listed")
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """The `size` bytes of the file `path` from `offset` on: a content as `Sample.image` takes it.
+
+    `file_size`, `mtime_ns`: of the whole file when it was listed; it is compared when it is read. Raises RejectedError
+    (`E_TRUNCATED`, `E_SOURCE_CHANGED`, `E_UNREADABLE`) when called.
+    """
+
+    path: bytes
+    offset: int
+    size: int
+    file_size: int
+    mtime_ns: int
+
+    def __call__(self) -> bytes:
+        """The bytes."""
+        with as_listed(self.path, self.file_size, self.mtime_ns) as file:
+            if self.offset + self.size > self.file_size:
+                missing = self.offset + self.size - self.file_size
+                raise RejectedError(
+                    RejectCode.TRUNCATED, f"{escape(self.path)} ends {missing} bytes before the image does"
+                )
+            data = os.pread(file, self.size, self.offset)
+        if len(data) != self.size:
+            raise changed(self.path)
+        return data
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Parts of `files`: `numbers` int32 [n] says of which one, `offsets` and `sizes` int64 [n] where, in bytes.
+
+    `unpacked`: a temporary folder that some of the files are in, and that is there while this is.
+    """
+
+    files: Sequence[SourceFile]
+    numbers: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    unpacked: Unpacked | None = None
+
+    def __getitem__(self, index: int, /) -> FilePart:
+        file = self.files[self.numbers.item(index)]
+        offset, size = self.offsets.item(index), self.sizes.item(index)
+        return FilePart(file.path, offset, size, file.size, file.mtime_ns)
+
+
+class Block(Protocol):
+    """The images of one array or database, by number; picklable. `split`: of all of them."""
+
+    @property
+    def split(self) -> str | None: ...
+
+    def __len__(self) -> int: ...
+
+    def key(self, index: int, /) -> bytes: ...
+
+    def content(self, index: int, /) -> Content: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The keys of the samples of `blocks`; `kept`: int64 [n], the places of those that are taken; None: all are."""
+
+    blocks: Sequence[Block]
+    kept: np.ndarray | None = None
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(map(len, self.blocks)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self.kept is None else len(self.kept)
+
+    def find(self, index: int) -> tuple[Block, int]:
+        """The block of a sample, 0 or more, and its place in it."""
+        index = index if self.kept is None else self.kept.item(index)
+        block = bisect_right(self._ends, index) if len(self.blocks) > 1 else 0
+        return self.blocks[block], index - (self._ends[block - 1] if block else 0)
+
+    def __getitem__(self, index: int, /) -> bytes:
+        block, place = self.find(index)
+        return block.key(place)
+
+
+@dataclass(frozen=True)
+class BlockContents:
+    """The images of blocks."""
+
+    of: Blocks
+
+    def __getitem__(self, index: int, /) -> Content:
+        block, place = self.of.find(index)
+        return block.content(place)
+
+
+def block_source(
+    place: str,
+    blocks: Sequence[Block],
+    columns: Sequence[ListedColumn] = (),
+    unlabelled: Mapping[int, str] | None = None,
+    *,
+    rejected: Sequence[Skipped] = (),
+    notes: Sequence[str] = (),
+    described: str = "",
+    folder: object = None,
+) -> ColumnarSource:
+    """The source of all samples but the `unlabelled`: place among all -> why it has no label. `columns`: of the others.
+
+    `folder`: a temporary one that must live as long as the source. Raises UsageError where no sample is left.
+    """
+    every = Blocks(blocks)
+    listed = [Skipped(every[i], RejectCode.NO_LABEL.value, reason) for i, reason in (unlabelled or {}).items()]
+    kept = np.delete(np.arange(len(every)), [*unlabelled]) if unlabelled else None
+    keys = Blocks(blocks, kept)
+    if not len(keys):
+        first = f", the first: {escape(listed[0].key)}: {listed[0].reason}" if listed else ""
+        raise UsageError(place, f"none of {number(len(every), 'sample')} can be taken{first}", "check what it holds")
+    names = sorted({block.split for block in blocks}, key=lambda name: (name is None, name or ""))
+    splits = None
+    if names != [None]:
+        numbers = np.array([names.index(block.split) for block in blocks], np.int8).repeat([*map(len, blocks)])
+        splits = Splits(tuple(names), numbers if kept is None else numbers[kept])
+    findings = Findings(sorted([*listed, *rejected], key=lambda skipped: skipped.key), list(notes))
+    return ColumnarSource(
+        keys, BlockContents(keys), columns, splits, findings=findings, described=described, kept=folder
+    )
+
+
+class Names:
+    """Names for a sentence of the report: how many there were, and the first few."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.count = what, 0
+        self._first: list[bytes | str] = []
+
+    def add(self, name: bytes | str) -> None:
+        """Count one."""
+        self.count += 1
+        if len(self._first) < 4:  # three are shown, and that there are more
+            self._first.append(name)
+
+    @property
+    def note(self) -> list[str]:
+        """The sentence; nothing without a name."""
+        return [counted(self.what, self._first, self.count)] if self.count else []
+
+
+class Ledger:
+    """Annotations that are left out, with a code; images that cannot be offered; and sentences for the report."""
+
+    def __init__(self) -> None:
+        self.left_out: list[LeftOut] = []
+        self.rejected: dict[bytes, Skipped] = {}
+        self.notes: list[str] = []
+
+    def leave_out(self, key: bytes, code: AnnotationCode, reason: str) -> None:
+        """List an annotation of the image `key`, or of the file of that name."""
+        self.left_out.append(LeftOut(key, code.value, reason))
+
+    def reject(self, key: bytes, code: RejectCode, reason: str) -> None:
+        """List an image."""
+        self.rejected.setdefault(key, Skipped(key, code.value, reason))
+
+    def findings(self, folder: bytes | None = None) -> Findings:
+        """All of it; `folder`: one of which the source takes whatever lies in it."""
+        account = Account(read=len(self.left_out), left_out=tuple(self.left_out))
+        return Findings([self.rejected[key] for key in sorted(self.rejected)], self.notes, folder, account)

@@ -9,7 +9,7 @@ import pytest
 
 from shardfeed.converters import AnnotationOptions, Annotations, Reader, Source, open_source
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.errors import UsageError
 
 

@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from shardfeed.converters import FileNames, ImageFolder, convert
-from shardfeed.converters.sources.files.passed_over import only_images
-from shardfeed.converters.sources.files.walk import list_files
+from shardfeed.converters.sources.files.walk import list_files, only_images
 from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
 
 

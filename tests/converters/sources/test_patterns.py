@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardfeed.converters.sources.files.patterns import Choice, Patterns
+from shardfeed.converters.sources.files.listing import Choice, Patterns
 from shardfeed.errors import UsageError
 
 FITS = {

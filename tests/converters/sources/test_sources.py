@@ -17,7 +17,7 @@ import pytest
 
 from shardfeed.converters.sources.folders.file_names import FileNames
 from shardfeed.converters.sources.folders.image_folder import ImageFolder
-from shardfeed.converters.sources.folders.unlabelled import Unlabelled
+from shardfeed.converters.sources.folders.reader import Unlabelled
 from shardfeed.converters.sources.labels.label_file import LabelFile
 from shardfeed.converters.sources.rows.source import ListedSource
 from shardfeed.converters.sources.source import Findings, Sample, Skipped, SourceFile

@@ -16,7 +16,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters import Sample, convert
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.errors import RecordError, UsageError
 from shardfeed.pipelines import Global, Position, cached, mix, order_samples

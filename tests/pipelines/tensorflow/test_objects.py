@@ -26,7 +26,7 @@ from shardfeed.annotations import (
 )
 from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.objects import MaskTable
-from shardfeed.converters.sources.rows.object_classes import ObjectClasses
+from shardfeed.converters.sources.rows.object_table import ObjectClasses
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError

@@ -14,12 +14,11 @@ import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Raster
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.coco.categories import Category
 from shardfeed.converters.sources.annotations.coco.layout import CocoFile
 from shardfeed.converters.sources.annotations.masks.meaning import VOID, WIDE_VOID
 from shardfeed.converters.sources.files.listing import Listing
-from shardfeed.converters.sources.objects import MaskTable
+from shardfeed.converters.sources.objects import AnnotationCode, MaskTable
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.columns import as_array

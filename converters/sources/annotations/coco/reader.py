@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from shardfeed.annotations import IS_CROWD, Keypoints
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.coco.categories import (
     Category,
     agreed,
@@ -22,6 +21,7 @@ from shardfeed.converters.sources.annotations.coco.stream import JsonStream, ele
 from shardfeed.converters.sources.files.listing import Listing
 from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations

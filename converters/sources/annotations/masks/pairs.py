@@ -12,10 +12,9 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.files.patterns import Choice
+from shardfeed.converters.sources.files.listing import Choice, Listing, names_image
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.rows.ledger import Ledger
+from shardfeed.converters.sources.rows.source import Ledger
 from shardfeed.errors import UsageError, argument, escape
 
 _MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 4  # that `may_have_masks` looks at

@@ -14,8 +14,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.annotations.masks.meaning import Colour, Masks, Seen, meaning_of
 from shardfeed.converters.sources.annotations.masks.pairs import Pair, may_have_masks, pair_files, stem
 from shardfeed.converters.sources.annotations.masks.tables import ClassRow, is_class_table, read_class_table
-from shardfeed.converters.sources.files.listing import Listing, names_image
-from shardfeed.converters.sources.files.patterns import Choice
+from shardfeed.converters.sources.files.listing import Choice, Listing, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from PIL import Image
 
 from shardfeed.converters.images.exif import ORIENTATION_TAG
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.tables.box_columns import Dialect, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_size
-from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted

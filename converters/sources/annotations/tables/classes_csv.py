@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain

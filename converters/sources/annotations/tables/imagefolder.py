@@ -12,16 +12,15 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.ledger import Names
 from shardfeed.converters.sources.rows.objects import BadRowError, class_text, objects_of, values_of
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, number, some

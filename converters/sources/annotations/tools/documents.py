@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import Task
 from shardfeed.converters.sources.readers import BY_NAME
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.tools.documents import find, load
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import corners_of

@@ -2,9 +2,9 @@
 
 import os
 
-from shardfeed.converters.sources.account import AnnotationCode
 from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource

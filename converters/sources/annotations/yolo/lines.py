@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.yolo.data_yaml import DataYaml
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.errors import LabelFileError, argument, escape
 
 # What the lines of a dataset may be: boxes (5 numbers); polygons (a class, and x and y of three points or more);

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.account import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.yolo.dataset import (
     NAMES_FILES,
     YoloDataset,
@@ -23,6 +22,7 @@ from shardfeed.converters.sources.annotations.yolo.lines import Lines, Shape, as
 from shardfeed.converters.sources.files.image_lookup import PathLookup
 from shardfeed.converters.sources.files.listing import Listing, joined, names_image
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_lines
 from shardfeed.converters.sources.rows.annotations import Annotations

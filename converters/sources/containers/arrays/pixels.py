@@ -10,7 +10,7 @@ from PIL import Image
 
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.rejects import MAX_PIXELS
-from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.errors import UsageError, escape
 
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with alpha

@@ -15,7 +15,7 @@ from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Unp
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart, layout_of
 from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.guard import budget
-from shardfeed.converters.sources.rows.parts import FilePart
+from shardfeed.converters.sources.rows.source import FilePart
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape
 

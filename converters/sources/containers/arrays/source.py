@@ -13,15 +13,13 @@ from typing import Protocol
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.containers.arrays.labels import Array, label_column
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, shape_text
-from shardfeed.converters.sources.files.source_files import find_files
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.blocks import block_source
 from shardfeed.converters.sources.rows.class_column import NamesBeside
 from shardfeed.converters.sources.rows.columns import ListedColumn
 from shardfeed.converters.sources.rows.roles import WORDS
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, block_source
 from shardfeed.converters.sources.source import Content
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape

@@ -19,11 +19,9 @@ from shardfeed.converters.sources.containers.lmdb.database import Database, Entr
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
-from shardfeed.converters.sources.rows.blocks import block_source
 from shardfeed.converters.sources.rows.class_column import class_column
 from shardfeed.converters.sources.rows.columns import ByteStrings, Codes, ListedColumn, TextColumn
-from shardfeed.converters.sources.rows.ledger import Names
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names, block_source
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.text import listing, number, some

@@ -21,14 +21,12 @@ from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.mds.encodings import FILES, cell_kind, png_of, value_of
 from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, entries, index_files, read_index
 from shardfeed.converters.sources.containers.records.columns import NAMES, NUMBERS
-from shardfeed.converters.sources.files.source_files import SourceFiles
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.parts import FilePart, Parts
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart, Parts
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number

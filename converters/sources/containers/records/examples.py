@@ -25,8 +25,7 @@ from shardfeed.converters.sources.containers.records.shard_names import (
     find_splits,
     list_names,
 )
-from shardfeed.converters.sources.files.source_files import SourceFiles
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.class_column import NamesBeside

@@ -16,8 +16,7 @@ from shardfeed.converters.sources.containers.records.shard_names import TFRECORD
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
-from shardfeed.converters.sources.rows.parts import FilePart
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
 from shardfeed.errors import RecordError, escape
 from shardfeed.formats.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length, unframe
 from shardfeed.formats.tfrecord.scan import pieces

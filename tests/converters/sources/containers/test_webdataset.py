@@ -28,8 +28,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.reading import read_content
-from shardfeed.converters.sources.rows.parts import FilePart
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.source import ColumnarSource, FilePart
 from shardfeed.converters.sources.source import Sample, Source, findings_of
 from shardfeed.errors import UsageError
 from shardfeed.schema import LABEL, TEXT
