@@ -7,7 +7,7 @@ import argparse
 import re
 from pathlib import Path
 
-from shardfeed.tools.command_list import COMMANDS, command_parser
+from shardfeed.tools.command_list import COMMANDS, EXAMPLES, command_parser
 
 PAGE = Path(__file__).parent / "cli.md"
 _TITLES = {"positional arguments": "argument", "options": "option"}
@@ -32,6 +32,7 @@ def option_row(action: argparse.Action) -> str:
 def command_section(command: str) -> str:
     """A heading, what the command does, and a table for each group of its options."""
     lines = [f"## shardfeed {command}", "", f"{COMMANDS[command][0].upper()}{COMMANDS[command][1:]}.", ""]
+    lines += [*(f"    $ {example}" for example in EXAMPLES[command]), ""]
     for group in command_parser(command)._action_groups:  # argparse has no public way to ask for them
         rows = [
             option_row(action)

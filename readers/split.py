@@ -21,13 +21,19 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards, is_local
 from shardfeed.readers.skip import Skip
-from shardfeed.schema import LABEL, Feature, Schema
+from shardfeed.schema import LABEL, Schema
 from shardfeed.storage.local_reading import LOCAL
 from shardfeed.storage.storage import Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
+
+# Methods that pipelines call, and that completion does not offer; `index` and `count` would read every record.
+_FOR_PIPELINES = (
+    *("shards", "shard_numbers", "shard_slices", "whole", "reading", "read_bytes", "contiguous", "check_streamable"),
+    *("place", "places", "payload", "payloads", "parse", "index", "count"),
+)
 
 
 @dataclass(frozen=True)
@@ -173,11 +179,8 @@ class Split(Sequence[Record]):
         elif chosen.ndim == 1 and (np.issubdtype(chosen.dtype, np.integer) or chosen.size == 0):
             indices = chosen.astype(np.int64)
         else:
-            raise UsageError(
-                f"split {self.name}",
-                f"got a selection of dtype {chosen.dtype} and shape {chosen.shape}",
-                f"expected a bool mask [{len(self)}], or integers [k]",
-            )
+            problem = f"got a selection of dtype {chosen.dtype} and shape {chosen.shape}"
+            raise UsageError(f"split {self.name}", problem, f"expected a bool mask [{len(self)}], or integers [k]")
         if indices.size and not -len(self) <= indices.min() <= indices.max() < len(self):
             bad = indices.min() if indices.min() < -len(self) else indices.max()
             raise UsageError(f"split {self.name}", f"got the index {bad}, expected less than {len(self)}")
@@ -284,16 +287,17 @@ class Split(Sequence[Record]):
                 slices.append(part)
         return slices
 
+    def __dir__(self) -> list[str]:
+        """The names that users need, for completion; those that pipelines call are there, too."""
+        return [name for name in super().__dir__() if name not in _FOR_PIPELINES]
+
     def __repr__(self) -> str:
         """One line, another for other records or another order of them: Grain knows a data source by it."""
         places, whole = self._places, self._shards.info.records
         view = "[selected]"
         if isinstance(places, range):
-            parts = [
-                places.start,
-                places.stop if places.stop >= 0 else "",
-                *([places.step] if places.step != 1 else []),
-            ]
+            stop = places.stop if places.stop >= 0 else ""
+            parts = [places.start, stop, *([places.step] if places.step != 1 else [])]
             view = "" if places == range(whole) else f"[{':'.join(map(str, parts))}]"
         return f"Split({self.name!r}{view}, {len(self)} samples, fingerprint {self.fingerprint[:8]})"
 
@@ -310,9 +314,6 @@ def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Reco
         elif isinstance(values, np.ndarray) and len(feature.shape) > 1:
             record[key] = values.reshape([side or 0 for side in feature.shape])
         else:
-            record[key] = values if len(values) else _no_values(feature)
+            none = [] if feature.dtype == "bytes" else np.empty(0, _DTYPES[feature.dtype])
+            record[key] = values if len(values) else none
     return record
-
-
-def _no_values(feature: Feature) -> list[bytes] | np.ndarray:
-    return [] if feature.dtype == "bytes" else np.empty(0, _DTYPES[feature.dtype])

@@ -8,17 +8,21 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from textwrap import wrap
 from types import FrameType
+from typing import TextIO
 
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.numpy_threads import no_numpy_threads
 from shardfeed.storage.local import storage_error
-from shardfeed.text import table
-from shardfeed.tools.command_list import COMMANDS, OPERATIONS, command_module, command_parser, flags_of
-from shardfeed.tools.parser import did_you_mean
+from shardfeed.tools.colour import coloured
+from shardfeed.tools.command_list import COMMANDS, GROUPS, command_module, command_parser, flags_of
+from shardfeed.tools.parser import did_you_mean, help_width
 from shardfeed.version import __version__
 
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_ABOUT = "Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out."
+_MORE = f"`shardfeed help COMMAND` shows options and examples; `shardfeed --version` prints {__version__}."
 _PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
 
 
@@ -26,24 +30,18 @@ class _Terminated(BaseException):
     """SIGTERM, as an exception."""
 
 
-def _overview() -> str:
-    """What `shardfeed --help` prints."""
-    operations = [[command, COMMANDS[command]] for command in OPERATIONS]
-    commands = [[command, what] for command, what in COMMANDS.items() if command not in OPERATIONS]
-    commands.append(["help", "what a command does, and its options"])
-    width = max(len(command) for command in COMMANDS)
-    commands, operations = ([[name.ljust(width), what] for name, what in rows] for rows in (commands, operations))
-    return f"""usage: shardfeed COMMAND [arguments]
-
-Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out.
-
-commands:
-{table(commands)}
-
-datasets from datasets:
-{table(operations)}
-
-`shardfeed COMMAND --help` says more; `shardfeed --version` prints {__version__}."""
+def _overview(stream: TextIO) -> str:
+    """The text of `shardfeed --help`, as wide as the terminal, with headings in bold where `stream` is one."""
+    indent = max(map(len, COMMANDS)) + 4
+    lines = [f"{coloured('usage:', 'heading', stream)} shardfeed COMMAND [arguments]", ""]
+    lines += wrap(_ABOUT, help_width())
+    for heading, commands in GROUPS.items():
+        lines += ["", coloured(f"{heading}:", "heading", stream)]
+        for command in commands:
+            rows = wrap(COMMANDS[command], help_width() - indent)
+            name = coloured(f"  {command}".ljust(indent), "command", stream)
+            lines += [name + rows[0], *(" " * indent + row for row in rows[1:])]
+    return "\n".join([*lines, "", *wrap(_MORE, help_width())])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,23 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, handler)
 
 
-def _without_help(arguments: Sequence[str]) -> list[str]:
-    """`help` and `help COMMAND` as `--help` and `COMMAND --help`. Raises UsageError where there is nothing."""
-    if not arguments:
-        problem = f"expected a command: {', '.join(COMMANDS)}"
-        raise UsageError("shardfeed", problem, "`shardfeed help` says what each does")
-    if arguments[0] == "help":
-        return [*arguments[1:2], "--help"]
-    return list(arguments)
-
-
 def _exit_code(arguments: Sequence[str]) -> int:
     """That of the command that `arguments` begin with; what went wrong has been printed on one line."""
     flags: dict[str, str] = {}
     try:
-        command, *rest = _without_help(arguments)
+        if not arguments:  # on stderr, and no success: in a script a word is missing
+            print(_overview(sys.stderr), file=sys.stderr)
+            return UsageError.exit_code
+        command, *rest = [*arguments[1:2], "--help"] if arguments[0] == "help" else arguments
         if command in ("-h", "--help"):
-            print(_overview())
+            print(_overview(sys.stdout))
             return 0
         if command == "--version":
             print(f"shardfeed {__version__}")
@@ -108,19 +99,24 @@ def _exit_code(arguments: Sequence[str]) -> int:
         try:
             args = parser.parse_args(rest)
         except UsageError as error:
-            print(f"shardfeed: {error.said(flags)}\nusage: {parser.short_usage()}", file=sys.stderr)
+            _complain(error.said(flags))
+            print(f"usage: {parser.short_usage()}", file=sys.stderr)
             return error.exit_code
         with needing_extra(f"shardfeed {command}"):
             return command_module(command).run(args)
     except ShardfeedError as error:
-        print(f"shardfeed: {error.said(flags)}", file=sys.stderr)
+        _complain(error.said(flags))
         return error.exit_code
     except BrokenPipeError:  # `shardfeed inspect d | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # one that no module expected: still the machine's fault, not a bug
-        print(f"shardfeed: {storage_error(str(error.filename or 'a file'), 'go on', error)}", file=sys.stderr)
+        _complain(str(storage_error(str(error.filename or "a file"), "go on", error)))
         return StorageError.exit_code
+
+
+def _complain(message: str) -> None:
+    print(f"{coloured('shardfeed:', 'error', sys.stderr)} {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,42 @@ COMMANDS = {
     "completion": "a script that makes your shell complete commands and options",
 }
 
-# Commands that make something else of a dataset.
-OPERATIONS = ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export")
+# As `shardfeed --help` lists them: heading -> commands.
+GROUPS = {
+    "make a dataset, and look at it": ("convert", "inspect", "verify", "preview", "bench"),
+    "make datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
+    "repair, and take over what others wrote": ("salvage", "index"),
+    "try and set up": ("demo", "completion"),
+}
+
+# What `--help` of a command ends with.
+EXAMPLES = {
+    "convert": (
+        "shardfeed convert photos flowers --split train=0.9,validation=0.1",
+        "shardfeed convert photos out --labels labels.csv --dry-run",
+        "shardfeed convert instances_train2017.json out --images train2017",
+        "shardfeed convert test out --unlabelled",
+    ),
+    "verify": ("shardfeed verify flowers --deep",),
+    "inspect": ("shardfeed inspect flowers", "shardfeed inspect flowers --records 2"),
+    "preview": ("shardfeed preview flowers -o sheet.png", "shardfeed preview flowers -o roses.png --classes rose"),
+    "bench": ("shardfeed bench flowers --model-ms 30",),
+    "append": ("shardfeed append flowers more-photos grown",),
+    "merge": ("shardfeed merge flowers others both --prefix",),
+    "filter": ("shardfeed filter flowers out --where 'class in (rose, tulip) and height >= 96'",),
+    "relabel": ("shardfeed relabel flowers two --map map.csv",),
+    "reshard": ("shardfeed reshard flowers few --shards 4", "shardfeed reshard flowers tars --to webdataset"),
+    "split": ("shardfeed split flowers halves --split train=0.5,validation=0.5",),
+    "remove": ("shardfeed remove flowers without --keys keys.txt",),
+    "export": (
+        "shardfeed export flowers folder --to folder",
+        "shardfeed export scenes yolo --to yolo --drop crowds,ids",
+    ),
+    "salvage": ("shardfeed salvage damaged repaired",),
+    "index": ("shardfeed index flowers --rebuild", "shardfeed index their-records out --label-key class"),
+    "demo": ("shardfeed demo --epochs 20",),
+    "completion": ("shardfeed completion fish > ~/.config/fish/completions/shardfeed.fish",),
+}
 
 
 def command_module(command: str) -> ModuleType:
@@ -37,7 +71,7 @@ def command_module(command: str) -> ModuleType:
 
 def command_parser(command: str) -> CommandParser:
     """The parser of a command."""
-    parser = CommandParser(f"shardfeed {command}", COMMANDS[command])
+    parser = CommandParser(f"shardfeed {command}", COMMANDS[command], EXAMPLES[command])
     command_module(command).add_arguments(parser)
     return parser
 

@@ -1,8 +1,9 @@
-"""The parser of every command: options in full, a mistyped one answered with the nearest, help without blank lines."""
+"""The parser of every command: options in full, a mistyped one answered with the nearest, help with examples."""
 
 import argparse
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from gettext import gettext
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import listing
+from shardfeed.tools.colour import coloured
 
 _WIDEST = 100  # columns that help takes
 _HELP_COLUMN = 26  # where the explanation of an option begins
@@ -22,12 +24,13 @@ class CommandParser(argparse.ArgumentParser):
     An abbreviation that is taken today would mean something else, or nothing, once an option with a like name is added.
     """
 
-    def __init__(self, prog: str, description: str, **options: Any) -> None:
+    def __init__(self, prog: str, description: str, examples: Sequence[str] = (), **options: Any) -> None:
+        self.examples = examples
         super().__init__(
             prog=prog,
             description=description,
             allow_abbrev=False,
-            formatter_class=CompactHelp,
+            formatter_class=GroupedHelp,
             add_help=False,
             **options,
         )
@@ -78,28 +81,30 @@ class CommandParser(argparse.ArgumentParser):
         return " ".join([self.prog, *wanted, "[options]"])
 
     def format_help(self) -> str:
-        """The short usage, then groups of options."""
+        """The short usage, groups of options, and examples, which are not wrapped: a line is to be copied."""
         self.usage = self.short_usage().replace("%", "%%")
-        return super().format_help()
+        lines = [coloured("examples:", "heading", sys.stdout), *(f"  {example}" for example in self.examples)]
+        return super().format_help() + ("\n" + "\n".join(lines) + "\n" if self.examples else "")
 
 
-class CompactHelp(argparse.HelpFormatter):
-    """Help in at most 100 columns, each option on a line where it fits, no blank lines between the groups."""
+class GroupedHelp(argparse.HelpFormatter):
+    """Help as wide as the terminal, at most 100 columns, each option on a line where it fits."""
 
     def __init__(self, prog: str) -> None:
-        width = min(_WIDEST, shutil.get_terminal_size().columns) - 2
-        super().__init__(prog, max_help_position=_HELP_COLUMN, width=width)
+        super().__init__(prog, max_help_position=_HELP_COLUMN, width=help_width())
 
     def start_section(self, heading: str | None) -> None:
         """Without the first heading: the names of the arguments stand in the line before."""
-        super().start_section(None if heading == gettext("positional arguments") else heading)
-
-    def format_help(self) -> str:
-        """argparse's, without blank lines: so that a page of options is one page."""
-        return super().format_help().replace("\n\n", "\n")
+        shown = None if heading in (None, gettext("positional arguments")) else coloured(heading, "heading", sys.stdout)
+        super().start_section(shown)
 
     def _get_default_metavar_for_positional(self, action: argparse.Action) -> str:
         return action.dest.upper()
+
+
+def help_width() -> int:
+    """Columns that help may take on this terminal, or as `COLUMNS` says."""
+    return max(40, min(_WIDEST, shutil.get_terminal_size().columns))
 
 
 def did_you_mean(got: str, known: Iterable[str], otherwise: str) -> str:

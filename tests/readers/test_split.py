@@ -17,6 +17,8 @@ from shardfeed.readers import Dataset, Split
 from shardfeed.readers import shards as shards_module
 from shardfeed.schema import ENCODED, FILENAME, LABEL
 
+from repository import ROOT
+
 
 def keys(split: Split) -> list[bytes]:
     return [record[FILENAME] for record in split]  # type: ignore[misc]  # a scalar bytes feature
@@ -40,6 +42,20 @@ def test_length_order_and_types(flowers: Dataset) -> None:
     for index in (len(train), -len(train) - 1):
         with pytest.raises(IndexError, match=r"has .* samples"):
             train[index]
+
+
+def test_completion_shows_what_users_need(flowers: Dataset) -> None:
+    """And the pages of the API leave out the same names, which pipelines call."""
+    offered = {name for name in dir(flowers["train"]) if not name.startswith("_")}
+    assert offered == {
+        "class_counts", "class_names", "column", "fingerprint", "formats", "intact", "name", "record_bytes",
+        "schema", "select", "where",
+    }  # fmt: skip
+    hidden = {name for name in dir(Split) if not name.startswith("_")} - offered
+    assert {"place", "payloads", "shard_slices", "whole"} < hidden
+    page = (ROOT / "docs" / "api" / "dataset.md").read_text()
+    left_out = page.split(":exclude-members:")[1].split("```")[0].replace(",", " ").split()
+    assert set(left_out) == hidden
 
 
 @pytest.mark.parametrize(

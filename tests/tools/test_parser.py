@@ -1,6 +1,9 @@
 """How a command line is read: nothing abbreviated, what is mistyped answered with what is near, help on a page."""
 
 import argparse
+import os
+import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +12,7 @@ import pytest
 
 from shardfeed.errors import UsageError
 from shardfeed.tools.cli import main
-from shardfeed.tools.command_list import COMMANDS, command_parser
+from shardfeed.tools.command_list import COMMANDS, EXAMPLES, GROUPS, command_parser
 from shardfeed.tools.commands.completion_command import completion_script
 
 Run = Callable[..., tuple[int, str, str]]
@@ -59,7 +62,6 @@ def test_an_option_that_is_not_meant(run: Run, typed: str, said: str) -> None:
         ("help inspct", "shardfeed: inspct: no such command; did you mean inspect?"),
         ("--versoin", "shardfeed: --versoin: no such option; did you mean --version?"),
         ("frobnicate", "shardfeed: frobnicate: no such command; `shardfeed --help` lists all"),
-        ("", "shardfeed: shardfeed: expected a command: convert, verify,"),
     ],
 )
 def test_a_command_that_is_not_meant(run: Run, typed: str, said: str) -> None:
@@ -100,12 +102,69 @@ def test_help_is_a_page(run: Run, monkeypatch: pytest.MonkeyPatch, command: str)
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith(f"usage: shardfeed {command} ")
-    assert len(lines) < 60
+    assert len(lines) < 75
     assert max(map(len, lines)) <= 100
     assert "%%" not in out
     shown = [action for action in command_parser(command)._actions if action.help != argparse.SUPPRESS]
     for action in shown:
         assert all(name in out for name in action.option_strings)
+
+
+def test_typed_alone_it_prints_the_help_and_is_no_success(run: Run) -> None:
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert err == run("--help")[1]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_help_is_as_wide_as_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert max(map(len, run("--help")[1].splitlines())) <= min(columns, 100)
+    options = run("verify", "--help")[1].split("\nexamples:")[0].split("\n", 1)[1]
+    assert max(map(len, options.splitlines())) <= min(columns, 100)
+
+
+def test_every_command_is_in_one_group() -> None:
+    assert sorted(command for commands in GROUPS.values() for command in commands) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_examples_that_can_be_typed(run: Run, command: str) -> None:
+    shown = run(command, "--help")[1].split("examples:\n")[1].splitlines()
+    assert shown == [f"  {example}" for example in EXAMPLES[command]]
+    for line in shown:
+        program, name, *rest = shlex.split(line.split(" > ")[0])
+        assert (program, name) == ("shardfeed", command)
+        command_parser(command).parse_args(rest)
+        assert len(line) <= 80
+
+
+@pytest.mark.parametrize(
+    ("setting", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colour_is_for_terminals_that_want_it(setting: dict[str, str], coloured: bool) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= {"TERM": "xterm-256color"} | setting
+    shown = {}
+    for typed in ("--help", "verify --help", "nonsense"):
+        master, slave = pty.openpty()
+        command = [sys.executable, "-m", "shardfeed.tools.cli", *typed.split()]
+        with subprocess.Popen(command, stdout=slave, stderr=slave, env=environment):
+            os.close(slave)
+            shown[typed] = b""
+            while part := _read(master):
+                shown[typed] += part
+        os.close(master)
+    assert {typed: b"\x1b[" in text for typed, text in shown.items()} == dict.fromkeys(shown, coloured)
+    assert b"no such command" in shown["nonsense"]
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other end is closed
+        return b""
 
 
 def test_what_numbers_classes_is_in_the_help(run: Run) -> None:

@@ -25,6 +25,7 @@ from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.storage.storage import check_local
 from shardfeed.tools.arguments import assignments, shards_of, size_argument, workers_of
+from shardfeed.tools.colour import coloured
 from shardfeed.tools.commands.convert_report import print_failed, print_report
 from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
@@ -316,7 +317,7 @@ def _check_log(args: argparse.Namespace) -> None:
 
 def _say(message: Warning | str, *where: object) -> None:
     """A warning in this command's own form, without the line of code that it comes from."""
-    print(f"shardfeed: warning: {message}", file=sys.stderr)
+    print(f"shardfeed: {coloured('warning:', 'warning', sys.stderr)} {message}", file=sys.stderr)
 
 
 def source_of(args: argparse.Namespace) -> Source:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +14,7 @@ from shardfeed.errors import TooManyRejectedError, escape
 from shardfeed.naming import LEFT_OUT, REJECTED
 from shardfeed.schema import IMAGE_KEYS, LABEL, Feature, Schema
 from shardfeed.text import in_usual_order, listing, number, size_text, table
+from shardfeed.tools.colour import coloured
 
 _SHOWN = 8  # rejected inputs printed, all of which are in rejected.jsonl
 _CLASSES_SHOWN = 20
@@ -40,13 +42,14 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
         features = manifest.schema.features.keys() - IMAGE_KEYS
         print(feature_table(manifest.schema, features) if features else "no labels: images alone")
     _print_changes(report)
+    warning = coloured("warning:", "warning", sys.stdout)
     for noted in report.warnings[:_SHOWN]:
-        print(f"warning: {escape(noted.key)}: {noted.why}")
+        print(f"{warning} {escape(noted.key)}: {noted.why}")
     if len(report.warnings) > _SHOWN:
-        print(f"warning: and {len(report.warnings) - _SHOWN:,} more like these, in the report of --json")
+        print(f"{warning} and {len(report.warnings) - _SHOWN:,} more like these, in the report of --json")
     for note in report.notes:
         if note != told:
-            print(f"note: {note}")
+            print(coloured("note:", "note", sys.stdout), note)
     where = f"{escape(report.out)}/{REJECTED}" if report.committed else "the report of --json"
     _print_listed(report.rejected, "input", "rejected", where)
     if report.account is not None:

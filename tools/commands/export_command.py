@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 
 from tqdm import tqdm
 
@@ -9,6 +10,7 @@ from shardfeed.converters.existing.export.export import FORMS, export
 from shardfeed.converters.existing.export.report import Exported
 from shardfeed.errors import escape
 from shardfeed.text import number, size_text
+from shardfeed.tools.colour import coloured
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +47,7 @@ def _print(result: Exported, out: str) -> None:
     for what, count in result.left_out.items():
         print(f"LEFT OUT, as {result.to} cannot hold it: {escape(what)}: {count:,}")
     for note in result.notes:
-        print(f"note: {escape(note)}")
+        print(coloured("note:", "note", sys.stdout), escape(note))
     done = f"{number(result.files, 'file')}, {size_text(result.size)}"
     rate = f"{result.images / max(result.seconds, 1e-9):,.0f} images/s"
     print(f"{escape(out)}: {done} ({result.seconds:.1f} s, {rate})")

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 
 from tqdm import tqdm
@@ -11,6 +12,7 @@ from shardfeed.converters.existing.salvage.salvage import salvage
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
 from shardfeed.text import shell_quoted, size_text
+from shardfeed.tools.colour import coloured
 
 _SHARDS_SHOWN = 20
 
@@ -40,7 +42,7 @@ def _print(result: Salvaged, out: str) -> None:
     if len(result.shards) > _SHARDS_SHOWN:
         print(f"and {len(result.shards) - _SHARDS_SHOWN} more shards")
     for note in result.notes:
-        print(f"note: {escape(note)}")
+        print(coloured("note:", "note", sys.stdout), escape(note))
     rate = f"{result.recovered / result.seconds:,.0f} records/s, {size_text(result.size / result.seconds)}/s"
     print(f"{escape(out)}: {result.recovered:,} records recovered ({result.seconds:.1f} s, {rate})")
     if result.lost is None:
