@@ -16,9 +16,11 @@ setup: $(TEST)
 FOLDERS := $(shell find shardfeed converters readers pipelines tools -type d -not -name __pycache__)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable
 
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
 # The core and TensorFlow.
-$(DEMO): setup.cfg pyproject.toml $(FOLDERS)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(DEMO): setup.cfg pyproject.toml $(FOLDERS) | $(BIN)/python
 	$(INSTALL) ".[tensorflow]"
 	touch $@
 
@@ -27,9 +29,9 @@ $(TEST): $(DEMO)
 	$(INSTALL) ".[test,dev]"
 	touch $@
 
-# What builds the site, whose reference is made of the docstrings of everything.
-$(DOCS): $(TEST)
-	$(INSTALL) ".[test,dev,docs]"
+# The core and Sphinx: docs/conf.py stands in for TensorFlow, PyTorch and Ray.
+$(DOCS): setup.cfg pyproject.toml $(FOLDERS) | $(BIN)/python
+	$(INSTALL) ".[docs]"
 	touch $@
 
 demo: $(DEMO)

@@ -1,18 +1,22 @@
 """Sphinx makes a site of this folder: `make docs`. Any warning ends the build (docs/design/020-docs-site.md)."""
 
-import os
 import re
 from importlib import import_module
-from typing import Any
+from typing import Any, Union
+
+from sphinx.ext.autodoc.mock import _MockObject, mock
+from sphinx.util.inspect import signature
 
 from shardfeed.version import __version__
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 project = "shardfeed"
 version = release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 html_theme = "furo"
+html_favicon = "pictures/favicon.svg"
+html_static_path = ["wide.css"]
+html_css_files = ["wide.css"]
+copybutton_prompt_text = "$ "
 html_title = f"shardfeed {version}"
 html_copy_source = False
 html_show_copyright = False
@@ -27,21 +31,37 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 88
 
+# The reference needs no framework: objects of the same names stand in for them, also in `tf.Tensor | None`.
+autodoc_mock_imports = ["keras", "ray", "tensorflow", "torch"]
+_MockObject.__or__ = _MockObject.__ror__ = lambda one, other: Union[other, one]  # noqa: UP007
+
 # A package's names are imported when they are first asked for, and autodoc documents those that it finds.
-for package in ("", ".converters", ".readers", ".pipelines", ".pipelines.torch", ".pipelines.prefetch"):
-    face = import_module(f"shardfeed{package}")
-    for name in face.__all__:
-        setattr(face, name, getattr(face, name))
+with mock(autodoc_mock_imports):
+    for package in ("", ".converters", ".readers", ".pipelines", ".pipelines.torch", ".pipelines.prefetch"):
+        face = import_module(f"shardfeed{package}")
+        for name in face.__all__:
+            value = getattr(face, name)
+            setattr(face, name, value)
+            if isinstance(value, type) and issubclass(value, _MockObject):  # which would hide its `__init__`
+                value.__signature__ = signature(value.__init__, bound_method=True)
 
 
 def code_in_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """What follows `Example:`, and what is indented after a blank line, is code: reStructuredText wants it said."""
+    """Mark as code the text below `Example:` and text indented after a blank line, as reStructuredText requires."""
     text = "\n".join(lines)
     text = re.sub(r"^Examples?:\n(?=\n? {4})", "**Example**\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"(?<=\n\n)((?: {4,}.*\n|\n(?= {4}))+)", r".. code-block:: python\n\n\1\n", text + "\n")
     lines[:] = text.splitlines()
 
 
+def leave_out_of_search(app: Any, _doctree: Any) -> None:
+    """Keep design notes and the journal of runs from ranking above the pages."""
+    page = app.env.current_document.docname
+    if re.match(r"design/\d|reliability-runs$", page):
+        app.env.metadata[page]["nosearch"] = True
+
+
 def setup(app: Any) -> None:
-    """Before napoleon reads the `Args:` of a docstring."""
+    """Connect both, the first before napoleon reads the `Args:` of a docstring."""
     app.connect("autodoc-process-docstring", code_in_docstring, priority=400)
+    app.connect("doctree-read", leave_out_of_search)
