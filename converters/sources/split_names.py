@@ -49,20 +49,20 @@ def split_named(name: str) -> str:
     return usual_split(name) or check_split_name(name)
 
 
-def top_folders(listing: Listing) -> list[bytes]:
-    """The visible folders in the root, sorted, empty ones too."""
-    tops = {folder.partition(b"/")[0] for folder in listing.bare}
-    tops.update(listing.children()[0])
+def top_folders(listing: Listing, inside: bytes = b"") -> list[bytes]:
+    """The visible folders in the root, or in the folder `inside` ("/" at its end), sorted, empty ones too."""
+    tops = {bare.removeprefix(inside).partition(b"/")[0] for bare in listing.bare if bare.startswith(inside)}
+    tops.update(listing.children(inside)[0])
     return sorted(tops)
 
 
-def folder_splits(listing: Listing) -> dict[bytes, str]:
-    """The split by folder where every folder in the root has a usual split's name; else nothing.
+def folder_splits(listing: Listing, inside: bytes = b"") -> dict[bytes, str]:
+    """The split by folder where every folder in the root, or in `inside`, has a usual split's name; else nothing.
 
     Raises UsageError when two folders mean the same split.
     """
     splits: dict[bytes, str] = {}
-    for top in top_folders(listing):
+    for top in top_folders(listing, inside):
         split = usual_split(top)
         if split is None:
             return {}

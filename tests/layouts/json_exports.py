@@ -268,7 +268,6 @@ def kitti_fiftyone(to: Files) -> None:
     Gives("train 1, validation 1"),
     says=(".json", "--unlabelled"),
     then="convert bdd100k out --unlabelled",
-    today="splits two folders down are not seen",
 )
 def bdd100k(to: Files) -> None:
     for split, name in (("train", "a"), ("val", "b")):

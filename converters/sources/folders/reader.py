@@ -4,8 +4,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from shardfeed.converters.sources.classes import class_list
 from shardfeed.converters.sources.files.listing import Globs, Listing, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed, only_images
@@ -132,8 +130,9 @@ def _may_say_more(path: str) -> bool:
 class Unlabelled(ListedSource):
     """Every image under `root`, in whatever folders, without labels; other files are counted in a note.
 
-    Where every folder in the root is called like a split (`train`, `val`, `test` ...) and no file lies beside them,
-    those are splits. No features; the path relative to `root` is in `image/filename`, as of every image.
+    Where every folder in the root, or in the one folder that holds all images, is called like a split (`train`, `val`,
+    `test` ...) and no file lies beside them, those are splits. No features; the path relative to `root` is in
+    `image/filename`, as of every image.
     `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError where there is no image.
     """
 
@@ -154,8 +153,10 @@ class Unlabelled(ListedSource):
 
 
 def _splits(listing: Listing) -> Splits | None:
-    folders = folder_splits(listing)
-    if not folders or not all(b"/" in key for key in listing):
-        return None
-    names = tuple(sorted(set(folders.values())))
-    return Splits(names, np.array([names.index(folders[key.partition(b"/")[0]]) for key in listing], np.int64))
+    """By the folders in the one that all images are in (`images/100k/` with `train` and `val`), else in the root."""
+    ends = [os.path.dirname(listing.key(i)) for i in (0, len(listing) - 1)]  # sorted: all others begin as both do
+    for folder in dict.fromkeys((os.path.join(os.path.commonpath(ends), b""), b"")):
+        folders, start = folder_splits(listing, folder), len(folder)
+        if folders and all(b"/" in key[start:] for key in listing):
+            return Splits.of([folders[key[start:].partition(b"/")[0]] for key in listing])
+    return None
