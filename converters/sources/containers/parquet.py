@@ -24,8 +24,7 @@ from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.readers import Evidence, missing_of
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.objects import BOX_KEYS, CLASS_KEYS
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles
+from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles
 from shardfeed.converters.sources.rows.source import ColumnarSource, Parts
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes, needing_extra

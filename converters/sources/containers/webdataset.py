@@ -81,8 +81,9 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     torn apart or have a column twice, a key that comes again, pickles, and columns that no one knows.
     """
     files = find_files(look.path, _ENDS)
-    into = Unpacked()
-    tars = [_plain(file, into) for file in files.files]
+    compressed = any(name.lower().endswith(_COMPRESSED) for name in files.names)
+    into = Unpacked() if compressed else None
+    tars = [_plain(file, into) if into else file for file in files.files]
     seen = SeenColumns(options)
     for tar in tars:
         seen.look(os.fsdecode(tar.path), _LOOKED_AT if not seen.members else _LOOKED_AT_AFTER)
@@ -112,7 +113,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
         rasters=None
         if not chosen.masks
         else lambda keys: read_masks(files.place, parts[1], len(keys), options.class_names, lambda i: escape(keys[i])),
-        notes=[*into.note, *passing.classes_lost, *passing.passed_over.note],
+        notes=[*(into.note if into else ()), *passing.classes_lost, *passing.passed_over.note],
     )
 
 

@@ -18,8 +18,7 @@ from shardfeed.annotations import OBJECTS, RASTER
 from shardfeed.converters.sources.archives.tar import Member, members, read_member
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
 from shardfeed.converters.sources.options import ColumnOptions, naming
-from shardfeed.converters.sources.rows.objects import kind_of
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles, kind_of
 from shardfeed.converters.sources.rows.source import Names
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, IMAGE_KEYS

@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,18 @@ from shardfeed.converters.sources.look import SourceFiles
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, class_column
-from shardfeed.converters.sources.rows.columns import Codes, ListedColumn, Splits, UnlikeError, Values, as_array
+from shardfeed.converters.sources.rows.columns import (
+    Codes,
+    ListedColumn,
+    RowNames,
+    Splits,
+    UnlikeError,
+    Values,
+    as_array,
+)
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
 from shardfeed.converters.sources.rows.roles import Roles
-from shardfeed.converters.sources.rows.row_names import RowNames
 from shardfeed.converters.sources.rows.row_objects import RowObjects
 from shardfeed.converters.sources.rows.source import ColumnarSource, Contents, Keys, Ledger, Rasters
 from shardfeed.converters.sources.split_names import split_in_cell
@@ -91,7 +99,7 @@ class Gather:
         self._captions = Values(CAPTION, lists=True)
         self._extras = {key: (info.name, Values(key)) for key, info in roles.extra.items()}
         self._offered = {key: (column, Values(key)) for key, column in (offered or {}).items()}
-        self._of_objects = RowObjects("fractions" if fractions else "pixels", upright)
+        self._upright, self._fractions = upright, fractions
         self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
         self._where = array("q")  # as many of each row
         self._beside = TextsBeside()
@@ -100,6 +108,10 @@ class Gather:
 
     def __len__(self) -> int:
         return len(self._file_of)
+
+    @cached_property
+    def _of_objects(self) -> RowObjects:
+        return RowObjects("fractions" if self._fractions else "pixels", self._upright)
 
     def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
         """List a row that cannot be taken, by its name where no other of those is called so."""

@@ -14,15 +14,13 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.columns import Codes, as_array
 from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable, Outlines
+from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
 
 _FLOATS = [float] * 4
 MOST = 1e9  # pixels: a coordinate beyond it is none, and would take pycocotools' memory
 _MOST_AREA = 1e15  # pixels squared: a float32 can say it
 _FAR = 2.0  # a fraction beyond it is none: rounding leaves the image by less
-
-BOX_KEYS = ("bbox", "box")
-CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "classes", "class", "class_id", "class_name")
 
 
 def said(value: Any) -> str:
@@ -100,24 +98,6 @@ def objects_of(value: Any) -> list[Mapping[str, Any]]:
             got = f"{len(values)} of {escape(name)}" if isinstance(values, list) else f"no list {escape(name)}"
             raise BadRowError(max(len(boxes), 1), f"objects has {got} for {len(boxes)} of {key}")
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-
-def kind_of(value: Any) -> str:
-    """The kind of a value of JSON as roles.py has it; "object" for one object, "null" where it tells none."""
-    if value is None or value == [] or value == {}:
-        return "null"
-    if isinstance(value, list):
-        kinds = {kind_of(one) for one in value} - {"null"}
-        several = {"integer": "integers", "text": "texts", "object": "objects"}
-        if kinds <= {"object", "objects"}:
-            return "objects"
-        return "floats" if kinds <= {"integer", "float"} and "float" in kinds else several.get("".join(kinds), "other")
-    if isinstance(value, dict):
-        box = next((value[key] for key in BOX_KEYS if key in value), 0)
-        return "other" if box == 0 else "objects" if isinstance(box, list) and kind_of(box) == "other" else "object"
-    if isinstance(value, bool):
-        return "other"
-    return "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "text"
 
 
 def corners_of(box: Any) -> Any:

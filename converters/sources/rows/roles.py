@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.sources.options import naming
@@ -45,6 +45,9 @@ _KINDS: Mapping[str, tuple[Kind, ...]] = {
 # The words for a role in options, beside its own name.
 _OPTION = {ENCODED: "image", LABEL: "label", TEXT: "label text", FILENAME: "key", CAPTION: "text", SOURCE_ID: "number"}
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
+# Keys inside an object, of its box and of its class.
+BOX_KEYS = ("bbox", "box")
+CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "classes", "class", "class_id", "class_name")
 
 
 @dataclass(frozen=True)
@@ -196,3 +199,21 @@ def _no_image(place: str, infos: Sequence[ColumnInfo]) -> UsageError:
 
 class NoImageError(UsageError):
     """No column is the image, or several may be."""
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a value of JSON as roles.py has it; "object" for one object, "null" where it tells none."""
+    if value is None or value == [] or value == {}:
+        return "null"
+    if isinstance(value, list):
+        kinds = {kind_of(one) for one in value} - {"null"}
+        several = {"integer": "integers", "text": "texts", "object": "objects"}
+        if kinds <= {"object", "objects"}:
+            return "objects"
+        return "floats" if kinds <= {"integer", "float"} and "float" in kinds else several.get("".join(kinds), "other")
+    if isinstance(value, dict):
+        box = next((value[key] for key in BOX_KEYS if key in value), 0)
+        return "other" if box == 0 else "objects" if isinstance(box, list) and kind_of(box) == "other" else "object"
+    if isinstance(value, bool):
+        return "other"
+    return "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "text"

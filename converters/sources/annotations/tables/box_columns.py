@@ -15,8 +15,7 @@ from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.cells import is_absent, read_number
-from shardfeed.converters.sources.rows.objects import CLASS_KEYS
-from shardfeed.converters.sources.rows.roles import WORDS
+from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS
 from shardfeed.errors import escape
 from shardfeed.text import some
 

@@ -19,8 +19,7 @@ from PIL import Image
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.rows.objects import kind_of
-from shardfeed.converters.sources.rows.roles import Kind
+from shardfeed.converters.sources.rows.roles import Kind, kind_of
 
 FILES = frozenset({"bytes", "jpeg", "png"})  # encodings whose bytes are an image file, or may be
 _SCALARS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")

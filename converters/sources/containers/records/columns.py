@@ -19,8 +19,8 @@ from shardfeed.annotations import BOX, CAPTION, IS_CROWD, OBJECT_AREA, OBJECT_LA
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.records.features import FeatureLook, SeenFeature
 from shardfeed.converters.sources.options import ColumnOptions
-from shardfeed.converters.sources.rows.objects import CLASS_KEYS, BadRowError, ObjectColumns
-from shardfeed.converters.sources.rows.roles import WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
+from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
+from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
 from shardfeed.errors import escape, name_text
 from shardfeed.formats.format import Fields
 from shardfeed.schema import (
