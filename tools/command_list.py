@@ -9,7 +9,7 @@ from shardfeed.tools.parser import CommandParser
 COMMANDS = {
     "convert": "image folder or label file -> sharded TFRecords",
     "verify": "compare every byte of a dataset with its manifest",
-    "inspect": "what is in a dataset: counts, classes, sizes, first records",
+    "inspect": "is a dataset all right: splits, classes, image sizes, what is missing",
     "preview": "a contact sheet: a row of images for each class",
     "bench": "where the time of an input pipeline goes, and whether a model would wait",
     "append": "a dataset with more samples: what was there stays, and is not written again",
@@ -43,7 +43,7 @@ EXAMPLES = {
         "shardfeed convert test out --unlabelled",
     ),
     "verify": ("shardfeed verify flowers --deep",),
-    "inspect": ("shardfeed inspect flowers", "shardfeed inspect flowers --records 2"),
+    "inspect": ("shardfeed inspect flowers", "shardfeed inspect flowers --details --records 2"),
     "preview": ("shardfeed preview flowers -o sheet.png", "shardfeed preview flowers -o roses.png --classes rose"),
     "bench": ("shardfeed bench flowers --model-ms 30",),
     "append": ("shardfeed append flowers more-photos grown",),

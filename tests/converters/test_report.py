@@ -67,7 +67,7 @@ def test_what_convert_prints_about_pixels(mixed: Path, tmp_path: Path, capsys: p
     record = shardfeed.open(tmp_path / "out")["train"][0]
     assert (record["image/format"], len(record["image/encoded"])) == (b"raw", 1800)  # type: ignore[arg-type]
     assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0
-    assert main(["inspect", str(tmp_path / "out")]) == 0
+    assert main(["inspect", str(tmp_path / "out"), "--records", "1"]) == 0
     assert "<1800 bytes, uint8 [20, 30, 3]>" in capsys.readouterr().out
 
 

@@ -174,7 +174,7 @@ def test_tfds_and_the_commands_know_sets(dataset: Dataset, tmp_path: Path, capsy
         assert row[LABEL].tolist() == ours[LABEL].tolist()
         assert row[CAPTION].tolist() == ours[CAPTION]
     assert dataset["train"].class_counts[LABEL] == (8, 8, 8, 8)
-    assert main(["inspect", dataset.directory]) == 0
+    assert main(["inspect", dataset.directory, "--details"]) == 0
     assert re.search(r"image/class/label +int64 +tags +any number", capsys.readouterr().out)
     assert main(["preview", dataset.directory, "-o", str(tmp_path / "sheet.png")]) == 0
     assert "20 images, 4 classes" in capsys.readouterr().out

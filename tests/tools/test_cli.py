@@ -266,13 +266,36 @@ def test_which_files_are_taken_and_how_they_are_stored(run: Run, folder: Callabl
 
 
 def test_inspect(run: Run, flowers: Dataset) -> None:
-    code, out, _ = run("inspect", flowers.directory, "--records", "2")
+    code, out, _ = run("inspect", flowers.directory, "--records", "2", "--details")
     assert code == 0
     for text in ("image/class/label", "daisy", "train[1]:", "image/encoded", "bytes"):
         assert text in out
     described = json.loads(run("inspect", flowers.directory, "--json")[1])
     assert described["splits"]["train"]["records"] == len(flowers["train"])
     assert described["features"]["image/class/label"]["class_names"] == ["daisy", "rose", "tulip"]
+
+
+def test_the_first_screen_of_inspect_says_whether_all_is_right(run: Run, tmp_path: Path) -> None:
+    """In 24 lines of 80 columns, whatever the dataset: 40 classes, one of them long, broken files, an empty class."""
+    source = ((f"{n:02d}" + "x" * 60 * (n == 7), i) for n in range(40) for i in range(20 if n == 3 else 2))
+    for name, i in source:
+        (tmp_path / "images" / name).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (60, 40), (i, 9, 9)).save(tmp_path / "images" / name / f"{i}.jpg")
+    for i in range(3):
+        (tmp_path / "images" / "03" / f"broken{i}.jpg").write_bytes(b"no image")
+    options = ("--split", "train=0.9,validation=0.05,test=0.05", "--max-bad", "3", "--workers", "1", "--quiet")
+    run("convert", tmp_path / "images", tmp_path / "out", *options)
+    code, out, _ = run("inspect", tmp_path / "out")
+    lines = out.splitlines()
+    assert (code, len(lines) <= 24, max(map(len, lines)) <= 80) == (0, True, True)
+    assert lines[0].startswith("out: 98 images in 3 splits, ")
+    assert [line.split()[0] for line in lines[2:5]] == ["train", "validation", "test"]
+    assert re.search(r"40 classes of image/class/label, \d to 20 each:\n  03 +20  #{36}\n", out)
+    assert "  ... 32 more, each between these" in lines
+    assert "warning: 3 inputs left out (3 E_NOT_IMAGE), see rejected.jsonl" in lines
+    assert re.search(r"^warning: \d+ classes have no image in validation: 00, 01 and \d+ more$", out, re.MULTILINE)
+    assert "image/encoded" not in out
+    assert "nothing was left out" not in out
 
 
 def test_inspect_says_which_images_are_expensive(run: Run, tmp_path: Path) -> None:
@@ -283,7 +306,7 @@ def test_inspect_says_which_images_are_expensive(run: Run, tmp_path: Path) -> No
     Image.new("RGB", (900, 700), (1, 2, 3)).save(root / "a" / "huge\n.jpg")
     Image.new("RGB", (500, 600), (1, 2, 3)).save(root / "a" / "slow.png")
     run("convert", root, tmp_path / "out", "--workers", "1", "--quiet")
-    out = run("inspect", tmp_path / "out")[1]
+    out = run("inspect", tmp_path / "out", "--details")[1]
     assert "pixels of train: median 60x40, largest 900x700, 1 of 42 images hold half of all pixels" in out
     assert "1.0 million pixels, about 0.0 s of a core to decode whole" in out
     assert re.search(r"500x600 +png +4 ms +a/slow.png\n +900x700 +jpeg +3 ms +a/huge\\n.jpg", out)

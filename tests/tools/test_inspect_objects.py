@@ -101,8 +101,9 @@ def test_a_large_split_is_sampled_and_says_so(tmp_path: Path) -> None:
 
 
 def test_it_is_printed_with_the_ids_of_the_source(squares: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", squares]) == 0
+    assert main(["inspect", squares, "--details"]) == 0
     printed = capsys.readouterr().out
+    assert "objects: 8 in the 5 images that were read, 2 of them without any\n" in printed
     assert (
         "objects of train: 8 objects in 5 images, 2 without any, 1 an image in the median, 6 at most, 2 small"
         in printed

@@ -1,4 +1,4 @@
-"""`shardfeed inspect DIR`: what is in a dataset, from its manifest, its first records, and some more with objects."""
+"""`shardfeed inspect DIR`: a summary of a dataset, and with options every detail and some records."""
 
 import argparse
 import json
@@ -11,11 +11,11 @@ import numpy as np
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.errors import escape, name_text
-from shardfeed.naming import REJECTED
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Schema
-from shardfeed.text import in_usual_order, listing, number, size_text, table
+from shardfeed.text import in_usual_order, listing, number, table
 from shardfeed.tools.commands.convert_report import feature_table
+from shardfeed.tools.dataset_summary import summary
 from shardfeed.tools.image_sizes import ImageSize, ImageSizes, image_sizes, sizes_text
 from shardfeed.tools.object_counts import counts_text, object_counts
 
@@ -25,7 +25,8 @@ _BYTES_SHOWN = 40  # of a bytes feature
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `inspect`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--records", metavar="N", type=int, default=1, help="records printed of each split (default 1)")
+    parser.add_argument("--records", metavar="N", type=int, help="records printed of each split (default 0)")
+    parser.add_argument("--details", action="store_true", help="all classes of each split, features, expensive images")
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -33,9 +34,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the dataset's description."""
     data = shardfeed.open(args.dataset)
     if args.json:
-        print(json.dumps(description(data, args.records)))
-    else:
-        _print(data, args.records)
+        print(json.dumps(description(data, 1 if args.records is None else args.records)))
+        return 0
+    for line in summary(data):
+        print(line)
+    if args.details:
+        _print_details(data)
+    _print_records(data, args.records or 0)
     return 0
 
 
@@ -95,16 +100,9 @@ def _shown_value(value: Any) -> Any:
     return [_shown_value(item) for item in value] if isinstance(value, list) else value
 
 
-def _print(data: Dataset, records: int) -> None:
+def _print_details(data: Dataset) -> None:
     manifest = data.manifest
-    print(f"{escape(data.directory)}: {manifest.name}, made by shardfeed {manifest.made_by.get('shardfeed', '?')}")
-    rows: list[list[object]] = [["split", "images", "shards", "size", "formats"]]
     names = in_usual_order(manifest.splits)
-    for name in names:
-        info = manifest.splits[name]
-        formats = ", ".join(f"{kind} {count:,}" for kind, count in sorted(info.formats.items()))
-        rows.append([name, info.records, len(info.shards), size_text(info.size), formats])
-    print(table(rows))
     for name in names:
         sizes = image_sizes(data[name], manifest.splits[name])
         if sizes is not None:
@@ -119,10 +117,10 @@ def _print(data: Dataset, records: int) -> None:
     for line in _meanings(manifest.schema):
         print(line)
     print(feature_table(manifest.schema))
-    if manifest.rejected:
-        codes = [f"{count} {code}" for code, count in manifest.rejected.items()]
-        print(f"rejected when it was made: {listing(codes)} (see {escape(data.directory)}/{REJECTED})")
-    for name in names:
+
+
+def _print_records(data: Dataset, records: int) -> None:
+    for name in in_usual_order(data.manifest.splits):
         split = data[name]
         for i in range(min(records, len(split))):
             print(f"{name}[{i}]:")
