@@ -94,7 +94,7 @@ class NewFile:
         self._budget, self.size = budget(source), 0
         self._file: IO[bytes] = open(path, "xb")  # noqa: SIM115  # closed in __exit__
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append."""
         self.size += len(data)
         self._budget.unpacked(self.size, self._state.st_size, self._source)

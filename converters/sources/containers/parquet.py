@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -34,7 +34,7 @@ _ENDS = (".parquet", ".pq")
 _MAGIC = b"PAR1"
 _BATCH = 1024  # rows whose small columns are in memory at once
 _UNPACKED_AT_ONCE = 16 << 20  # bytes of images in memory at once
-_FAULTS = (RejectCode.MISSING, RejectCode.PAIR)  # of an image, and of a mask, that is null
+_FAULTS = {"image": RejectCode.MISSING, "mask": RejectCode.PAIR}  # where it is null
 _SIDES = ("width", "height")  # columns beside boxes
 
 
@@ -210,15 +210,17 @@ class _Images:
             raise UsageError(place, problem, f"name another column: {naming('image', 'COLUMN')}")
         self._most, self._chunks = column.max_definition_level, column_chunks(place, paths[self._path])
 
-    def in_group(self, file: Any, raw: BinaryIO, group: int, stack: ExitStack) -> Iterator[tuple[int, int]]:
-        """Offset and size of the image of each row; the size is -1 for null."""
+    def in_group(self, file: Any, raw: BinaryIO, group: int, stack: ExitStack) -> Places:
+        """Offsets and sizes of the images of all rows; the size is -1 for null."""
         if self._chunks is None:
-            return repeat((0, -1), file.metadata.row_group(group).num_rows)
-        places = places_in_file(raw, self._chunks[group], self._most)
-        return zip(*(self._unpack(file, group, stack) if places is None else places), strict=True)
+            count = file.metadata.row_group(group).num_rows
+            return array("q", [0]) * count, array("q", [-1]) * count
+        return places_in_file(raw, self._chunks[group], self._most) or self._unpack(file, group, stack)
 
     def _unpack(self, file: Any, group: int, stack: ExitStack) -> Places:
         """Write the images of a row group into the temporary file."""
+        import pyarrow as pa
+
         if self._number not in self._new:
             new = self.unpacked.new(os.fsdecode(self.files.files[self._number].path))
             self._new[self._number] = stack.enter_context(new)
@@ -226,12 +228,20 @@ class _Images:
         about = file.metadata.row_group(group)
         rows = max(1, min(_BATCH, about.num_rows * _UNPACKED_AT_ONCE // max(1, about.total_byte_size)))
         for batch in file.iter_batches(rows, row_groups=[group], columns=[self._path], use_threads=False):
-            column = batch.column(0)
-            for value in column.flatten()[0] if self._path != self.name else column:
-                data = value.as_py()
-                offsets.append(-new.size - 1)
-                sizes.append(-1 if data is None else len(data))
-                new.write(data or b"")
+            images = batch.column(0) if self._path == self.name else batch.column(0).flatten()[0]
+            if images.type not in (pa.binary(), pa.large_binary()):
+                images = pa.array(images.to_pylist(), pa.binary())
+            here = slice(images.offset, images.offset + len(images) + 1)
+            valid, ends, data = images.buffers()
+            ends = np.frombuffer(ends, np.int32 if images.type == pa.binary() else np.int64)[here].astype(np.int64)
+            lengths = np.diff(ends)
+            if valid is not None:
+                lengths[
+                    np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here][: len(lengths)] == 0
+                ] = -1
+            offsets.extend((ends[0] - ends[:-1] - new.size - 1).tolist())
+            sizes.extend(lengths.tolist())
+            new.write(memoryview(data or b"")[ends[0] : ends[-1]])
         return offsets, sizes
 
     def parts(self, gather: Gather, place: int) -> Parts:
@@ -246,8 +256,8 @@ class _Images:
             of_new[number] = len(files)
             files.append(SourceFile(os.fsencode(new.path), state.st_size, state.st_mtime_ns))
         away = offsets < 0
-        numbers, offsets = np.where(away, of_new[numbers], numbers), np.where(away, -offsets - 1, offsets)
-        return Parts(files, numbers, offsets, sizes, self.unpacked)
+        offsets[away] = -offsets[away] - 1  # in place: nothing else has them
+        return Parts(files, np.where(away, of_new[numbers], numbers), offsets, sizes, self.unpacked)
 
 
 def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
@@ -265,17 +275,16 @@ def _add_file(gather: Gather, columns: Sequence[_Images], number: int) -> int:
             for column in columns:
                 column.begin(number, file, place)
             for group in range(file.metadata.num_row_groups):
-                places = [column.in_group(file, raw, group, stack) for column in columns]
-                for (values, path), *found in zip(_values(gather.roles, file, group), *places, strict=True):
+                places = [found for column in columns for found in column.in_group(file, raw, group, stack)]
+                rows = _values(gather.roles, file, group)
+                for (values, path), where in zip(rows, zip(*places, strict=True), strict=True):
                     fault = None
-                    for what, code, (_, size) in zip(("image", "mask"), _FAULTS, found, strict=False):
-                        if size < 0 and fault is None:
-                            beside = (
-                                f": there is only its path, {escape(path[:80])}" if path and what == "image" else ""
-                            )
-                            fault, paths = (code, f"the {what} is null{beside}"), paths + bool(beside)
-                    where = tuple(chain.from_iterable(found))
-                    taken = gather.add(Row(number, row, where, values, name_bytes(path or ""), fault=fault))
+                    if min(where[1::2]) < 0:
+                        what = "image" if where[1] < 0 else "mask"
+                        beside = f": there is only its path, {escape(path[:80])}" if path and what == "image" else ""
+                        fault, paths = (_FAULTS[what], f"the {what} is null{beside}"), paths + bool(beside)
+                    name = name_bytes(path) if path else b""
+                    taken = gather.add(Row(number, row, where, values, name, b"", fault))
                     if taken and has_sizes:
                         gather.set_size(values.get("width"), values.get("height"))
                     row += 1
