@@ -17,7 +17,8 @@ from shardfeed.errors import check_extra, name_text
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.version import __version__
 
-_STATE_BYTES = 24
+_STATE = np.dtype([("digest", "V16"), ("mtimes", "V8")])
+_STATE_BYTES = _STATE.itemsize
 
 
 class Inputs:
@@ -31,7 +32,7 @@ class Inputs:
         self._keys, self._ends, self._states = bytearray(), array("q", [0]), bytearray()
 
     def add(self, key: bytes, state: bytes) -> None:
-        """One sample more; `state`: 24 bytes."""
+        """One sample more; `state`: 16 bytes of what shows in the output, and 8 of modification times."""
         self._keys += key
         self._ends.append(len(self._keys))
         self._states += state
@@ -51,7 +52,11 @@ class Inputs:
 
     def states(self, samples: np.ndarray) -> bytes:
         """The states of samples, by their numbers int64 [n], one behind the other."""
-        return np.frombuffer(self._states, f"V{_STATE_BYTES}")[samples].tobytes()
+        return np.frombuffer(self._states, _STATE)[samples].tobytes()
+
+    def digests(self, samples: np.ndarray) -> bytes:
+        """The states without the modification times, which a copy of the folder does not share."""
+        return np.frombuffer(self._states, _STATE)["digest"][samples].tobytes()
 
     @cached_property
     def digest(self) -> str:

@@ -115,7 +115,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     recorded = source if isinstance(source, RecordedSource) else None
     keeps_order = recorded is not None and recorded.keeps_order
     features = sorted(source.schema.features)
-    draws_bytes, digests, inputs = bytearray(), bytearray(), Inputs()
+    draws_bytes, inputs = bytearray(), Inputs()
     sizes = np.zeros(count, np.int64)
     split_of = np.full(count, -1, np.int16)  # -1: to be drawn
     labels = np.zeros(count, np.int32)
@@ -128,10 +128,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
         sample = source[i]
         size = _size(sample)
         draws_bytes += draw(sample.key, options.seed)
-        digest = _digest(sample, size, features)
-        digests += digest
-        # Not part of the fingerprint, which a copy of the folder shares.
-        inputs.add(sample.key, digest + _mtimes(sample))
+        inputs.add(sample.key, _digest(sample, size, features) + _mtimes(sample))
         sizes[i] = size
         annotations += len(sample.objects or ())
         own_id[i] = not sample.record.counted if sample.record is not None else sample.number is not None
@@ -143,7 +140,8 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     for name in names:
         check_split_name(name)
     draws = np.frombuffer(draws_bytes, "<u8").reshape(count, 2)
-    _check_unique(source, draws)
+    by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
+    _check_unique(source, draws, by_key)
     drawn = _draw(split_of, names, draws[:, 0], labels, options)
     if options.fractions is not None and not drawn and options.onto is None:
         problem = f"the source names the split of every sample ({', '.join(names)})"
@@ -157,8 +155,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
     shard_count = shard_counts(images, stored, options.shards, options.shard_size)
     shards = [shard for name, order in orders.items() for shard in _cut(name, order, shard_count[name], options.onto)]
     classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
-    by_key = np.lexsort((draws[:, 0], draws[:, 1]))  # not by the source's own numbering
-    content = hashlib.blake2b(np.frombuffer(digests, "V16")[by_key].tobytes(), digest_size=16)
+    content = hashlib.blake2b(inputs.digests(by_key), digest_size=16)
     content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
     size = int(sizes.sum())
     forecast = make_forecast(source, len(shards), size, schema, options.image)
@@ -233,9 +230,11 @@ def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
     return hashlib.blake2b(repr((sample.key, sample.split, content, labels)).encode(), digest_size=16).digest()
 
 
-def _check_unique(source: Source, draws: np.ndarray) -> None:
-    order = np.lexsort((draws[:, 0], draws[:, 1]))
-    twins = np.flatnonzero((draws[order[1:]] == draws[order[:-1]]).all(axis=1))
+def _check_unique(source: Source, draws: np.ndarray, order: np.ndarray) -> None:
+    """Raises UsageError where two samples drew the same. `order`: int64 [n], in which they would be neighbours."""
+    places = draws[order, 1]
+    alike = np.flatnonzero(places[1:] == places[:-1])
+    twins = alike[draws[order[alike], 0] == draws[order[alike + 1], 0]]
     if len(twins):
         first, second = sorted((int(order[twins[0]]), int(order[twins[0] + 1])))
         key = escape(source[first].key)

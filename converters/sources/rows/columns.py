@@ -128,7 +128,10 @@ def schema_of(columns: Sequence[ListedColumn]) -> Schema:
 
 def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:
     """What they hold of sample `index`."""
-    return {key: value for column in columns for key, value in column.values(index).items()}
+    found: dict[str, Value] = {}
+    for column in columns:
+        found |= column.values(index)
+    return found
 
 
 def sample_number(index: int, count: int) -> int:
@@ -187,7 +190,8 @@ class ByteStrings(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        index = sample_number(index, len(self))
+        if not 0 <= index < len(self._ends) - 1:
+            index = sample_number(index, len(self))
         return bytes(self._blob[self._ends[index] : self._ends[index + 1]])
 
 

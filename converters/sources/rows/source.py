@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class ColumnarSource:
         return len(self.keys)
 
     def __getitem__(self, index: int, /) -> Sample:
-        index = sample_number(index, len(self))
+        index = sample_number(index, len(self.keys))
         return Sample(
             self.keys[index],
             self.images[index],
@@ -176,8 +176,7 @@ def changed(path: bytes | str) -> RejectedError:
     return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} is not as it was when it was listed")
 
 
-@dataclass(frozen=True)
-class FilePart:
+class FilePart(NamedTuple):
     """The `size` bytes of the file `path` from `offset` on: a content as `Sample.image` takes it.
 
     `file_size`, `mtime_ns`: of the whole file when it was listed; it is compared when it is read. Raises RejectedError
