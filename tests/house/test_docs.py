@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.tools.command_list import COMMANDS
+from shardfeed.version import __version__
 
 from repository import ROOT
 
@@ -60,6 +61,12 @@ def test_every_page_is_on_the_site() -> None:
             assert re.search(rf"^{re.escape(name.removeprefix('api/'))}$|^{re.escape(name)}$", listed, re.MULTILINE), (
                 name
             )
+
+
+def test_the_version_is_one_everywhere() -> None:
+    for name in ("setup.cfg", "CITATION.cff"):
+        stated = re.findall(r"^version(?: =|:) (.+)$", (ROOT / name).read_text(), re.MULTILINE)
+        assert stated == [__version__], name
 
 
 def test_what_one_must_read_stays_short() -> None:
