@@ -21,7 +21,7 @@ from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import dataset_name
 from shardfeed.schema import LABEL
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 from shardfeed.text import listing, number
 
 

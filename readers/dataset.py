@@ -10,8 +10,7 @@ from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL
-from shardfeed.storage.local_reading import LOCAL, not_a_file
-from shardfeed.storage.storage import Storage, sizes_by_name
+from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import listing
 
 _REMEDY = "restore it; `shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` what is whole"

@@ -15,8 +15,7 @@ from shardfeed.errors import IntegrityError
 from shardfeed.formats.format import ShardView
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.local_reading import LOCAL, LocalStorage
-from shardfeed.storage.storage import OpenFile, Storage, whole
+from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Storage, whole
 
 _OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"

@@ -22,8 +22,7 @@ from shardfeed.readers.columns import read_column
 from shardfeed.readers.shards import Copy, Shards, is_local
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import LABEL, Schema
-from shardfeed.storage.local_reading import LOCAL
-from shardfeed.storage.storage import Storage
+from shardfeed.storage.storage import LOCAL, Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
 

@@ -27,8 +27,7 @@ from shardfeed.naming import (
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import Storage, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, Storage, whole
 
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"
 _CRC = re.compile(r"[0-9a-f]{8}\Z")

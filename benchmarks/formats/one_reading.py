@@ -21,8 +21,7 @@ from shardfeed.formats.example import decode
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT
-from shardfeed.storage.local_reading import LOCAL, LocalStorage
-from shardfeed.storage.storage import OpenFile, Storage, whole
+from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Storage, whole
 from shardfeed.text import shell_quoted
 from shardfeed.tools.bench.fresh_process import memory_bytes
 

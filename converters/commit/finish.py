@@ -21,8 +21,7 @@ from shardfeed.naming import INDEX_DIRECTORY, LEFT_OUT, MANIFEST, NORMALISED, RE
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, remove_file, remove_tree, storage_error, write_file
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import sizes_by_name
+from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 
 _PIECE = 1 << 20  # bytes of a column that are held
 

@@ -11,8 +11,7 @@ from shardfeed.manifest import Manifest, has_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.building import give_name, locked
 from shardfeed.storage.local import TEMPORARY, fsync_directory
-from shardfeed.storage.local_reading import LOCAL
-from shardfeed.storage.storage import sizes_by_name
+from shardfeed.storage.storage import LOCAL, sizes_by_name
 
 
 class Output:

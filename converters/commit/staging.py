@@ -36,7 +36,7 @@ from shardfeed.storage.local import (
     storage_error,
     write_file,
 )
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 from shardfeed.text import listing, number
 
 _ANEW = f"begin anew with {argument('restart', True)}"

@@ -29,8 +29,7 @@ from shardfeed.naming import (
 from shardfeed.schema import ENCODED, LABEL, Schema
 from shardfeed.storage.building import locked
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, remove_tree, storage_error, write_file
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import sizes_by_name
+from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 from shardfeed.version import __version__
 
 

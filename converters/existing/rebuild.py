@@ -25,7 +25,7 @@ from shardfeed.readers.shards import open_shard, read_view
 from shardfeed.schema import FILENAME, TEXT, Schema
 from shardfeed.storage.building import locked
 from shardfeed.storage.local import TEMPORARY, make_directory, remove_file, storage_error, write_file
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are whole"
 

@@ -30,7 +30,7 @@ from shardfeed.naming import MANIFEST, check_split_name
 from shardfeed.schema import ENCODED, LABEL, Feature, Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 from shardfeed.text import listing
 
 _NAMED = 10  # damaged images named by their records

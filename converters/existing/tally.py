@@ -18,7 +18,7 @@ from shardfeed.errors import UsageError
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.manifest import SplitInfo
 from shardfeed.schema import ENCODED, HEIGHT, WIDTH, Schema
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 _NAMED = 10  # damaged images whose records are named
 

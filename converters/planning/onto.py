@@ -10,8 +10,7 @@ from shardfeed.manifest import Manifest, SplitInfo
 from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import whole
+from shardfeed.storage.storage import LOCAL, FileInfo, whole
 
 
 @dataclass(frozen=True)

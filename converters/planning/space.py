@@ -25,8 +25,7 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256, SOURCE_ID, WIDTH, Schema, Value
 from shardfeed.storage.local import free_space
-from shardfeed.storage.local_reading import LOCAL
-from shardfeed.storage.storage import sizes_by_name
+from shardfeed.storage.storage import LOCAL, sizes_by_name
 
 MOST_BYTES = 256_000_000  # of a shard: long enough to read sequentially, short enough to redo after a crash
 # A shard is what one process works at, so a small dataset has several too: enough for the cores of most machines, but

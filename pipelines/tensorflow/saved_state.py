@@ -20,7 +20,7 @@ from shardfeed.errors import IntegrityError
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import TEMPORARY, NewFile, remove_file, write_file
-from shardfeed.storage.local_reading import file_checksum
+from shardfeed.storage.storage import file_checksum
 
 RECORD = "backup.json"
 

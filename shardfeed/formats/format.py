@@ -15,8 +15,7 @@ import numpy as np
 
 from shardfeed.errors import RecordError
 from shardfeed.schema import Dtype, Schema, Value
-from shardfeed.storage.local_reading import FileInfo
-from shardfeed.storage.storage import OpenFile, Storage
+from shardfeed.storage.storage import FileInfo, OpenFile, Storage
 
 Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array
 Fields = Mapping[str, tuple[Dtype, Decoded]]  # feature key -> dtype and values of a record

@@ -23,8 +23,7 @@ from shardfeed.errors import IntegrityError, RecordError, StorageError
 from shardfeed.formats.example import decode, encode
 from shardfeed.formats.format import ShardFormat, ShardInfo, ShardView
 from shardfeed.schema import ENCODED, FORMAT, LABEL, Feature, Schema, Value
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import OpenFile, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, whole
 
 FEATURES = {
     ENCODED: Feature("bytes"),

@@ -26,7 +26,7 @@ from shardfeed.storage.local import (
     storage_error,
     write_file,
 )
-from shardfeed.storage.local_reading import file_checksum
+from shardfeed.storage.storage import file_checksum
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:

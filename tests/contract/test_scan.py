@@ -14,7 +14,7 @@ from shardfeed.formats.tfrecord import scan
 from shardfeed.formats.tfrecord.framing import FRAME_BYTES, HEADER_BYTES, frame, mask
 from shardfeed.formats.tfrecord.scan import header_offsets, pieces, walk_records, whole_records
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import LOCAL
 
 from damages import damage
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.storage.local import make_directory, write_file
-from shardfeed.storage.local_reading import LOCAL
+from shardfeed.storage.storage import LOCAL
 from shardfeed.testing.storage import StorageContract, Stored
 
 

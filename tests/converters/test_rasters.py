@@ -29,7 +29,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.masks import moved_pixels
 from shardfeed.converters.shards.annotations.rasters import class_numbers, raster_values
-from shardfeed.converters.shards.earlier import made_of
+from shardfeed.converters.shards.receipts import made_of
 from shardfeed.converters.sources.objects import MaskTable
 from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import TooManyRejectedError, UsageError

@@ -13,7 +13,7 @@ from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.errors import IntegrityError, StorageError
 from shardfeed.formats.format import ShardInfo
 from shardfeed.schema import FILENAME, LABEL
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from shardfeed.converters.shards.same_pictures import same_pictures
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.formats.format import ShardInfo
 from shardfeed.schema import FILENAME, LABEL, SHA256, Feature, Schema
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 from shardfeed.tools.cli import main
 
 

@@ -13,8 +13,7 @@ from shardfeed.column import column_dtype, column_keys, parse_column
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards import write_shard as shard_writer
-from shardfeed.converters.shards.earlier import EarlierShards
-from shardfeed.converters.shards.receipts import save_receipt
+from shardfeed.converters.shards.receipts import EarlierShards, save_receipt
 from shardfeed.converters.shards.task import MADE_OF, Receipt, ShardTask, shard_paths
 from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.converters.sources.reading import read_image
@@ -24,7 +23,7 @@ from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.schema import FILENAME, FORMAT, LABEL, SHA256, SOURCE_ID, TEXT, Feature, Schema, image_features
 from shardfeed.storage.local import TEMPORARY
-from shardfeed.storage.local_reading import LOCAL, FileInfo
+from shardfeed.storage.storage import LOCAL, FileInfo
 
 from pictures import image_bytes
 from repository import ROOT

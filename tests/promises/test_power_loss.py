@@ -17,7 +17,7 @@ from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
 from shardfeed.formats.registry import FORMATS, NATIVE
-from shardfeed.storage.local_reading import file_checksum
+from shardfeed.storage.storage import file_checksum
 
 import disk_model
 import operation_kill_trials

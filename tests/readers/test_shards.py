@@ -16,8 +16,7 @@ from shardfeed.pipelines import cached
 from shardfeed.readers import Dataset
 from shardfeed.readers import shards as shards_module
 from shardfeed.readers.shards import Shards, read_view
-from shardfeed.storage.local_reading import LOCAL, LocalStorage
-from shardfeed.storage.storage import Entry, OpenFile
+from shardfeed.storage.storage import LOCAL, Entry, LocalStorage, OpenFile
 
 
 class Counting(LocalStorage):

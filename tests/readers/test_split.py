@@ -108,7 +108,7 @@ import shardfeed
 split = shardfeed.open(sys.argv[1])["train"]
 split[0]
 # Frameworks hold modules in this way. Python then empties them, the later imported first, and this script's last.
-sys.held = [sys.modules["__main__"], sys.modules["shardfeed.storage.local_reading"]]
+sys.held = [sys.modules["__main__"], sys.modules["shardfeed.storage.storage"]]
 """
 
 

@@ -31,7 +31,7 @@ from shardfeed.manifest import Manifest
 from shardfeed.naming import REJECTED, SALVAGED, dataset_name, shard_file
 from shardfeed.schema import FILENAME
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 from shardfeed.version import __version__
 
 Progress = Callable[[int], object]

@@ -20,8 +20,7 @@ from shardfeed.naming import INDEX_DIRECTORY, MANIFEST, TFDS_FILES, is_shard, la
 from shardfeed.schema import Schema, is_plain
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import sizes_by_name
+from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 
 _MOST_BYTES = 256 << 20  # of a side file that no checksum vouches for
 

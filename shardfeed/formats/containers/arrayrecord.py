@@ -25,7 +25,7 @@ from shardfeed.errors import IntegrityError, StorageError, escape
 from shardfeed.formats.containers.container import Container, ContainerFormat, Written
 from shardfeed.schema import Schema, Value
 from shardfeed.storage.local import NO_ROOM, NewFile, storage_error
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 _OPTIONS = "group_size:1,uncompressed"
 _BLOCK, _HEADER = 1 << 16, 24

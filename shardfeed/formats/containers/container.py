@@ -16,8 +16,7 @@ from shardfeed.formats.format import Checkpoint, Described, ShardInfo, ShardView
 from shardfeed.schema import ENCODED, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory
-from shardfeed.storage.local_reading import FileInfo
-from shardfeed.storage.storage import OpenFile, Storage
+from shardfeed.storage.storage import FileInfo, OpenFile, Storage
 
 _REMEDY = "restore it from a copy, or convert again"
 

@@ -28,7 +28,7 @@ from shardfeed.formats.containers.container import Container, ContainerFormat, W
 from shardfeed.formats.format import Described
 from shardfeed.schema import Schema, Value
 from shardfeed.storage.local import NewFile
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 _MOST_BYTES = (1 << 32) - 1  # an offset is a uint32
 _U32 = struct.Struct("<I")

@@ -29,7 +29,7 @@ from shardfeed.errors import UsageError, name_text
 from shardfeed.formats.containers.container import Container, ContainerFormat, Written, column_names, image_key
 from shardfeed.schema import FILENAME, FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 ROW_GROUP_BYTES = 32 << 20
 _BATCH_ROWS = 16  # after each so many the writer looks whether the page, of 1 MiB, is full

@@ -30,7 +30,7 @@ from shardfeed.formats.containers.container import Container, ContainerFormat, W
 from shardfeed.formats.format import Described
 from shardfeed.schema import FORMAT, Schema, Value
 from shardfeed.storage.local import NewFile
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 _BLOCK = 512  # bytes; each file in a tar begins at a multiple
 _END = bytes(2 * _BLOCK)

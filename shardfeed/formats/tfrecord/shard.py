@@ -27,8 +27,7 @@ from shardfeed.formats.tfrecord.scan import walk_records
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
-from shardfeed.storage.local_reading import LOCAL, FileInfo
-from shardfeed.storage.storage import OpenFile, Storage
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage
 
 Framed = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other
 

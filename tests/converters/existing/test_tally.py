@@ -7,7 +7,7 @@ from shardfeed.column import column_dtype, encode_column, parse_column
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
 from shardfeed.formats.format import Fields, ShardInfo
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Feature, Schema
-from shardfeed.storage.local_reading import FileInfo
+from shardfeed.storage.storage import FileInfo
 
 MANY = "image/object/class/label"
 SCHEMA = Schema(

@@ -24,7 +24,7 @@ from shardfeed.pipelines.orders.order import (
 )
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import FILENAME, LABEL
-from shardfeed.storage.local_reading import LocalStorage
+from shardfeed.storage.storage import LocalStorage
 
 
 @pytest.fixture(scope="module")
