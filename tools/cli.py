@@ -23,6 +23,7 @@ from shardfeed.version import __version__
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _ABOUT = "Image folders and label files in, sharded TFRecords out; sharded TFRecords in, batches out."
 _MORE = f"`shardfeed help COMMAND` shows options and examples; `shardfeed --version` prints {__version__}."
+_AGAIN = "run the same command again to go on"
 _PATIENCE = 2.0  # seconds that stopping gets before another signal may cut it short
 
 
@@ -68,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _exit_code(arguments)
     except (KeyboardInterrupt, _Terminated):  # also one that came while an error was being printed
         number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
-        print(f"shardfeed: {_SAID[number]}; run the same command again to go on", file=sys.stderr)
+        rest = "what was measured is printed above, nothing is kept" if arguments[:1] == ["bench"] else _AGAIN
+        print(f"shardfeed: {_SAID[number]}; {rest}", file=sys.stderr)
         return 128 + number
     finally:
         for number, handler in before.items():

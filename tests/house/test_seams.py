@@ -22,7 +22,6 @@ KNOWS_TFRECORD = {
     "converters/existing/salvage/salvage.py": "records of damaged TFRecords",
     "converters/existing/salvage/search.py": "records of damaged TFRecords",
     "readers/tensorflow/stream.py": "TensorFlow reads shards itself, by its TFRecordDataset",
-    "tools/bench/stored_otherwise.py": "measures what TensorFlow's TFRecordDataset reads",
 }
 
 # Calls that reach a file in readers/ and pipelines/ by another way than a storage, and why each is no dataset's.

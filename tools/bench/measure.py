@@ -2,97 +2,98 @@
 
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from shardfeed.errors import StorageError
 from shardfeed.machine.budget import cpu_budget, memory_free
-from shardfeed.machine.free_space import check_room
 from shardfeed.readers.dataset import Dataset
-from shardfeed.tools.bench.advice import Figures, advise
-from shardfeed.tools.bench.effort import Pace, plan_effort
+from shardfeed.tools.bench.changes import Look, converted, possible_changes, sample_of, try_change
 from shardfeed.tools.bench.fresh_process import measure_fresh
-from shardfeed.tools.bench.rounds import Contender, Cost, handed_over, measure_rounds, stage_costs, through
-from shardfeed.tools.bench.stages import STAGES, Workload, check_images
-from shardfeed.tools.bench.stored_otherwise import StoredSample, measure_variants, sample_images, variants
-from shardfeed.tools.bench.waits import Waits, measure_waits
+from shardfeed.tools.bench.running import OutOfTimeError, Running, Slice, together
+from shardfeed.tools.bench.stages import Workload
+from shardfeed.tools.bench.verdict import ROUNDS, factor, judge, stage_costs, step_ms, summary
 
+NO_WAIT = 0.02  # share of the time lost below which a step is said not to wait
+_WORTH = 1.1  # times as fast; less is not worth a change
 _COLD_BYTES = 64 << 20  # read from the disk itself, to see how fast that is
-_TRIAL_SHARE = 1 / 50  # of the time, at which the trial has seen enough
-_TRIAL_IMAGES = (1, 8, 64, 512)
-_SMALL_BATCH = 32  # where a larger one is tried too
+_PART_BYTES = 512 << 20  # of records that are gone through again and again, and so stay in memory
+_REPEATS = 3  # of each pair of slices in a round
+_SLICES = 80  # that the time is enough for, with starts, pauses and changes
+_SHORTEST = 0.2  # seconds
+_FRESH_SHARE = 1 / 20  # of the time, for batches in a new process
 _MB = 1e6
 
 Progress = Callable[[str], object]
+Pairs = list[tuple[Slice, Slice]]
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """The slices of the whole pipeline in each round, those with pauses, and the pairs with each other pipeline."""
+
+    whole: list[Slice]
+    waiting: list[Slice]
+    pairs: dict[str, Pairs]
+    done: float
+    first_s: float
+
+
+def describe(work: Workload, look: Look) -> dict[str, Any]:
+    """The dataset and the pipeline, before anything has been measured."""
+    split = work.split
+    return {
+        "split": split.name,
+        "samples": len(split),
+        "formats": dict(split.formats),
+        "record_bytes_mean": split.record_bytes / len(split),
+        "median_height_px": look.height,
+        "median_width_px": look.width,
+        "progressive_share": look.progressive,
+        "batch_size": work.batch_size,
+        "image_size_px": work.image_size,
+        "order": work.order,
+        "parallelism": work.parallelism,
+        "cores_granted": cpu_budget(),
+    }
 
 
 def measure(
-    data: Dataset, work: Workload, *, rounds: int, seconds: float, model_ms: float | None, progress: Progress
-) -> dict[str, Any]:
-    """Measure `work`, a whole split of `data`; what docs/bench.md explains. `progress` is told what comes next.
+    data: Dataset,
+    work: Workload,
+    look: Look,
+    *,
+    seconds: float,
+    model_ms: float | None,
+    report: dict[str, Any],
+    progress: Progress,
+) -> None:
+    """Measure `work`, a whole split of `data`, as docs/bench.md explains, and add what is found to `report`.
 
-    `seconds`: about what all of it takes, imports aside; with images so large that a batch takes too long, smaller ones
-    are measured. `rounds`: at most. `model_ms`: of a step to be fed.
-    Raises UsageError for a split without images, or with fewer than a batch.
+    `seconds`: about how long all of it takes, imports aside. `model_ms`: of a step to be fed. `progress` is told what
+    has been measured.
+    Raises UsageError for a split with fewer images than a batch.
     """
     split = work.split
-    check_images(split)
     work.batches()  # refuses what cannot be meant, before anything takes time
-    progress("trial")
-    pace = _pace(work, seconds)
-    effort = plan_effort(
-        seconds,
-        pace,
-        rounds=rounds,
-        batch_size=work.batch_size,
-        samples=len(split),
-        step_s=None if model_ms is None else model_ms / 1e3,
-        parallelism=work.parallelism,
-    )
-    part = replace(work, batch_size=effort.batch_size)
+    deadline = time.perf_counter() + seconds
+    report["disk"] = _disk(work)
     progress("disk")
-    disk = _disk(part)
-    progress("fresh process")
-    fresh = measure_fresh(
-        data.directory,
-        split.name,
-        batch_size=part.batch_size,
-        image_size=work.image_size,
-        order=work.order,
-        parallelism=work.parallelism,
-        seconds=effort.fresh_s,
-    )
-    progress("first batch")
-    first_batch_s = statistics.median(_first_batch(part) for _ in range(effort.first_batches))
-    progress("warm")
-    cut = part.cut(effort.images if effort.images < len(split) - part.batch_size else len(split), effort.epochs)
-    contenders = _contenders(cut)
-    measure_rounds({"warm": contenders["hand_over"]}, 1)  # pages of all records, threads, caches
-    names = iter([name for _ in range(effort.rounds) for name in contenders])
-    costs = measure_rounds(contenders, effort.rounds, lambda: progress(next(names)))
-    model = None
-    if model_ms is not None:
-        progress("waits")
-        model = _model(work, part, model_ms, effort.steps, _rate(costs["hand_over"]))
-    progress("variants")
-    samples = sample_images(split, effort.sampled)
-    found = measure_variants(
-        samples,
-        variants(samples, work.image_size),
-        work.image_size,
-        work.parallelism,
-        rounds=effort.variant_rounds,
-        windows=effort.windows,
-    )
-    part = cut
-    report = _report(work, part, costs, samples)
-    report["rounds"] = effort.rounds
-    report["effort"] = asdict(effort)
-    report["disk"] = disk
+    size = min(_PART_BYTES, memory_free() // 8)
+    part = work.cut(max(2 * work.batch_size, min(len(split), size * len(split) // split.record_bytes)))
+    rounds = _measure_rounds(part, max(_SHORTEST, seconds / _SLICES), model_ms, deadline, progress)
+    report |= _rounds_report(work, rounds, seconds, model_ms)
+    if report["refused"]:
+        return
+    progress("a new process")
+    started = time.perf_counter()
+    options = {name: getattr(work, name) for name in ("batch_size", "image_size", "order", "parallelism")}
+    fresh = measure_fresh(data.directory, split.name, **options, seconds=seconds * _FRESH_SHARE)
+    deadline += time.perf_counter() - started
     report["first_batch"] = {
-        "iterator_s": first_batch_s,
+        "iterator_s": rounds.first_s,
         "fresh_process_s": fresh["first_batch_s"],
         "import_s": fresh["import_s"],
     }
@@ -103,50 +104,16 @@ def measure(
         "batches": fresh["batches"],
         "whole_epoch": fresh["epoch"],
     }
-    report["model"] = model
-    figures = _figures(work, report, found, costs)
-    report["pipeline"]["busy_share"] = figures.busy
-    report["advice"] = [asdict(advice) for advice in advise(figures, _fits_in_memory)]
-    report["model_bound"] = figures.model_bound if model else None
-    return report
-
-
-def _contenders(part: Workload) -> dict[str, Contender]:
-    """The stages, the decoder alone, and larger batches where the batch is small; all of the same images."""
-    one = part.cut(part.batch_size)
-
-    def stage(name: str) -> Contender:
-        consume = handed_over if name == "hand_over" else through
-        return Contender(lambda: part.batches(name), part.images, one.batches(name), one.images, consume)
-
-    found = {name: stage(name) for name in STAGES}
-    held = part.held()
-    if len(held):
-        first = min(part.batch_size, len(held))
-        alone = held.first(first).decoded(part.batch_size, part.parallelism)
-        whole = held.decoded(part.batch_size, part.parallelism)
-        found["decoder"] = Contender(lambda: whole, len(held), alone, first, through)
-    if part.batch_size <= _SMALL_BATCH and (larger := _larger(part)):
-        one_larger = larger.cut(larger.batch_size)
-        found["larger_batch"] = Contender(
-            larger.batches, larger.images, one_larger.batches(), one_larger.images, handed_over
-        )
-    return found
-
-
-def _larger(part: Workload) -> Workload | None:
-    """The same in batches four times as large; None where there are not at least two."""
-    size = part.batch_size * 4
-    if len(part.split) < 2 * size:
-        return None
-    return Workload(part.split, size, part.image_size, part.order, part.parallelism, part.epochs)
+    if not report["model_bound"]:
+        report |= _advice(work, look, report, max(_SHORTEST, seconds / _SLICES), deadline, progress)
 
 
 def _disk(work: Workload) -> dict[str, Any]:
     """Read some records in the pipeline's order from the disk itself: their pages are dropped from memory before."""
-    count = max(work.batch_size, min(len(work.split), _COLD_BYTES * len(work.split) // work.split.record_bytes))
-    part = work.cut(count)
+    split = work.split
+    part = work.cut(max(work.batch_size, min(len(split), _COLD_BYTES * len(split) // split.record_bytes)))
     dataset, first = part.batches("read"), work.cut(work.batch_size).batches("read")
+    sum(1 for _ in first)  # threads, caches, what is compiled once
     for piece in part.split.shard_slices():
         fd = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -154,172 +121,178 @@ def _disk(work: Workload) -> dict[str, Any]:
         finally:
             os.close(fd)
     started = time.perf_counter()
-    through(dataset)
-    seconds, images = time.perf_counter() - started, part.images
-    # What any run takes to start, however short, is not the disk's.
+    images = sum(work.batch_size for _ in dataset)
+    seconds = time.perf_counter() - started
     started = time.perf_counter()
-    through(first)
-    start_s = time.perf_counter() - started
+    sum(1 for _ in first)
+    start_s = time.perf_counter() - started  # what any run takes to start is not the disk's
     if images > work.batch_size and start_s < seconds:
         seconds, images = seconds - start_s, images - work.batch_size
     rate = images / seconds
     return {
-        "images": part.images,
+        "images": images,
         "images_per_s": rate,
-        "mb_per_s": rate * part.split.record_bytes / len(part.split) / _MB,
-        "dataset_bytes": work.split.record_bytes,
+        "mb_per_s": rate * split.record_bytes / len(split) / _MB,
+        "dataset_bytes": split.record_bytes,
         "memory_free_bytes": memory_free(),
     }
 
 
-def _pace(work: Workload, seconds: float) -> Pace:
-    """What a start and an image take: of one image, of 8, 64, 512, until that takes a fiftieth of the time."""
-    _through(replace(work.cut(1), batch_size=1))  # threads, caches, what is compiled once
-    start, images, least = _through(replace(work.cut(1), batch_size=1)), 1, 1e-6
-    image = start
-    for count in _TRIAL_IMAGES[1:]:
-        images = min(count, len(work.split))
-        taken = _through(replace(work.cut(images), batch_size=min(images, work.batch_size)))
-        image = max(least, (taken - start) / max(1, images - 1))
-        if taken > seconds * _TRIAL_SHARE or images == len(work.split):
-            break
-    return Pace(start, image)
+def _measure_rounds(
+    part: Workload, slice_s: float, model_ms: float | None, deadline: float, progress: Progress
+) -> _Rounds:
+    """Run the whole pipeline in turns with each stage's and with the decoder alone; a round is one of these."""
+    rounds = _Rounds([], [], {}, 0.0, 0.0)
+    others = [*part.stages[:-1], "decoder"]
+    others += ["whole"] * (ROUNDS - len(others))
+    found: Pairs = []
+    first_s = 0.0
+    try:
+        whole = _running(part, deadline)
+        first_s = whole.first_s
+        for number, name in enumerate(others):
+            other = _other(part, name, deadline)
+            found, mine, waits = [], [], []
+            for _ in range(_REPEATS):
+                mine.append(whole.slice(slice_s))
+                if model_ms is not None:
+                    waits.append(whole.slice(slice_s, settle=False, pause_s=model_ms / 1e3))
+                if other:
+                    found.append((mine[-1], other.slice(slice_s)))
+            rounds.whole.append(together(mine))
+            rounds.waiting.extend(waits)
+            if other:
+                rounds.pairs[name] = found
+            del other
+            progress(f"round {number + 1} of {len(others)}, {together(rounds.whole).rate:,.0f} images/s so far")
+    except OutOfTimeError:
+        pass
+    share = (len(rounds.whole) + len(found) % _REPEATS / _REPEATS) / len(others)
+    return replace(rounds, done=share, first_s=first_s)
 
 
-def _through(work: Workload) -> float:
-    """Seconds to build a pipeline, to start it and to go through it."""
-    started = time.perf_counter()
-    handed_over(work.batches())
-    return time.perf_counter() - started
+def _running(work: Workload, deadline: float, stage: str = "whole") -> Running:
+    return Running(work.batches(stage, endless=True), work.batch_size, work.ahead, deadline)
 
 
-def _first_batch(work: Workload) -> float:
-    """Seconds from the start of an iteration to its first batch."""
-    dataset = work.batches()
-    started = time.perf_counter()
-    next(iter(dataset))
-    return time.perf_counter() - started
+def _other(part: Workload, name: str, deadline: float) -> Running | None:
+    """The pipeline up to a stage, or the decoder alone; None where there is nothing for it to do."""
+    if name != "decoder":
+        return None if name == "whole" else _running(part, deadline, name)
+    if part.apart or not len(held := part.held()):
+        return None
+    return Running(held.decoded(part.batch_size, part.parallelism), part.batch_size, part.ahead, deadline)
 
 
-def _model(work: Workload, part: Workload, model_ms: float, steps: int, rate: float) -> dict[str, Any]:
-    """The waits of steps of `model_ms`. Where `part` has smaller batches, a step is in proportion shorter there."""
-    larger = work.batch_size / part.batch_size
-    measured = measure_waits(part.batches(endless=True), model_ms / larger, steps)
-    waits = Waits(measured.first_ms * larger, measured.waits_ms * larger, measured.step_ms * larger)
-    return {
-        "model_ms": model_ms,
-        "step_ms": waits.step_ms,
-        "images_per_s_wanted": work.batch_size / model_ms * 1e3,
-        "shortest_step_ms": work.batch_size / rate * 1e3,
-        "first_wait_ms": waits.first_ms,
-        "all": waits.summary(),
-        "steady": waits.summary(steady=True),
-        "waits_ms": [round(wait, 3) for wait in waits.waits_ms.tolist()],
+def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: float | None) -> dict[str, Any]:
+    """The figures of the rounds, or why there are none."""
+    waiting = together(rounds.waiting) if rounds.waiting else None
+    refused = judge(
+        rounds.whole,
+        waiting,
+        batch_size=work.batch_size,
+        model_ms=model_ms,
+        seconds=seconds,
+        done=rounds.done,
+    )
+    report: dict[str, Any] = {
+        "rounds": [{"images_per_s": each.rate, "cpu_us_per_image": each.cpu_us} for each in rounds.whole],
+        "refused": asdict(refused) if refused else None,
+        "pipeline": None,
+        "stages": None,
+        "decoder": None,
+        "model": None,
+        "model_bound": None,
+        "advice": None,
+        "not_tried": [],
     }
-
-
-def _rate(costs: list[Cost]) -> float:
-    return 1e6 / statistics.median(cost.wall_us for cost in costs)
-
-
-def _report(
-    work: Workload, part: Workload, costs: dict[str, list[Cost]], samples: list[StoredSample]
-) -> dict[str, Any]:
-    """What the rounds say."""
-    split = work.split
-    prefixes = {name: [cost.cpu_us for cost in costs[name]] for name in STAGES}
-    stages = [
+    if refused:
+        return report
+    whole, cores = together(rounds.whole), cpu_budget()
+    decoder = rounds.pairs.pop("decoder", None)
+    # The decoder alone keeps all threads busy: where it does not get the cores, others have them.
+    cpu_bound = together(other for _, other in decoder) if decoder else whole
+    report["pipeline"] = {
+        "images_per_s": whole.rate,
+        "cpu_us_per_image": whole.cpu_us,
+        "encoded_mb_per_s": whole.rate * work.split.record_bytes / len(work.split) / _MB,
+        "busy_share": min(1.0, whole.cpu_s / whole.wall_s / cores),
+        "busiest_share": min(1.0, max(s.cpu_s / s.wall_s for s in (whole, cpu_bound)) / cores),
+    }
+    prefixes = {name: [o.cpu_us / w.cpu_us for w, o in pairs] for name, pairs in rounds.pairs.items()}
+    report["stages"] = [
         {
             "name": name,
-            "cpu_us_per_image": stage.cpu_us,
-            "noise_us_per_image": stage.noise_us,
-            "below_noise": stage.below_noise,
-            "up_to_here_cpu_us_per_image": [round(cost, 2) for cost in prefixes[name]],
-            "up_to_here_images_per_s": _rate(costs[name]),
+            "cpu_us_per_image": cost.share * whole.cpu_us,
+            "share": cost.share,
+            "noise_share": cost.noise,
+            "below_noise": cost.below_noise,
         }
-        for name, stage in zip(STAGES, stage_costs(list(prefixes.values())), strict=True)
+        for name, cost in zip(work.stages, stage_costs(list(prefixes.values())), strict=True)
     ]
-    whole = costs["hand_over"]
-    rate = _rate(whole)
-    mean_bytes = split.record_bytes / len(split)
-    decoder = None
-    if "decoder" in costs:
-        alone = costs["decoder"]
-        pairs = list(zip(alone, whole, strict=True))
-        decoder = {
-            "cpu_us_per_image": statistics.median(cost.cpu_us for cost in alone),
-            "images_per_s": _rate(alone),
-            # What is part of the whole can only by noise seem to take longer than that.
-            "cpu_share": min(1.0, statistics.median(a.cpu_us / w.cpu_us for a, w in pairs)),
-            "rate_share": min(1.0, statistics.median(a.wall_us / w.wall_us for a, w in pairs)),
-            "rounds_cpu_us_per_image": [round(cost.cpu_us, 2) for cost in alone],
-            "rounds_images_per_s": [round(1e6 / cost.wall_us, 1) for cost in alone],
+    if decoder:
+        share = min(1.0, statistics.median(o.cpu_us / w.cpu_us for w, o in decoder))
+        reached = min(1.0, together(w for w, _ in decoder).rate / cpu_bound.rate)
+        report["decoder"] = {
+            "cpu_us_per_image": share * whole.cpu_us,
+            "images_per_s": whole.rate / reached,
+            "cpu_share": share,
+            "rate_share": reached,
         }
-    busiest = max(statistics.median(cost.cpu_us / cost.wall_us for cost in each) for each in costs.values())  # cores
-    heights, widths = ([getattr(s, side) for s in samples] for side in ("height", "width"))
-    return {
-        "split": split.name,
-        "samples": len(split),
-        "formats": dict(split.formats),
-        "record_bytes_mean": mean_bytes,
-        "median_height_px": round(statistics.median(heights)),
-        "median_width_px": round(statistics.median(widths)),
-        "progressive_share": sum(s.progressive for s in samples) / len(samples),
-        "batch_size": work.batch_size,
-        "batch_size_measured": part.batch_size,
-        "image_size_px": work.image_size,
-        "order": work.order,
-        "parallelism": work.parallelism,
-        "cores_granted": cpu_budget(),
-        "images_per_round": part.images,
-        "epochs_per_round": part.epochs if len(part.split) == len(split) else None,
-        "stages": stages,
-        "pipeline": {
-            "cpu_us_per_image": statistics.median(cost.cpu_us for cost in whole),
-            "images_per_s": rate,
-            "encoded_mb_per_s": rate * mean_bytes / _MB,
-            "busiest_share": min(1.0, busiest / cpu_budget()),
-            "rounds_cpu_us_per_image": [round(cost.cpu_us, 2) for cost in whole],
-            "rounds_images_per_s": [round(1e6 / cost.wall_us, 1) for cost in whole],
-        },
-        "decoder": decoder,
-    }
+    if waiting and model_ms is not None:
+        found = summary(waiting)
+        report["model"] = {
+            "model_ms": model_ms,
+            "step_ms": step_ms(waiting),
+            "images_per_s": waiting.rate,
+            "images_per_s_wanted": work.batch_size / model_ms * 1e3,
+            "shortest_step_ms": work.batch_size / whole.rate * 1e3,
+            **found,
+            "waits_ms": [round(wait, 3) for wait in waiting.waits_ms],
+        }
+        report["model_bound"] = found["lost_share"] < NO_WAIT
+    return report
 
 
-def _figures(work: Workload, report: dict[str, Any], found: list[Any], costs: dict[str, list[Cost]]) -> Figures:
-    stages = {stage["name"]: stage for stage in report["stages"]}
-    larger = None
-    if "larger_batch" in costs:
-        cpu_us = statistics.median(cost.cpu_us for cost in costs["larger_batch"])
-        larger = (report["batch_size_measured"] * 4, cpu_us)
-    model = report["model"]
-    return Figures(
-        samples=len(work.split),
-        dataset_bytes=work.split.record_bytes,
-        memory_free_bytes=report["disk"]["memory_free_bytes"],
-        cores=report["cores_granted"],
-        parallelism=work.parallelism,
-        batch_size=work.batch_size,
-        image_size=work.image_size,
-        cpu_us=report["pipeline"]["cpu_us_per_image"],
-        read_us=stages["read"]["cpu_us_per_image"],
-        rate=report["pipeline"]["images_per_s"],
-        inside_rate=stages["batch"]["up_to_here_images_per_s"],
-        disk_rate=report["disk"]["images_per_s"],
-        progressive=report["progressive_share"],
-        median_size=(report["median_height_px"], report["median_width_px"]),
-        variants=found,
-        busiest_share=report["pipeline"]["busiest_share"],
-        larger_batch=larger,
-        model_ms=model["model_ms"] if model else None,
-        lost_share=model["steady"]["lost_share"] if model else None,
-    )
+def _advice(
+    work: Workload, look: Look, report: dict[str, Any], slice_s: float, deadline: float, progress: Progress
+) -> dict[str, Any]:
+    """What each change brings, measured on some of the images; the one that helps most first."""
+    changes = list(possible_changes(work, look))
+    found: list[dict[str, Any]] = []
+    not_tried: list[dict[str, str]] = []
+    sample = sample_of(work, look)
+    wanted = work.batch_size / report["model"]["model_ms"] * 1e3 if report["model"] else None
 
+    def left_out(change: str, why: str) -> None:
+        not_tried.append({"change": change, "why": why})
 
-def _fits_in_memory(size: int) -> bool:
-    """Whether a cache of `size` bytes would be let into /dev/shm."""
-    try:
-        check_room("/dev/shm", size, "")
-    except (StorageError, OSError):
-        return False
-    return True
+    with tempfile.TemporaryDirectory(prefix="shardfeed-bench-") as directory:
+        base: Running | None = None
+        for change in changes:
+            if sample is None:
+                left_out(change.change, "two batches of such images take more memory than a sample may")
+                continue
+            try:
+                if base is None:
+                    sample = converted(sample, os.path.join(directory, "base"))
+                    base = _running(sample, deadline)
+                made = try_change(change, sample, directory)
+                if isinstance(made, str):
+                    left_out(change.change, made)
+                    continue
+                other = _running(made, deadline)
+                pairs = [(base.slice(slice_s), other.slice(slice_s)) for _ in range(_REPEATS)]
+            except OutOfTimeError:
+                left_out(change.change, "the time was over")
+                continue
+            del other
+            times = factor(pairs)
+            if times is None:
+                left_out(change.change, "its rounds did not agree")
+            elif times >= _WORTH:
+                enough = None if wanted is None else report["pipeline"]["images_per_s"] * times >= wanted
+                found.append({"change": change.change, "why": change.why, "factor": times, "enough": enough})
+            progress(f"tried: {change.change}")
+        base = None
+    return {"advice": sorted(found, key=lambda advice: -advice["factor"]), "not_tried": not_tried}

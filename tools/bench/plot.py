@@ -15,7 +15,7 @@ _COLORS = {
     "decode": "#0072B2",
     "augment": "#009E73",
     "batch": "#E69F00",
-    "hand_over": "#D55E00",
+    "images": "#0072B2",
 }
 _DPI = 110
 _ON_BARS = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}  # around a text
@@ -110,17 +110,14 @@ def _waits(axis: Any, model: dict[str, Any]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     waits = model["waits_ms"]
-    steady = len(waits) // 4
-    axis.bar(
-        range(1, len(waits) + 1), waits, width=1.0, color=["#d9a58c"] * steady + ["#D55E00"] * (len(waits) - steady)
-    )
-    mean = model["steady"]["mean_wait_ms"]
-    axis.hlines(mean, steady + 0.5, len(waits) + 0.5, color="black", linewidth=1.2)
+    axis.bar(range(1, len(waits) + 1), waits, width=1.0, color="#D55E00")
+    mean = model["mean_wait_ms"]
+    axis.hlines(mean, 0.5, len(waits) + 0.5, color="black", linewidth=1.2)
     axis.text(len(waits), mean, f"mean {mean:.1f} ms ", ha="right", va="bottom", fontsize=9, bbox=_ON_BARS)
     axis.set_ylim(0, max(max(waits), mean * 1.3, model["model_ms"] * 0.1) * 1.1)
     axis.set_xlim(0.5, len(waits) + 0.5)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel("step (pale: while buffers settle)")
+    axis.set_xlabel("step")
     axis.set_ylabel("wait for the batch, ms")
-    lost = model["steady"]["lost_share"]
+    lost = model["lost_share"]
     axis.set_title(f"Steps of {model['model_ms']:g} ms: {lost:.0%} of the time lost", fontsize=11)

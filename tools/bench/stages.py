@@ -1,12 +1,15 @@
 """The stages of a training pipeline as pipelines of their own, each the real one cut off after that stage.
 
 Each prefix is `make_batches` over the same samples in the same order with the same windows, and gives a number instead
-of what the next stage would take: so what a stage costs is the difference of two prefixes. The decoder alone is
-measured beside them, on the very images and windows of the first iteration, which lie in memory.
+of what the next stage would take: so what a stage costs is the difference of two prefixes. Images that Python's threads
+make apart from the graph (all orders but "stream", with OpenCV) are made in one piece, and are one stage.
+
+The decoder alone is measured beside them, on the very images and windows of the first iteration, which lie in memory.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,51 +22,65 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
 if TYPE_CHECKING:
     import tensorflow as tf
 
-STAGES = ("read", "parse", "decode", "augment", "batch", "hand_over")
-_HELD_BYTES = 256 << 20  # of encoded images that the decoder alone is measured on
+STAGES = ("read", "parse", "decode", "augment", "batch")
+STAGES_APART = ("read", "images")
+_HELD_BYTES = 64 << 20  # of encoded images that the decoder alone is measured on
 
 Transform = Callable[[dict[str, Any], Any], Any]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is fed: `epochs` epochs of `split` in `order`, in batches of `batch_size` crops of `image_size` pixels."""
+    """A pipeline over `split` in `order`, in batches of `batch_size` crops of `image_size` pixels."""
 
     split: Split
     batch_size: int
     image_size: int
     order: OrderName
     parallelism: int
-    epochs: int = 1
+
+    def cut(self, images: int) -> "Workload":
+        """The same for the first `images` samples of the split only."""
+        return replace(self, split=self.split[:images])
 
     @property
-    def images(self) -> int:
-        """Images in all batches together: what does not fill an epoch's last batch is left out."""
-        return len(self.split) // self.batch_size * self.batch_size * self.epochs
+    def labelled(self) -> bool:
+        """Whether batches have labels: one for each image."""
+        feature = self.split.schema.features.get(LABEL)
+        return feature is not None and feature.scalar
 
-    def cut(self, images: int, epochs: int = 1) -> "Workload":
-        """The same for the first `images` samples of the split only."""
-        return replace(self, split=self.split[:images], epochs=epochs)
+    @property
+    def apart(self) -> bool:
+        """Whether images are made outside of TensorFlow's graph."""
+        from shardfeed.pipelines.tensorflow.apart import images_apart
+
+        made = images_apart(self.split, self._transform("whole"), self.parallelism)
+        return self.order != "stream" and made is not None
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages, in order; the last is the whole pipeline."""
+        return STAGES_APART if self.apart else STAGES
+
+    @property
+    def ahead(self) -> int:
+        """The most batches that the pipeline makes before they are asked for."""
+        return 3 if self.order == "stream" else 6
 
     def keys(self) -> list[str]:
         """The features that training on images and labels reads; the label where there is one."""
         wanted = {ENCODED, FORMAT}
-        if self._label:
+        if self.labelled:
             wanted.add(LABEL)
         if not self.split.formats or "raw" in self.split.formats:
             wanted |= {HEIGHT, WIDTH}
         return sorted(wanted & self.split.schema.features.keys())
 
-    @property
-    def _label(self) -> bool:
-        feature = self.split.schema.features.get(LABEL)
-        return feature is not None and feature.scalar
-
-    def batches(self, stage: str = "hand_over", *, endless: bool = False) -> "tf.data.Dataset":
-        """The pipeline up to a stage of STAGES: its `epochs`, or without end."""
+    def batches(self, stage: str = "whole", *, endless: bool = False) -> "tf.data.Dataset":
+        """The pipeline up to a stage, or the whole one: one epoch, or without end."""
         from shardfeed.pipelines import make_batches
 
-        made = make_batches(
+        return make_batches(
             self.split,
             self._transform(stage),
             batch_size=self.batch_size,
@@ -72,22 +89,18 @@ class Workload:
             start_step=0 if endless else None,
             parallelism=self.parallelism,
         )
-        return made if endless or self.epochs == 1 else made.repeat(self.epochs)
 
     def _transform(self, stage: str) -> Transform:
         import tensorflow as tf
 
         from shardfeed.pipelines import random_resized_crop
         from shardfeed.pipelines.tensorflow.decode import decode_window
+        from shardfeed.pipelines.tensorflow.labels import labelled
 
         crop = random_resized_crop(self.image_size)
 
         def one_pixel(image: Any) -> Any:
             return tf.slice(image, [0, 0, 0], [1, 1, 1])
-
-        def full(features: dict[str, Any], seed: Any) -> Any:
-            image = crop(features, seed)
-            return (image, features[LABEL]) if self._label else image
 
         transforms: dict[str, Transform] = {
             "read": lambda features, seed: seed,
@@ -95,7 +108,9 @@ class Workload:
             "decode": lambda features, seed: one_pixel(decode_window(features, self._choose(seed))[0]),
             "augment": lambda features, seed: one_pixel(crop(features, seed)),
         }
-        return transforms.get(stage, full)
+        if stage in transforms:
+            return transforms[stage]
+        return labelled(crop, LABEL, self.split.schema) if self.labelled else crop  # as train_batches does
 
     def _choose(self, seed: Any) -> Callable[[Any], tuple[Any, Any]]:
         """From an image's shape to the window and target size that random_resized_crop chooses with `seed`."""
@@ -139,7 +154,7 @@ class Workload:
         )
         found: list[Any] = []
         size = 0
-        for batch in batches.repeat(self.epochs).as_numpy_iterator():
+        for batch in batches.as_numpy_iterator():
             found.append(batch)
             size += sum(map(len, batch[0]))
             if size > _HELD_BYTES:
@@ -164,38 +179,24 @@ class HeldImages:
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def first(self, count: int) -> "HeldImages":
-        """The first `count` of them."""
-        return HeldImages(self.encoded[:count], self.windows[:count], self.ratios[:count])
-
     def decoded(self, batch_size: int, parallelism: int) -> "tf.data.Dataset":
-        """Sizes of the decoded windows in batches: one op an image, the decoder, on `parallelism` threads."""
+        """Sizes of the decoded windows in batches, without end: the decoder alone, on `parallelism` threads."""
         import tensorflow as tf
 
         from shardfeed.pipelines.tensorflow.assembly import data_options
+        from shardfeed.pipelines.tensorflow.decode import RATIOS
 
-        def decode(ratio: int) -> Callable[[Any, Any], Any]:
-            def jpeg(encoded: Any, window: Any) -> Any:
-                return tf.shape(
-                    tf.image.decode_and_crop_jpeg(
-                        encoded, window, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
-                    )
-                )
+        def jpeg(encoded: Any, window: Any, ratio: int) -> Any:
+            options: dict[str, Any] = {"channels": 3, "ratio": ratio, "dct_method": "INTEGER_ACCURATE"}
+            return tf.shape(tf.image.decode_and_crop_jpeg(encoded, window, **options))
 
-            def png(encoded: Any, window: Any) -> Any:
-                del window
-                return tf.shape(tf.image.decode_png(encoded, channels=3))
+        def decode(encoded: Any, window: Any, branch: Any) -> Any:
+            jpegs = [partial(jpeg, encoded, window, ratio) for ratio in RATIOS]
+            return tf.switch_case(branch, [lambda: tf.shape(tf.image.decode_png(encoded, channels=3)), *jpegs])
 
-            return jpeg if ratio else png
-
-        parts = []
-        for ratio in np.unique(self.ratios).tolist():
-            chosen = self.ratios == ratio
-            images = tf.data.Dataset.from_tensor_slices((self.encoded[chosen], self.windows[chosen]))
-            parts.append(images.map(decode(ratio), num_parallel_calls=parallelism))
-        sizes = parts[0]
-        for part in parts[1:]:
-            sizes = sizes.concatenate(part)
+        branches = np.searchsorted([0, *RATIOS], self.ratios).astype(np.int32)
+        images = tf.data.Dataset.from_tensor_slices((self.encoded, self.windows, branches)).repeat()
+        sizes = images.map(decode, num_parallel_calls=parallelism)
         return sizes.batch(batch_size).prefetch(2).with_options(data_options(parallelism))
 
 

@@ -16,7 +16,7 @@ import shardfeed
 from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.text import in_usual_order, shell_quoted
-from shardfeed.tools.bench.report import report_text
+from shardfeed.tools.bench.report import head_text, report_text
 from shardfeed.tools.next_steps import training_lines
 from shardfeed.version import __version__
 
@@ -33,49 +33,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
     )
     parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="rounds at most (default 5)")
     parser.add_argument(
         "--seconds", metavar="S", type=float, default=60.0, help="about what it takes, imports aside (default 60)"
     )
     parser.add_argument("--model-ms", metavar="X", type=float, help="would a training step of X ms wait?")
-    parser.add_argument("--json", action="store_true", help="print all rounds and figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     parser.add_argument("--plot", metavar="FILE.png", help="draw it; needs shardfeed[bench]")
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     _check(args)
+    check_extra("tensorflow", "shardfeed bench")
     data = shardfeed.open(args.dataset)
     name = args.split or (in_usual_order(data) or ["train"])[0]
     split = data[name]
     with _quiet_stderr() as terminal:
-        from shardfeed.tools.bench.measure import measure
-        from shardfeed.tools.bench.stages import Workload
+        from shardfeed.tools.bench.changes import look_at
+        from shardfeed.tools.bench.measure import describe, measure
+        from shardfeed.tools.bench.stages import Workload, check_images
 
+        check_images(split)
+        if args.batch_size > len(split):  # found out by us, before TensorFlow is imported
+            raise UsageError("--batch-size", f"got {args.batch_size}, expected at most {len(split)}")
         work = Workload(split, args.batch_size, args.image_size, args.order, args.parallelism or cpu_budget())
-        bar = tqdm(unit="run", file=terminal, disable=True if args.json else None)
-        with bar, _named_damage(args.dataset):
-            report = measure(
-                data,
-                work,
-                rounds=args.rounds,
-                seconds=args.seconds,
-                model_ms=args.model_ms,
-                progress=lambda what: (bar.set_postfix_str(what), bar.update()),
-            )
+        look = look_at(split)
+        report = {"dataset": args.dataset, **describe(work, look)}
+        if not args.json:
+            print(head_text(report), flush=True)
+        bar = tqdm(bar_format="{elapsed} {desc}", file=terminal, disable=True if args.json else None, leave=False)
+
+        try:
+            with bar, _named_damage(args.dataset):
+                options = {"seconds": args.seconds, "model_ms": args.model_ms}
+                measure(data, work, look, **options, report=report, progress=bar.set_description_str)
+        except BaseException as stopped:
+            if not isinstance(stopped, Exception) and not args.json:
+                print(f"\n{report_text(report)}".rstrip(), flush=True)  # what has been measured until then
+            raise
         sizes = {"batch_size": args.batch_size, "image_size": args.image_size}
         lines = training_lines(args.dataset, split.schema, name, len(split), **sizes, order=args.order)
-        report = {"dataset": args.dataset, **report, "made_by": _versions(), "next": lines}
-        if args.plot:
+        report |= {"made_by": _versions(), "next": lines}
+        drawn = args.plot and report["pipeline"]
+        if drawn:
             from shardfeed.tools.bench.plot import draw
 
             draw(report, args.plot)
     if args.json:
         print(json.dumps(report))
     else:
-        print(report_text(report))
+        print(f"\n{report_text(report)}")
         if args.plot:
-            print(f"\ndrawn: {escape(args.plot)}")
+            print(f"\ndrawn: {escape(args.plot)}" if drawn else "\nno picture, as there are no figures")
     return 0
 
 
@@ -84,7 +93,6 @@ def _check(args: argparse.Namespace) -> None:
     for option, value, least in (
         ("--batch-size", args.batch_size, 1),
         ("--image-size", args.image_size, 1),
-        ("--rounds", args.rounds, 1),
         ("--parallelism", args.parallelism, 1),
     ):
         if value is not None and value < least:

@@ -1,0 +1,112 @@
+"""Judge what the rounds measured: the figures that they agree on, or a sentence that says why there are none."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardfeed.tools.bench.running import Slice, together
+
+ROUNDS = 5  # fewer give no headline
+AGREE = 0.15  # by which a round may differ from all of them together
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why there is no headline, and what to do."""
+
+    problem: str
+    remedy: str
+
+
+def judge(
+    rounds: Sequence[Slice],
+    waiting: Slice | None,
+    *,
+    batch_size: int,
+    model_ms: float | None,
+    seconds: float,
+    done: float = 1.0,
+) -> Refusal | None:
+    """None where the rounds can be believed: there are enough, they agree, and so do the waits with them.
+
+    `waiting`: the slices with a pause of `model_ms` after each batch. `seconds`: the time there was; `done`: the share
+    of the rounds that was measured in it.
+    """
+    if len(rounds) < ROUNDS:
+        enough = math.ceil(1.5 * seconds / max(done, 0.02) / 10) * 10
+        return Refusal(
+            f"{seconds:g} seconds were enough for {len(rounds)} of {ROUNDS} rounds", f"give --seconds {enough}"
+        )
+    longer = f"when nothing else runs here, or with --seconds {max(60, round(seconds * 2))}"
+    whole = together(rounds).rate
+    rates = [each.rate for each in rounds]
+    if max(abs(rate / whole - 1) for rate in rates) > AGREE:
+        problem = f"the rounds do not agree: they gave {min(rates):,.0f} to {max(rates):,.0f} images/s"
+        return Refusal(problem, f"measure again {longer}")
+    if waiting and model_ms is not None:
+        expected = min(whole, batch_size / step_ms(waiting) * 1e3)
+        if abs(waiting.rate / expected - 1) > AGREE:
+            problem = (
+                f"the figures do not agree: {waiting.rate:,.0f} images/s were taken with pauses of {model_ms:g} ms, "
+                f"where {expected:,.0f} follow from {whole:,.0f} without pauses"
+            )
+            return Refusal(problem, f"measure again {longer}")
+    return None
+
+
+def step_ms(waiting: Slice) -> float:
+    """Milliseconds that a step took without its wait, on average: a pause is never shorter than asked for."""
+    return waiting.wall_s * 1e3 / len(waiting.waits_ms) - statistics.mean(waiting.waits_ms)
+
+
+def summary(waiting: Slice) -> dict[str, float]:
+    """Statistics of the waits."""
+    waits = np.array(waiting.waits_ms)
+    mean = float(waits.mean())
+    return {
+        "steps": len(waits),
+        "mean_wait_ms": mean,
+        "p50_wait_ms": float(np.percentile(waits, 50)),
+        "p99_wait_ms": float(np.percentile(waits, 99)),
+        "max_wait_ms": float(waits.max()),
+        "lost_share": mean / (mean + step_ms(waiting)),
+    }
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """The share of the whole pipeline's CPU time of one stage; `noise`: half the spread of the rounds' differences."""
+
+    share: float
+    noise: float
+
+    @property
+    def below_noise(self) -> bool:
+        """Whether the stage cannot be told from nothing."""
+        return self.share <= self.noise
+
+
+def stage_costs(prefixes: Sequence[Sequence[float]]) -> list[StageCost]:
+    """The share that each prefix adds to the one before; `prefixes[k][repeat]`: CPU time by that of the whole.
+
+    The whole is the last prefix, so shares add up to 1, and none is negative: a prefix that measured more than a longer
+    one, which only noise can do, counts as much as the longer one.
+    """
+    levels = [statistics.median(shares) for shares in prefixes] + [1.0]
+    for k in range(len(levels) - 2, -1, -1):
+        levels[k] = min(levels[k], levels[k + 1])
+    spreads = [0.0, *((max(shares) - min(shares)) / 2 for shares in prefixes), 0.0]
+    return [
+        StageCost(level - before, spreads[k] + spreads[k + 1])
+        for k, (before, level) in enumerate(zip([0.0, *levels], levels, strict=False))
+    ]
+
+
+def factor(pairs: Sequence[tuple[Slice, Slice]]) -> float | None:
+    """Times as many images per second of the second of each pair as of the first; None where the pairs differ."""
+    whole = together(other for _, other in pairs).rate / together(base for base, _ in pairs).rate
+    each = [other.rate / base.rate for base, other in pairs]
+    return whole if max(abs(ratio / whole - 1) for ratio in each) <= AGREE else None
