@@ -7,9 +7,9 @@ from dataclasses import replace
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
+from shardfeed.readers.columns import main_class_names
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import listing
 
@@ -32,9 +32,11 @@ class Dataset(Mapping[str, Split]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The names of `image/class/label`, by label; empty for a dataset without."""
-        schema = self.manifest.schema
-        return schema.class_names.get(schema.key(LABEL) or LABEL, ())
+        """The names of its classes, by number: of whole images, else of objects, pixels or tags; empty without any.
+
+        Raises UsageError, which says where each stand, where several have classes that differ, and images have none.
+        """
+        return main_class_names(self.manifest.schema)
 
     def __getitem__(self, name: str) -> Split:
         if name not in self._splits:

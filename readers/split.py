@@ -18,10 +18,10 @@ from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
-from shardfeed.readers.columns import read_column
+from shardfeed.readers.columns import main_class_names, read_column
 from shardfeed.readers.shards import Copy, Shards, is_local
 from shardfeed.readers.skip import Skip
-from shardfeed.schema import LABEL, Schema
+from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
@@ -66,8 +66,8 @@ class Split(Sequence[Record]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The names of `image/class/label`, by label; empty when there is none."""
-        return self.schema.class_names.get(self.schema.key(LABEL) or LABEL, ())
+        """The names of its classes, by number: see `Dataset.class_names`."""
+        return main_class_names(self.schema)
 
     @property
     def class_counts(self) -> Mapping[str, tuple[int, ...]]:

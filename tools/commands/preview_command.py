@@ -110,7 +110,8 @@ def _names(split: Split) -> tuple[str, ...]:
 
 def _shown_labels(split: Split, labels: Sequence[int] | None) -> Sequence[int]:
     """Those to make rows of; none for a grid, which objects of many classes in one picture have unless asked."""
-    return range(min(ROWS, len(split.class_names))) if labels is None else labels
+    images = split.schema.class_names.get(split.schema.key(LABEL) or LABEL, ())
+    return range(min(ROWS, len(images))) if labels is None else labels
 
 
 def _extent(split: Split, shown: Sequence[int]) -> list[str]:
