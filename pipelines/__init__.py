@@ -1,6 +1,6 @@
 """Batches of a dataset for training and evaluation, on one device and on many machines.
 
-    train_batches, eval_batches, make_batches                   tf.data for Keras and for loops of your own
+    train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for loops of your own
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
     random_resized_crop, resize_center_crop, letterbox          transforms of images
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.evaluate import EvalFeed as EvalFeed
     from shardfeed.pipelines.tensorflow.evaluate import distribute_eval as distribute_eval
     from shardfeed.pipelines.tensorflow.evaluate import eval_batches as eval_batches
+    from shardfeed.pipelines.tensorflow.evaluate import predict_batches as predict_batches
     from shardfeed.pipelines.tensorflow.labels import draw_caption as draw_caption
     from shardfeed.pipelines.tensorflow.labels import multi_hot as multi_hot
     from shardfeed.pipelines.tensorflow.objects import detection as detection
@@ -64,7 +65,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "shardfeed.pipelines.tensorflow.backup": ("Backup",),
         "shardfeed.pipelines.tensorflow.batches": ("make_batches", "train_batches"),
         "shardfeed.pipelines.tensorflow.distribute": ("Feed", "distribute"),
-        "shardfeed.pipelines.tensorflow.evaluate": ("EvalFeed", "distribute_eval", "eval_batches"),
+        "shardfeed.pipelines.tensorflow.evaluate": ("EvalFeed", "distribute_eval", "eval_batches", "predict_batches"),
         "shardfeed.pipelines.tensorflow.labels": ("draw_caption", "multi_hot"),
         "shardfeed.pipelines.tensorflow.objects": ("detection", "segmentation"),
         "shardfeed.pipelines.tensorflow.prefetched": ("as_dataset",),

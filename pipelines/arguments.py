@@ -3,14 +3,21 @@
 import inspect
 import operator
 import os
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, SupportsIndex, TypeVar
 
+import numpy as np
+
 from shardfeed.errors import UsageError, escape
-from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH, Schema
+from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.split import Split
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
 Size = int | tuple[int, int]
 T = TypeVar("T")
+S = TypeVar("S", bound=Samples)
 
 
 def image_size(size: Size) -> tuple[int, int]:
@@ -67,35 +74,70 @@ def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -
 
 
 def image_or_transform(
-    schema: Schema, image_size: Size | None, transform: T | None, labelled: Callable[[Size], T], label: str
-) -> tuple[list[str] | None, T]:
-    """The features to parse (None: all) and the transform: `labelled(image_size)`, of image and label, or the caller's.
+    samples: S, image_size: Size | None, transform: T | None, labelled: Callable[[Size], T], label: str
+) -> tuple[S, list[str] | None, T]:
+    """The samples, the features to parse (None: all) and the transform.
 
+    That is `labelled(image_size)`, to image and label, for the samples that have a label; or the caller's, for all.
     Raises UsageError unless exactly one of them is given, and where `label` is not one number a record, or tags.
     """
     if image_size is not None and transform is None:
-        return image_and_label_keys(schema, label), labelled(image_size)
+        return *images_and_labels(samples, label), labelled(image_size)
     if transform is not None and image_size is None:
-        return None, transform
+        return samples, None, transform
     raise UsageError("image_size, transform", "expected exactly one of them")
 
 
-def image_and_label_keys(schema: Schema, label: str) -> list[str]:
+def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
+    """The samples that have a label, and the features that `labelled` needs.
+
+    Raises UsageError for what are no samples, and as `image_and_label_keys` does.
+    """
+    check_samples(samples)
+    keys = image_and_label_keys(samples.schema, label)
+    made: Any = samples
+    if isinstance(samples, Mixture):
+        made = replace(samples, parts=tuple(_with_number(part, label) for part in samples.parts))
+    elif isinstance(samples, Split):
+        made = _with_number(samples, label)
+    return made, keys
+
+
+def _with_number(split: Split, label: str) -> Split:
+    """The samples whose `label` is no NaN, which stands for a missing number; a warning counts the others.
+
+    Raises UsageError where no sample has a number.
+    """
+    if split.schema.features[split.schema.key(label) or label].dtype != "float32" or not len(split):
+        return split
+    known = np.isfinite(split.column(label))
+    if known.all():
+        return split
+    problem = f"{np.sum(~known)} of {len(split)} samples of split {split.name} have no number in {escape(label)}"
+    if not known.any():
+        raise UsageError("label", problem, "give the key of another feature")
+    warnings.warn(f"left out: {problem}", RuntimeWarning, stacklevel=4)
+    return split.select(known)
+
+
+def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> list[str]:
     """The features that `labelled` needs. Raises UsageError without an image, or unless `label` is one number or tags.
 
-    Either may be there under an alias.
+    With `texts` it may be bytes as well. Either may be there under an alias.
     """
-    numbers = [key for key, feature in schema.features.items() if feature.dtype != "bytes" and feature.scalar]
-    numbers += schema.of_kind("tags")
+    place, what = ("key", "value") if texts else ("label", "number")
+    found = {key: feature for key, feature in schema.features.items() if feature.scalar}
+    passed = {ENCODED, FORMAT, RESTARTS} if texts else {key for key in found if found[key].dtype == "bytes"}
+    numbers = [*(found.keys() - passed), *schema.of_kind("tags")]
     if schema.key(label) not in numbers:
-        if not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
-            remedy = "make_batches, or torch_loader with a transform, gives batches of images alone"
+        if not texts and not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
+            remedy = "predict_batches and torch_predict_loader give images with their names, make_batches images alone"
             raise UsageError("label", "this dataset has no label", remedy)
-        problem = f"got {escape(label)!r}, expected a feature with one number a record, or tags"
+        problem = f"got {escape(label)!r}, expected a feature with one {what} a record, or tags"
         remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"
         if schema.key(label) in schema.of_kind("label"):  # written before there were tags, or by others
             remedy = "multi_hot, in a transform of your own, makes a vector of its classes"
-        raise UsageError("label", problem, remedy)
+        raise UsageError(place, problem, remedy)
     image = schema.key(ENCODED)
     if image is None or not schema.features[image].scalar or schema.kind(image) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes" and feature.scalar]

@@ -6,8 +6,8 @@
     append, merge, filter_dataset, split_dataset, relabel, remove, reshard    datasets to another dataset
     export, verify                                          a dataset to other files; a check of every byte
     open, Dataset, Split                                    a dataset, its splits, their records
-    train_batches, eval_batches, make_batches               batches for TensorFlow and Keras
-    torch_loader, torch_eval_loader                         batches for PyTorch
+    train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
+    torch_loader, torch_eval_loader, torch_predict_loader         batches for PyTorch
 
     data = shardfeed.open("flowers")
     batches = shardfeed.train_batches(data["train"], batch_size=32, image_size=224)
@@ -46,9 +46,11 @@ if TYPE_CHECKING:
     from shardfeed.converters import split_dataset as split_dataset
     from shardfeed.pipelines import eval_batches as eval_batches
     from shardfeed.pipelines import make_batches as make_batches
+    from shardfeed.pipelines import predict_batches as predict_batches
     from shardfeed.pipelines import train_batches as train_batches
     from shardfeed.pipelines.torch import torch_eval_loader as torch_eval_loader
     from shardfeed.pipelines.torch import torch_loader as torch_loader
+    from shardfeed.pipelines.torch import torch_predict_loader as torch_predict_loader
     from shardfeed.readers import Dataset as Dataset
     from shardfeed.readers import Split as Split
     from shardfeed.readers import open as open
@@ -61,8 +63,8 @@ __all__, __getattr__, __dir__ = lazy_names(
             *("AnnotationOptions", "ColumnOptions", "ImageOptions", "LabelOptions", "append", "convert", "export"),
             *("filter_dataset", "from_dicts", "merge", "open_source", "relabel", "remove", "reshard", "split_dataset"),
         ),
-        "shardfeed.pipelines": ("eval_batches", "make_batches", "train_batches"),
-        "shardfeed.pipelines.torch": ("torch_eval_loader", "torch_loader"),
+        "shardfeed.pipelines": ("eval_batches", "make_batches", "predict_batches", "train_batches"),
+        "shardfeed.pipelines.torch": ("torch_eval_loader", "torch_loader", "torch_predict_loader"),
         "shardfeed.readers": ("Dataset", "Split", "open", "verify"),
         "shardfeed.version": ("__version__",),
     },

@@ -2,7 +2,7 @@
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECT_MASK
 from shardfeed.manifest import Manifest
-from shardfeed.schema import IMAGE_KEYS, LABEL, RESTARTS, Schema
+from shardfeed.schema import FILENAME, IMAGE_KEYS, LABEL, RESTARTS, Schema
 from shardfeed.text import in_usual_order, shell_quoted
 
 _SIZE = 224  # pixels
@@ -86,5 +86,16 @@ def next_steps(out: str, manifest: Manifest) -> str:
     """What to do with a dataset that has just been made."""
     split = in_usual_order(manifest.splits)[0]
     lines = training_lines(out, manifest.schema, split, manifest.splits[split].records)
+    rest = (
+        manifest.schema.features.keys() - _IMAGE - {*manifest.schema.of_kind("text"), *manifest.schema.of_kind("bytes")}
+    )
+    if FILENAME in manifest.schema.features and CAPTION not in manifest.schema.features and not rest:
+        lines = [
+            "import shardfeed",
+            f"data = shardfeed.open({out!r})",
+            f"batches = shardfeed.predict_batches(data[{split!r}], batch_size={_BATCH}, image_size={_SIZE})",
+            "for images, names in batches:  # each image once, cut from its middle, with its file name",
+            "    ...",
+        ]
     python = "\n".join(f"  {line}" for line in lines)
     return f"\nnext, in Python:\n{python}\nor look at it:\n  shardfeed preview {shell_quoted(out)} -o sheet.png"

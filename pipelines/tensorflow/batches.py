@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.machine.budget import cpu_budget
-from shardfeed.pipelines.arguments import Size, at_least, check_samples, check_transforms, image_and_label_keys
+from shardfeed.pipelines.arguments import Size, at_least, check_transforms, images_and_labels
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
@@ -59,7 +59,7 @@ def train_batches(
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
-        label: key of a feature with one number a record, or of the kind "tags".
+        label: key of a feature with one number a record, or of the kind "tags". Where it is NaN, samples are left out.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
@@ -81,7 +81,7 @@ def train_batches(
         batches = train_batches(data["train"], batch_size=256, image_size=224, seed=7)
         model.fit(batches, epochs=3)
     """
-    check_samples(samples)
+    samples, keys = images_and_labels(samples, label)
     return make_batches(
         samples,
         labelled(random_resized_crop(image_size), label, samples.schema),
@@ -90,7 +90,7 @@ def train_batches(
         order=order,
         start_step=start_step,
         batch_transform=batch_transform,
-        keys=image_and_label_keys(samples.schema, label),
+        keys=keys,
         damaged=damaged,
         parallelism=parallelism,
     )

@@ -106,6 +106,7 @@ def distribute(
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
         label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
+            Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.
         batch_transform: from a replica's batch and its seed, int64 [2], a function of its first sample and the epoch,
@@ -128,8 +129,8 @@ def distribute(
     """
     check_samples(samples)
     check_transforms(transform, batch_transform)
-    keys, transform = image_or_transform(
-        samples.schema,
+    samples, keys, transform = image_or_transform(
+        samples,
         image_size,
         transform,
         lambda size: labelled(random_resized_crop(size), label, samples.schema),

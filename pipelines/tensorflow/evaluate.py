@@ -14,6 +14,7 @@ from shardfeed.pipelines.arguments import (
     check_shared_batch,
     image_and_label_keys,
     image_or_transform,
+    images_and_labels,
 )
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
@@ -25,7 +26,7 @@ from shardfeed.pipelines.tensorflow.distribute import Distributed, pipeline_shar
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL
+from shardfeed.schema import FILENAME, LABEL
 
 
 def eval_batches(
@@ -48,7 +49,8 @@ def eval_batches(
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: samples of a batch, of all replicas together.
         image_size: of the crops, in pixels: one side, or (height, width).
-        label: key of a feature with one number a record, or of the kind "tags", which are multi-hot then.
+        label: key of a feature with one number a record, or of the kind "tags", which are multi-hot then. Samples whose
+            number is missing (NaN) are left out, and a warning counts them.
         replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
             out each batch among the replicas, and the last two batches may be of other sizes (`last_batches`) where a
             replica would get an empty one.
@@ -67,9 +69,65 @@ def eval_batches(
         model.fit(batches, validation_data=validation, epochs=3)
         model.evaluate(validation)
     """
+    split, keys = images_and_labels(split, label)
+    return _every_sample(split, batch_size, image_size, label, keys, replicas, damaged, parallelism)
+
+
+def predict_batches(
+    split: Split,
+    *,
+    batch_size: int,
+    image_size: Size,
+    key: str = FILENAME,
+    replicas: int = 1,
+    damaged: Skip | None = None,
+    parallelism: int | None = None,
+) -> tf.data.Dataset:
+    """Batches to predict from: every sample exactly once, in stored order, with its file name. No label is needed.
+
+    (images uint8 [b, height, width, 3], names string [b]): images and batches are those of `eval_batches`.
+
+    Several processes take a part each: `split[rank / ranks : (rank + 1) / ranks]`. Each sample is in exactly one part,
+    and its name tells which prediction is whose, so that the results can be written one behind the other.
+
+    Args:
+        split: of `shardfeed.open(...)`, or a part of one.
+        batch_size: samples of a batch, of all replicas together.
+        image_size: of the crops, in pixels: one side, or (height, width).
+        key: of a feature with one value a record, or of the kind "tags", to be given in place of the file name.
+        replicas: as of `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` of a model made
+            under a strategy: its rows are in the order of `split.column("image/filename")`.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
+            cardinality is then unknown. None: the first damaged record raises.
+        parallelism: as of `eval_batches`.
+
+    Raises:
+        UsageError: as `eval_batches` does.
+        tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
+
+    Example:
+        rows = []
+        for images, names in predict_batches(data["test"], batch_size=256, image_size=224):
+            classes = model.predict_on_batch(images).argmax(1)
+            rows += [(name.decode(), data.class_names[k]) for name, k in zip(names.numpy(), classes)]
+    """
     check_samples(split)
+    keys = image_and_label_keys(split.schema, key, texts=True)
+    return _every_sample(split, batch_size, image_size, key, keys, replicas, damaged, parallelism)
+
+
+def _every_sample(
+    split: Split,
+    batch_size: int,
+    image_size: Size,
+    label: str,
+    keys: list[str],
+    replicas: int,
+    damaged: Skip | None,
+    parallelism: int | None,
+) -> tf.data.Dataset:
+    """Images, cut from their middles, with the feature `label`."""
     transform = labelled(resize_center_crop(image_size), label, split.schema)
-    keys = image_and_label_keys(split.schema, label)
 
     def stored(part: Split, size: int) -> tf.data.Dataset:
         return make_batches(
@@ -192,6 +250,7 @@ def distribute_eval(
         transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
         label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
+            Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
             batch; strings with "". None: shapes do not vary.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
@@ -210,8 +269,8 @@ def distribute_eval(
             right += strategy.reduce("SUM", strategy.run(count_right, (images, labels, mask)), axis=None)
     """
     check_samples(split)
-    keys, sample = image_or_transform(
-        split.schema,
+    split, keys, sample = image_or_transform(
+        split,
         image_size,
         transform,
         lambda size: labelled(resize_center_crop(size), label, split.schema),

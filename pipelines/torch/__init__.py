@@ -1,11 +1,11 @@
 """Batches for PyTorch, on one process and on many. Nothing here imports TensorFlow.
 
-    torch_loader, torch_eval_loader, TorchLoader                a DataLoader over a split
+    torch_loader, torch_eval_loader, torch_predict_loader       DataLoaders over a split
     random_resized_crop, resize_center_crop, letterbox          transforms of images
     detection, segmentation, Target                             transforms of boxes and masks
     multi_hot, draw_caption                                     transforms of labels and captions
     decode_image, to_device                                     JPEG to a tensor; a batch to a device
-    Ranks, Workers, SampleLoader, Collate                       processes, workers, and types
+    Ranks, Workers, TorchLoader, SampleLoader, Collate          processes, workers, and types
 
 The loader's batch sampler is the project's order, its dataset reads a batch at once and decodes it in a worker, and its
 state is one integer.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.torch.labels import multi_hot as multi_hot
     from shardfeed.pipelines.torch.loaders import torch_eval_loader as torch_eval_loader
     from shardfeed.pipelines.torch.loaders import torch_loader as torch_loader
+    from shardfeed.pipelines.torch.loaders import torch_predict_loader as torch_predict_loader
     from shardfeed.pipelines.torch.loading import SampleLoader as SampleLoader
     from shardfeed.pipelines.torch.loading import TorchLoader as TorchLoader
     from shardfeed.pipelines.torch.objects import detection as detection
@@ -41,7 +42,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "shardfeed.pipelines.torch.device": ("to_device",),
         "shardfeed.pipelines.torch.images": ("decode_image", "letterbox", "random_resized_crop", "resize_center_crop"),
         "shardfeed.pipelines.torch.labels": ("draw_caption", "multi_hot"),
-        "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader"),
+        "shardfeed.pipelines.torch.loaders": ("torch_eval_loader", "torch_loader", "torch_predict_loader"),
         "shardfeed.pipelines.torch.loading": ("SampleLoader", "TorchLoader"),
         "shardfeed.pipelines.torch.objects": ("detection", "segmentation"),
         "shardfeed.pipelines.torch.steps": ("Ranks",),

@@ -9,12 +9,13 @@ from typing import Any
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import (
+    S,
     Size,
     at_least,
     check_samples,
     check_shared_batch,
     image_and_label_keys,
-    image_or_transform,
+    images_and_labels,
 )
 from shardfeed.pipelines.orders.choices import OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -29,7 +30,7 @@ from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, Steps, this_proces
 from shardfeed.pipelines.torch.workers import Planned, Workers, plan_workers
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
-from shardfeed.schema import LABEL
+from shardfeed.schema import FILENAME, LABEL
 
 
 def torch_loader(
@@ -76,7 +77,8 @@ def torch_loader(
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
             no "stream". With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
         label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
-            "tags", a set of classes, which is multi-hot then: float32 [b, classes].
+            "tags", a set of classes, which is multi-hot then: float32 [b, classes]. Samples whose number is missing
+            (NaN) are left out, and a warning counts them.
         start_step: None, and each iteration is one epoch. A number, and epochs follow each other in one endless
             iteration, without a pause between them, which begins with this step, counted from the first of epoch 0.
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
@@ -110,7 +112,7 @@ def torch_loader(
     if order == "stream" or isinstance(order, Stream):
         problem = f"got {order!r}, which is TensorFlow's: shards in sequence, through a buffer"
         raise UsageError("order", problem, 'use "global", or "blocks" on a disk that seeks')
-    keys, made = _keys_and_transform(samples, image_size, transform, image_transform, random_resized_crop, label)
+    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     process = ranks or this_process()
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
@@ -165,7 +167,8 @@ def torch_eval_loader(
             an RGB image of Pillow. What it draws is a function of the sample's own seed, so that a run that goes on is
             exact. It must pickle where workers are spawned.
         label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
-            "tags", a set of classes, which is multi-hot then: float32 [b, classes].
+            "tags", a set of classes, which is multi-hot then: float32 [b, classes]. Samples whose number is missing
+            (NaN) are left out, and a warning counts them.
         pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
             shapes do not vary.
         collate_fn: puts a batch together instead of `Collate(pad)`: called in a worker with the list of what its
@@ -191,7 +194,66 @@ def torch_eval_loader(
         for images, labels in torch_eval_loader(data["validation"], batch_size=256, image_size=224):
             right += (model(images.cuda() / 255).argmax(1) == labels.cuda()).sum().item()
     """
-    keys, made = _keys_and_transform(split, image_size, transform, image_transform, resize_center_crop, label)
+    split, keys, made = _prepared(split, image_size, transform, image_transform, resize_center_crop, label)
+    return _every_sample(split, keys, made, batch_size, pad, collate_fn, damaged, workers, ranks)
+
+
+def torch_predict_loader(
+    split: Split,
+    *,
+    batch_size: int,
+    image_size: Size | None = None,
+    image_transform: Callable[..., Any] | None = None,
+    key: str = FILENAME,
+    damaged: Skip | None = None,
+    workers: int | Workers | None = None,
+    ranks: Ranks | None = None,
+) -> SampleLoader:
+    """Batches to predict from: every sample exactly once, in stored order, with its file name. No label is needed.
+
+    (images uint8 [b, 3, height, width], names): images, batches and the shares of several ranks are those of
+    `torch_eval_loader`; names are a list of bytes. Each sample is on exactly one rank, and its name tells which
+    prediction is whose: gather the rows of all ranks with `torch.distributed.all_gather_object`, or write a file each.
+
+    Args:
+        split: of `shardfeed.open(...)`, or a part of one.
+        batch_size: of a step of all ranks together, a multiple of their number.
+        image_size: of the crops, in pixels: one side, or (height, width).
+        image_transform: instead of `image_size`, as of `torch_eval_loader`.
+        key: of a feature with one value a record, or of the kind "tags", to be given in place of the file name.
+        damaged: as of `torch_eval_loader`.
+        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the CPUs granted,
+            shared out among the ranks of this machine.
+        ranks: this process among those that share the batches. None: as torch.distributed says where it is initialised,
+            else as torchrun says in the environment, else 0 of 1.
+
+    Raises:
+        UsageError: as `torch_eval_loader` does.
+        RecordError: iterating, for a damaged record.
+        StorageError: iterating, where /dev/shm has no room for the batches under way, before they are written.
+
+    Example:
+        rows = []
+        for images, names in torch_predict_loader(data["test"], batch_size=256, image_size=224):
+            classes = model(images.cuda() / 255).argmax(1).tolist()
+            rows += [(name.decode(), data.class_names[k]) for name, k in zip(names, classes)]
+    """
+    split, keys, made = _prepared(split, image_size, None, image_transform, resize_center_crop, key, texts=True)
+    return _every_sample(split, keys, made, batch_size, None, None, damaged, workers, ranks)
+
+
+def _every_sample(
+    split: Split,
+    keys: list[str] | None,
+    made: Transform,
+    batch_size: int,
+    pad: float | None,
+    collate_fn: Callable[[list[Any]], Any] | None,
+    damaged: Skip | None,
+    workers: int | Workers | None,
+    ranks: Ranks | None,
+) -> SampleLoader:
+    """A loader of what is `made` of each sample."""
     process = ranks or this_process()
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
@@ -216,35 +278,41 @@ def torch_eval_loader(
     )
 
 
-def _keys_and_transform(
-    samples: Samples,
+def _prepared(
+    samples: S,
     size: Size | None,
     transform: Transform | None,
     image_transform: Callable[..., Any] | None,
     crop: Callable[[Size], GeometricTransform],
     label: str,
-) -> tuple[list[str] | None, Transform]:
-    """The features to parse (None: all) and what is done with a record: the only one of three that was asked for."""
+    *,
+    texts: bool = False,
+) -> tuple[S, list[str] | None, Transform]:
+    """The samples, the features to parse (None: all) and the transform: the only one of three that was asked for.
+
+    With `texts`, `label` may be of bytes, and samples without a number stay.
+    """
     check_samples(samples)
-    if image_transform is not None and size is None and transform is None:
-        keys, number = image_and_label_keys(samples.schema, label), Label.of(samples.schema, label)
-        if isinstance(image_transform, GeometricTransform):
-            return keys, ImageAndLabel(image_transform, number)
-        check_image_transform(image_transform)
-        return keys, ImageTransformed(image_transform, number)
     if [size, transform, image_transform].count(None) != 2:
-        raise UsageError("image_size, transform, image_transform", "expected exactly one of them")
+        expected = "image_size, image_transform" if texts else "image_size, transform, image_transform"
+        raise UsageError(expected, "expected exactly one of them")
+    schema = samples.schema
     if transform is not None:
         check_transform(transform)
-        if isinstance(transform, SchemaTransform):
-            return transform.bind(samples.schema)
-    return image_or_transform(
-        samples.schema,
-        size,
-        transform,
-        lambda size: ImageAndLabel(crop(size), Label.of(samples.schema, label)),
-        label,
-    )
+        keys, transform = transform.bind(schema) if isinstance(transform, SchemaTransform) else (None, transform)
+        return samples, keys, transform
+    if texts:
+        keys = image_and_label_keys(schema, label, texts=True)
+    else:
+        samples, keys = images_and_labels(samples, label)
+    number = Label.of(schema, label)
+    if size is not None:
+        return samples, keys, ImageAndLabel(crop(size), number)
+    assert image_transform is not None
+    if isinstance(image_transform, GeometricTransform):
+        return samples, keys, ImageAndLabel(image_transform, number)
+    check_image_transform(image_transform)
+    return samples, keys, ImageTransformed(image_transform, number)
 
 
 def _plan(workers: int | Workers | None, transform: Transform, batch_size: int, process: Ranks) -> Planned:

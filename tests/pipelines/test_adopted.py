@@ -214,7 +214,7 @@ def test_no_image_or_no_label_is_said_alike(tmp_path: Path) -> None:
     raw = adopted([{ENCODED: bytes(12), LABEL: n} for n in range(4)], tmp_path / "c")
     for split, match in (
         (no_image, "image: the records have no 'image/encoded', one image each; .*'left', 'right'; .*--image-key KEY"),
-        (no_label, "label: this dataset has no label; make_batches"),
+        (no_label, "label: this dataset has no label; predict_batches"),
         (raw, "image: 'image/encoded' is no image; of bytes there is 'image/encoded'"),
     ):
         for make in (

@@ -302,10 +302,11 @@ def test_the_next_lines_work_as_printed_for_every_kind_of_dataset(
     names: dict[str, object] = {}
     monkeypatch.chdir(tmp_path)
     exec("\n".join(line[2:] for line in python.splitlines()), names)
-    (batch,) = names["train"]  # type: ignore[misc]
+    (batch,) = names["batches" if kind == "no labels" else "train"]  # type: ignore[misc]
     images = batch[0] if isinstance(batch, tuple) else batch
     assert images.shape == (6, 224, 224, 3)
-    assert isinstance(batch, tuple) == (kind != "no labels")
+    if kind == "no labels":
+        assert sorted(batch[1].numpy().tolist()) == [b"%d.jpg" % i for i in range(6)]
     if kind.startswith("tags"):
         assert sorted(batch[1].numpy().tolist()) == [[0, 0]] * 2 + [[1, 0]] * 2 + [[1, 1]] * 2
     if kind == "captions":

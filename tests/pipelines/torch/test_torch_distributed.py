@@ -46,6 +46,9 @@ def test_two_processes_train_together_and_one_goes_on(flowers: Dataset, tmp_path
     evaluated = [sample for found in both for batch in found["evaluated"] for sample in batch]
     assert sorted(evaluated) == list(range(len(flowers["validation"])))
     assert len(both[0]["evaluated"]) == len(both[1]["evaluated"])
+    names = [name.decode() for name in flowers["validation"].column("image/filename").tolist()]
+    assert [found["gathered"] for found in both] == [names, names]
+    assert both[0]["predicted"] + both[1]["predicted"] == names
 
     # On one process, from the state that two had after 3 steps of the second epoch.
     assert both[0]["state"] == both[1]["state"]
@@ -97,7 +100,7 @@ def main(directory: str, out: str, what: str) -> None:
     from torch.nn.parallel import DistributedDataParallel
 
     import shardfeed
-    from shardfeed.pipelines.torch import torch_eval_loader, torch_loader
+    from shardfeed.pipelines.torch import torch_eval_loader, torch_loader, torch_predict_loader
 
     data = shardfeed.open(directory)
     # Before torch.distributed knows: by the environment of torchrun.
@@ -121,6 +124,11 @@ def main(directory: str, out: str, what: str) -> None:
         found["state"] = loader.state_dict()
         places = {int(record["image/source_id"]): place for place, record in enumerate(data["validation"])}
         evaluation = torch_eval_loader(data["validation"], batch_size=8, transform=number, workers=1)
+        prediction = torch_predict_loader(data["validation"], batch_size=8, image_size=16, workers=1)
+        found["predicted"] = [name.decode() for _, names in prediction for name in names]
+        parts: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(parts, found["predicted"])
+        found["gathered"] = [name for part in parts for name in part]
         found["evaluated"] = [[places[n] for n in numbers.tolist()] for _, numbers in evaluation]
     else:
         found["state"] = json.loads(what)
