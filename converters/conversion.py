@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shardfeed.converters.commit.finish import finish
 from shardfeed.converters.commit.output import Output, check_apart
@@ -34,6 +34,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.registry import NATIVE
+from shardfeed.machine.notebook import shown_in_notebook
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
 from shardfeed.storage.storage import FileInfo, check_local
 from shardfeed.text import byte_size
@@ -93,7 +94,7 @@ def convert(
         dry_run: write nothing: the report says what the dataset would be. What the run would refuse is refused.
         workers: processes of this machine; default one for each CPU that this process is granted. Or `LocalWorkers`,
             `RayWorkers` on the nodes of a Ray cluster, or an `Engine` of your own, for this one conversion.
-        progress: called a few times a second.
+        progress: called a few times a second; default: a bar in a notebook, nothing elsewhere.
 
     Raises:
         UsageError: something about the arguments or the source; nothing was touched. Subclasses: OutputExistsError,
@@ -135,7 +136,8 @@ def convert(
         changed = staging.begin(plan)
         finished = finished_shards(plan, staging)
         kept = keep_shards(plan, staging.dataset, every_byte=verify)
-        receipts = write_missing(plan, source, staging, finished, writers, progress)
+        with shown_in_notebook(progress) as listener:
+            receipts = write_missing(plan, source, staging, finished, writers, listener)
         noticed = Noticed.of(plan, receipts)
         manifest = finish(out, plan, receipts, noticed, staging.dataset)
         check_shards(receipts, plan, staging.dataset, every_byte=verify)
@@ -145,9 +147,7 @@ def convert(
         return report.committed_with([*kept, *output.commit()])
 
 
-def _number_or_size(
-    shards: int | str | Mapping[str, int] | None,
-) -> tuple[int | Mapping[str, int] | None, int | None]:
+def _number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:
     """How many shards, or how large each. Raises UsageError for text that is no size."""
     if not isinstance(shards, str):
         return shards, None

@@ -16,13 +16,15 @@ from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit,
 from shardfeed.converters.shards.task import Noted, Receipt
 from shardfeed.converters.sources.objects import Account, LeftOut
 from shardfeed.converters.sources.source import Source
-from shardfeed.errors import escape, name_text
+from shardfeed.errors import ShardfeedError, escape, name_text
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import dataset_name
+from shardfeed.readers.dataset import open as open_dataset
+from shardfeed.readers.notebook import manifest_html, notes_html, pictures_html
 from shardfeed.schema import LABEL
 from shardfeed.storage.storage import FileInfo
-from shardfeed.text import listing, number
+from shardfeed.text import in_usual_order, listing, number
 
 
 class Begun(NamedTuple):
@@ -120,6 +122,15 @@ class Report:
         lists = ("rejected", "normalised", "warnings", "notes")
         counts = ", ".join(f"{len(found):,} {name}" for name in lists if (found := getattr(self, name)))
         return f"Report({self.out!r}, {'' if self.committed else 'not '}committed, {splits}{counts and '; '}{counts})"
+
+    def _repr_html_(self) -> str:
+        rejected = [f"rejected: {count:,} {code}" for code, count in counts_by_code(self.rejected).items()]
+        try:
+            dataset = open_dataset(self.out) if self.committed else None
+        except ShardfeedError:  # moved or replaced since
+            dataset = None
+        picture = pictures_html(dataset[in_usual_order(dataset)[0]]) if dataset else ""
+        return notes_html(repr(self), [*rejected, *self.notes]) + manifest_html(self.manifest) + picture
 
     @classmethod
     def of(

@@ -8,6 +8,7 @@ from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.columns import main_class_names
+from shardfeed.readers.notebook import dataset_html
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
@@ -51,6 +52,8 @@ class Dataset(Mapping[str, Split]):
 
     def __contains__(self, name: object) -> bool:  # Mapping's own catches KeyError from a formatted message
         return name in self._splits
+
+    _repr_html_ = dataset_html
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name}: {len(split)}" for name, split in self._splits.items())

@@ -19,6 +19,7 @@ from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import main_class_names, read_column
+from shardfeed.readers.notebook import split_html
 from shardfeed.readers.shards import Copy, Shards, is_local
 from shardfeed.readers.skip import Skip
 from shardfeed.schema import Schema
@@ -278,13 +279,13 @@ class Split(Sequence[Record]):
         slices: list[ShardSlice] = []
         for number, info in enumerate(shards.info.shards):
             first = int(shards.firsts[number])
-            start = max(places.start, first)
-            stop = min(places.stop, first + info.records)
+            start, stop = max(places.start, first), min(places.stop, first + info.records)
             if start < stop:
-                of_file = shards.read_from(number)[1].format
-                part = ShardSlice(shards.path(number), first, start - first, stop - start, info.records, of_file)
-                slices.append(part)
+                path, of_file = shards.path(number), shards.read_from(number)[1].format
+                slices.append(ShardSlice(path, first, start - first, stop - start, info.records, of_file))
         return slices
+
+    _repr_html_ = split_html
 
     def __dir__(self) -> list[str]:
         """The names that users need, for completion; those that pipelines call are there, too."""

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from tqdm import tqdm
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.free_space import check_room
+from shardfeed.machine.notebook import progress_bar
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels
@@ -176,7 +176,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
         discard(directory, hidden_sibling(directory, "building"))
     sizes = (pixel_record_sizes if plan.decoded else record_sizes)(plan.split, plan.numbers)
     records = int(np.count_nonzero(sizes))  # 0 in shards that are not copied
-    bar = tqdm(total=records, desc=f"cache {name}", unit=" records", delay=1, disable=None)  # None: by terminal
+    bar = progress_bar(total=records, desc=f"cache {name}", unit=" records", delay=1)
     with built(directory) as building, bar:
         check_room(parent, int(sizes.sum()), _what_would_help(plan, records))
         write_copy(building, plan, sizes, to_pixels if plan.decoded else None, bar.update)

@@ -1,11 +1,11 @@
 """Drawing a contact sheet: a heading, and rows of pictures with a label in front of each row. Pillow only."""
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PIL import Image, ImageDraw
 
+from shardfeed.readers.notebook import rgb_picture
 from shardfeed.tools.pictures.lettering import in_lines, shortened, text_width, write
 
 TILE = 96  # pixels, side of the square a picture is fitted into
@@ -16,7 +16,6 @@ _LINE = 18  # height of a line of small text
 _SMALL = 13  # height of a line below the name of a picture
 _MOST_LINES = 2  # of each text below it
 _LABEL_WIDTH = 240  # at most, of the text in front of a row
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # none whose decoder starts another program
 _PAPER, _GROUND, _RULE = "#ffffff", "#f1f2f4", "#dfe2e6"
 _INK, _SOFT, _ALARM = "#1b1f24", "#6a737d", "#d1242f"
 _BROKEN = "#b4b9bf"
@@ -110,12 +109,7 @@ def _picture(
 ) -> Image.Image:
     """A square image with the picture in its middle, or a cross."""
     try:
-        if raw is not None:
-            return _in_tile(Image.frombytes("RGB", (raw[1], raw[0]), encoded), side, drawn)
-        # As loaders see it: an EXIF orientation is not applied.
-        with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
-            image.draft("RGB", (side, side))
-            return _in_tile(image.convert("RGB"), side, drawn)
+        return _in_tile(rgb_picture(encoded, raw, side), side, drawn)
     except Exception:  # decoders raise anything at damaged bytes; all of it means the same here
         return _cross(side)
 

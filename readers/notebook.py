@@ -1,0 +1,104 @@
+"""Datasets, splits and reports as a notebook shows them: tables, and a few small pictures.
+
+The one module that writes markup: fragments, no page. All text is escaped and cut, and pictures are decoded and encoded
+again, so that nothing from outside reaches a browser as it is.
+"""
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from shardfeed.errors import escape
+from shardfeed.manifest import Manifest
+from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH
+from shardfeed.text import in_usual_order, size_text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PICTURES = 8
+_SIDE = 96  # pixels of the longer side of a picture
+_ROWS = 20  # of a table
+_CELL = 80  # characters of a text
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # none whose decoder starts another program
+
+
+def dataset_html(data: Any) -> str:
+    """A `Dataset`: its splits, its classes, pictures of the first split."""
+    names = in_usual_order(data)
+    return _text(repr(data), "b") + manifest_html(data.manifest) + (pictures_html(data[names[0]]) if names else "")
+
+
+def split_html(split: Any) -> str:
+    """A `Split`, or a part of one: its features and pictures, spread over it."""
+    schema = split.schema
+    features = [[key, feature.dtype, schema.kind(key)] for key, feature in sorted(schema.features.items())]
+    return _text(repr(split), "b") + _table([["feature", "dtype", "kind"], *features]) + pictures_html(split)
+
+
+def manifest_html(manifest: Manifest) -> str:
+    """Tables of splits and of classes, with the number of samples of each class in each split."""
+    names = in_usual_order(manifest.splits)
+    infos = [manifest.splits[name] for name in names]
+    splits = [[info.name, info.records, len(info.shards), size_text(info.size)] for info in infos]
+    found = [_table([["split", "samples", "shards", "size"], *splits])]
+    for key, classes in manifest.schema.class_names.items():
+        counts = [info.class_counts.get(key, [""] * len(classes)) for info in infos]
+        rows = [[name, *of_splits] for name, *of_splits in zip(classes, *counts, strict=True)]
+        found.append(_table([[key, *names], *rows]))
+    return "".join(found)
+
+
+def notes_html(title: str, notes: Sequence[str]) -> str:
+    """A title, and sentences below it."""
+    return _text(title, "b") + _table([[note] for note in notes])
+
+
+def pictures_html(split: Any) -> str:
+    """Small pictures of a few samples, spread over the split, with their classes; none of those that do not decode."""
+    schema, cells = split.schema, []
+    image, label = schema.key(ENCODED), schema.key(LABEL)
+    for number in range(min(len(split), _PICTURES)) if image else ():
+        index = number * len(split) // min(len(split), _PICTURES)
+        try:
+            record = split[index]
+            raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
+            picture, file = rgb_picture(record[image], raw, _SIDE), io.BytesIO()
+            picture.thumbnail((_SIDE, _SIDE))
+            picture.save(file, "JPEG")
+            names, value = schema.class_names.get(label, ()), record.get(label)
+            text = names[value] if isinstance(value, int) and 0 <= value < len(names) else f"[{index}]"
+        except Exception:  # decoders raise anything at damaged bytes; a notebook shows what can be shown
+            continue
+        data = base64.b64encode(file.getvalue()).decode()
+        cells.append(f'<td><img src="data:image/jpeg;base64,{data}">{_text(text, "p")}</td>')
+    return f"<table><tr>{''.join(cells)}</tr></table>" if cells else ""
+
+
+def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Image":
+    """The picture that an image file holds, RGB, of about `side` pixels or more; raises anything at damaged bytes.
+
+    `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
+    """
+    from PIL import Image
+
+    if raw is not None:
+        return Image.frombytes("RGB", (raw[1], raw[0]), encoded)
+    with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:  # as loaders see it: no EXIF orientation
+        image.draft("RGB", (side, side))
+        return image.convert("RGB")
+
+
+def _table(rows: Sequence[Sequence[object]]) -> str:
+    """Rows in a table; more than a notebook should show are counted."""
+    shown = [*rows[: _ROWS + 1], *([[f"and {len(rows) - _ROWS - 1:,} more"]] if len(rows) > _ROWS + 1 else [])]
+    lines = ["".join(_text(f"{cell:,}" if isinstance(cell, int) else cell, "td") for cell in row) for row in shown]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>" if rows else ""
+
+
+def _text(text: object, tag: str) -> str:
+    """Text from anywhere within a tag: on one printable line, cut, and without any markup of its own."""
+    line = escape(text)
+    return f"<{tag}>{html.escape(line if len(line) <= _CELL else line[: _CELL - 3] + '...')}</{tag}>"
