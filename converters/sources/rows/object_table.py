@@ -66,7 +66,7 @@ class ObjectTable:
     """The objects of all images, n of them, as `ObjectGather` makes it; `of_image` gives those of one image.
 
     Attributes:
-        images, numbers: int64 [n]: of the image, and its own, for the report.
+        images, numbers: int32 and int64 [n]: of the image, and its own, for the report.
         boxes: float64 [n, 4]: left, top, right, bottom.
         labels: int32 [n].
         class_names: in label order; None where objects have no class.

@@ -161,7 +161,7 @@ class ObjectGather:
     ) -> None:
         self.what, self.upright, self.keypoints = what, upright, keypoints
         self.unit: Unit = unit
-        self._images, self._numbers, self._hashes = array("q"), array("q"), array("q")
+        self._images, self._numbers, self._hashes = array("i"), array("q"), array("q")
         self._boxes = array("d")
         self._classes = Codes()
         self._areas: array[float] | None = None  # from the first object on that says its area
@@ -335,7 +335,9 @@ class ObjectGather:
         `leave_out`: called with image, code and reason for each object that does not stay.
         """
         images, codes, hashes = as_array(self._images), self._classes.codes, as_array(self._hashes)
-        self._hashes = array("q")  # gone before others are copied
+        self._hashes = array("q")
+        twins = [*self._twins(images, hashes)]
+        del hashes  # gone before others are made
         labels = np.zeros(len(images), np.int32)
         faults: dict[int, tuple[AnnotationCode, str]] = {}
         if classes is not None:
@@ -346,16 +348,15 @@ class ObjectGather:
                 except BadAnnotationError as error:
                     faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), (error.code, error.reason))
             labels = of_code[codes]
-        for i in self._twins(images, hashes):
+        for i in twins:
             faults.setdefault(i, (AnnotationCode.TWICE, "it is there already, the same in everything"))
-        del hashes
         points = None
         if self.keypoints is not None:
             points = self._key_points(3 * len(self.keypoints.names))
             reason = f"its keypoints are not {points.shape[1]} numbers: x, y and 0, 1 or 2 of each"
             for i in np.flatnonzero(np.isnan(points[:, 0])).tolist():
                 faults.setdefault(i, (AnnotationCode.KEYPOINTS, reason))
-        place = images if places is None or not len(images) else places[images]
+        place = images if places is None or not len(images) else places.astype(np.int32)[images]
         for i in np.flatnonzero(place < 0).tolist():
             faults[i] = (AnnotationCode.IMAGE, "its image was left out")
         for i, (code, reason) in sorted(faults.items()):
