@@ -70,7 +70,7 @@ class ObjectTable:
         boxes: float64 [n, 4]: left, top, right, bottom.
         labels: int32 [n].
         class_names: in label order; None where objects have no class.
-        class_ids: what the source calls each; empty where those are the labels.
+        class_ids: what the source calls each; empty where it has no ids.
         what: how the report calls an object, before its number: "annotation", "line".
         unit: of boxes, key points and outlines.
         upright: whether they are of the upright image; None where the size of the image tells.
@@ -172,7 +172,7 @@ class ObjectClasses:
     or, where all are integers, by their value; `ids` are those integers where they are not the labels. With one, an
     integer is a place in it where no class in it is called by an integer. `stated`: the names that the format has, in
     label order; numbers are places in it, and a given list must name each of them anew. `stated_ids`: the numbers that
-    the format has for those names, where they are not their places.
+    the format has for those names, which are kept.
     """
 
     def __init__(
@@ -192,8 +192,8 @@ class ObjectClasses:
                 problem = f"got {len(names)} names for {len(stated)} classes of objects ({some(stated)})"
                 raise UsageError("class_names", problem, "name each of them")
             self.names = names or tuple(stated)
-            own = tuple(stated_ids) or tuple(range(len(stated)))
-            self.ids = () if own == tuple(range(len(own))) else own
+            self.ids = tuple(stated_ids)
+            own = self.ids or range(len(stated))
             self._labels = {str(number): label for label, number in enumerate(own)}
             self._labels |= {name: label for label, name in enumerate(stated) if name not in self._labels}
         elif names is not None:

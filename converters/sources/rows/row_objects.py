@@ -69,7 +69,7 @@ class RowObjects(ObjectGather):
                 texts=self._beside.agreed(column, notes),
                 beside=beside.get(column, beside.get("")),
             )
-            classes = ObjectClasses((), None, named.names, named.numbers.tolist())
+            classes = ObjectClasses((), None, named.names, named.ids)
             notes += named.notes
         elif self.classed or (given or info.class_names) is not None:
             classes = ObjectClasses(texts, given, info.class_names)

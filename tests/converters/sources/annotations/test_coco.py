@@ -525,6 +525,20 @@ def test_class_lists_of_splits_must_agree(tmp_path: Path) -> None:
     assert "has other categories than instances_train2017.json: 17 'dog', 18 'dog' are only in one" in str(caught.value)
 
 
+def test_ids_that_are_the_labels_are_kept(tmp_path: Path) -> None:
+    """An export has the source's ids, and would number classes from 1 without."""
+    content = scene()
+    ids = {1: 0, 18: 1, 90: 2}
+    for category in content["categories"]:
+        category["id"] = ids[category["id"]]
+    for annotation in content["annotations"]:
+        annotation["category_id"] = ids[annotation["category_id"]]
+    for entry in content["images"]:
+        Image.new("RGB", (60, 40)).save(tmp_path / entry["file_name"])
+    (tmp_path / "instances.json").write_text(json.dumps(content))
+    assert opened(tmp_path / "instances.json", images=tmp_path).schema.class_ids[OBJECT_LABEL] == (0, 1, 2)
+
+
 def test_roboflows_layout(tmp_path: Path) -> None:
     for split in ("train", "valid"):
         content = scene()
