@@ -24,6 +24,7 @@ from shardfeed.text import counted
 _MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
 _HEAD = 65_536  # bytes of a file that tell what it is
+_HEADS = 200  # files whose first bytes are kept
 _NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
 _END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
 # What files of a kind have, and where.
@@ -119,6 +120,8 @@ class Look:
     def head(self, path: str) -> bytes:
         """The first bytes of a file, 65,536 at most; nothing where it cannot be read."""
         if path not in self._heads:
+            if len(self._heads) == _HEADS:
+                self._heads.clear()
             if not os.path.isfile(path):  # to open a pipe would wait for ever
                 return b""
             try:

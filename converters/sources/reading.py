@@ -64,12 +64,11 @@ def read_whole(path: str, most: int = MOST_WHOLE, remedy: str = "give it in part
         if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for ever
             raise LabelFileError(path, "not a regular file", "check the path")
         with open(path, "rb") as file:
-            data = file.read(most + 1)
+            if os.fstat(file.fileno()).st_size > most:
+                raise LabelFileError(path, f"more than {most:,} bytes, which are read whole", remedy)
+            return file.read()
     except OSError as error:
         raise LabelFileError(path, f"cannot be read: {error.strerror}", "check the path") from None
-    if len(data) > most:
-        raise LabelFileError(path, f"more than {most:,} bytes, which are read whole", remedy)
-    return data
 
 
 def _read_file(file: SourceFile) -> bytes:

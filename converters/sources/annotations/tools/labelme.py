@@ -4,6 +4,7 @@ import base64
 import binascii
 import os
 import posixpath
+from collections.abc import Iterable
 from dataclasses import replace
 
 from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
@@ -19,11 +20,12 @@ from shardfeed.errors import LabelFileError
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the files name in "imagePath", or that are called like them; else those that they hold."""
-    documents = [(path, folder, load(path)) for path, folder in all_of(look, "labelme")]
+    files = list(all_of(look, "labelme"))
     held = Unpacked()
-    root = None if look.image or options.images is not None else _unpacked(documents, held)
+    root = None if look.image or options.images is not None else _unpacked((path for path, _ in files), held)
     found = Annotations(look.path, look, options, root=root, tasks=TASKS)
-    for path, folder, document in documents:
+    for path, folder in files:
+        document = load(path)  # one at a time: each may hold its image
         if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
             raise LabelFileError(path, "no list of shapes in it", "see that LabelMe saved it")
         name = os.path.basename(str(document.get("imagePath") or "").replace("\\", "/"))
@@ -47,9 +49,12 @@ def _ending(document: dict[str, object]) -> str:
     return posixpath.splitext(str(document.get("imagePath") or ""))[1] or ".jpg"
 
 
-def _unpacked(documents: list[tuple[str, str, dict[str, object]]], into: Unpacked) -> str | None:
+def _unpacked(paths: Iterable[str], into: Unpacked) -> str | None:
     """The folder into which the images were written that the files hold; None where one holds none."""
-    for path, _, document in documents:
+    for path in paths:
+        document = load(path)
+        if not isinstance(document, dict):
+            return None
         try:
             data = base64.b64decode(str(document.get("imageData") or ""), validate=True)
         except binascii.Error:
