@@ -53,7 +53,7 @@ def manifest_html(manifest: Manifest) -> str:
 
 def notes_html(title: str, notes: Sequence[str]) -> str:
     """A title, and sentences below it."""
-    return _text(title, "b") + _table([[note] for note in notes])
+    return _text(title, "b") + _table([[note] for note in notes], head=False)
 
 
 def pictures_html(split: Any) -> str:
@@ -91,10 +91,14 @@ def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Imag
         return image.convert("RGB")
 
 
-def _table(rows: Sequence[Sequence[object]]) -> str:
-    """Rows in a table; more than a notebook should show are counted."""
+def _table(rows: Sequence[Sequence[object]], *, head: bool = True) -> str:
+    """Rows in a table, the first as its head; more than a notebook should show are counted."""
     shown = [*rows[: _ROWS + 1], *([[f"and {len(rows) - _ROWS - 1:,} more"]] if len(rows) > _ROWS + 1 else [])]
-    lines = ["".join(_text(f"{cell:,}" if isinstance(cell, int) else cell, "td") for cell in row) for row in shown]
+    tags = ["th" if head else "td", *["td"] * len(shown)]
+    lines = [
+        "".join(_text(f"{cell:,}" if isinstance(cell, int) else cell, tag) for cell in row)
+        for tag, row in zip(tags, shown, strict=False)
+    ]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>" if rows else ""
 
 
