@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import shardfeed
-import shardfeed.tools.bench.changes
-import shardfeed.tools.bench.measure
 from shardfeed.converters import ImageFolder, convert
+from shardfeed.tools.bench import changes, measure
 from shardfeed.tools.bench.plot import draw
 from shardfeed.tools.bench.report import report_text
 from shardfeed.tools.bench.stages import STAGES
@@ -50,6 +48,7 @@ def given(**figures: Any) -> dict[str, Any]:
         "order": "stream",
         "parallelism": 2,
         "cores_granted": 2,
+        "seconds": 60.0,
         "disk": {"images": 60, "images_per_s": 9e3, "mb_per_s": 180.0, "dataset_bytes": 1, "memory_free_bytes": 9},
         "rounds": [{"images_per_s": rate, "cpu_us_per_image": 3000.0} for rate in (600, 680, 640, 650, 630)],
         "refused": None,
@@ -104,6 +103,10 @@ def test_the_report_of_a_model_that_waits_and_of_one_that_does_not() -> None:
         "ceiling      not measured",
     ):
         assert text in fast
+    hurried = report_text(given(advice=[]))
+    assert "was not found out" in hurried
+    assert "--seconds 120 --model-ms 40" in hurried
+    assert "nothing that was tried" in report_text(given(advice=[], not_tried=[]))
     slow = given()["disk"] | {"images_per_s": 100.0, "dataset_bytes": 99}
     assert "the disk is the limit" in report_text(given(disk=slow))
 
@@ -134,7 +137,7 @@ def test_ctrl_c_prints_what_was_measured(run: Run, flowers: Any, monkeypatch: py
         report["disk"] = given()["disk"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shardfeed.tools.bench.measure, "measure", stopped)
+    monkeypatch.setattr(measure, "measure", stopped)
     code, out, err = run(flowers.directory, *QUICK)
     assert code == 130
     assert err.endswith("shardfeed: interrupted; what was measured is printed above, nothing is kept\n")
@@ -199,7 +202,7 @@ def test_what_cannot_be_meant_is_refused(run: Run, flowers: Any, arguments: list
 def test_damage_is_named(
     run: Run, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shardfeed.tools.bench.changes, "_SEEN", 1)  # image, so that the pipeline meets the damage
+    monkeypatch.setattr(changes, "_SEEN", 1)  # image, so that the pipeline meets the damage
     convert(ImageFolder(folder(8)), tmp_path / "out", workers=1)
     (shard,) = (tmp_path / "out").glob("*.tfrecord")
     data = bytearray(shard.read_bytes())

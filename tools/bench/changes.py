@@ -30,7 +30,7 @@ from shardfeed.text import number, size_text
 from shardfeed.tools.bench.stages import Workload
 
 _SEEN = 32  # images looked at
-_IMAGES = 512  # converted
+_IMAGES = 256  # converted, or four batches
 _PIXEL_BYTES = 1 << 30  # that they may take decoded
 _SMALLER = 1.15  # the shorter side must be larger by this before a smaller copy is worth a try
 _USUAL = 256 / 224  # images stored a little larger than they are used, as everybody does
@@ -90,7 +90,7 @@ def stored_side(image_size: int) -> int:
 
 def sample_of(work: Workload, look: Look) -> Workload | None:
     """The pipeline on as many images as can be converted; None where those are fewer than two batches."""
-    count = min(len(work.split), _IMAGES, _PIXEL_BYTES // (3 * look.height * look.width))
+    count = min(len(work.split), max(_IMAGES, 4 * work.batch_size), _PIXEL_BYTES // (3 * look.height * look.width))
     return work.cut(count) if count >= 2 * work.batch_size else None
 
 

@@ -77,6 +77,7 @@ def measure(
     Raises UsageError for a split with fewer images than a batch.
     """
     split = work.split
+    report["seconds"] = seconds
     work.batches()  # refuses what cannot be meant, before anything takes time
     deadline = time.perf_counter() + seconds
     report["disk"] = _disk(work)

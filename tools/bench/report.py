@@ -153,6 +153,8 @@ def _advice(report: dict[str, Any]) -> str:
     if report["model_bound"]:
         return "what would help most: nothing here, the model is the bottleneck"
     lines = ["what would help most: nothing that was tried is worth 1.1 times"]
+    if report["not_tried"]:
+        lines = ["what would help most was not found out:"]
     if report["advice"]:
         lines = ["what would help most, as times the images/s, measured on some of your images:"]
     for advice in report["advice"]:
@@ -172,6 +174,9 @@ def _next(report: dict[str, Any]) -> str:
             f"next: would your model wait? Steps of {step} ms and longer should not. Give the length of one:\n"
             f"  shardfeed bench {place} --batch-size {report['batch_size']} --model-ms {max(1, step)}"
         )
+    if report["advice"] == [] and report["not_tried"]:
+        options = f"--seconds {2 * report['seconds']:g} --model-ms {report['model']['model_ms']:g}"
+        return f"next: give it more time\n  shardfeed bench {place} --batch-size {report['batch_size']} {options}"
     if report["advice"]:
         options = f"--batch-size {report['batch_size']} --model-ms {report['model']['model_ms']:g}"
         return f"next: change the first of these, and measure again\n  shardfeed bench {place} {options}"
