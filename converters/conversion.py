@@ -167,7 +167,7 @@ def ended(engine: Engine) -> Iterator[None]:
 
 
 class Finished(NamedTuple):
-    """What an earlier run left of use: receipts by split and number of their shard, and shards to take images from."""
+    """Reusable work of an earlier run: receipts by (split, shard number), and shards from which images can be taken."""
 
     receipts: dict[tuple[str, int], Receipt]
     others: EarlierShards

@@ -51,12 +51,12 @@ MAX_METADATA_BYTES = 16 << 20  # the largest ICC profile that a JPEG can hold ta
 
 
 def check_size(height: int, width: int, max_pixels: int) -> None:
-    """Raises RejectedError (`E_TOO_LARGE`) when `height` x `width` is more than `max_pixels`."""
+    """Raise RejectedError (`E_TOO_LARGE`) if `height` x `width` is more than `max_pixels`."""
     if height * width > max_pixels:
         raise RejectedError(RejectCode.TOO_LARGE, f"{height} x {width} pixels, more than {max_pixels}")
 
 
 def check_metadata(kind: str, size: int) -> None:
-    """Raises RejectedError (`E_TOO_LARGE`) when `size` bytes of metadata are more than MAX_METADATA_BYTES."""
+    """Raise RejectedError (`E_TOO_LARGE`) if `size` bytes of metadata are more than MAX_METADATA_BYTES."""
     if size > MAX_METADATA_BYTES:
         raise RejectedError(RejectCode.TOO_LARGE, f"{kind} has more than {MAX_METADATA_BYTES} bytes of metadata")

@@ -1,4 +1,4 @@
-"""What every way of making a dataset ends with: columns, sidecars and the manifest, written beside its shards."""
+"""Last steps of everything that makes a dataset: write columns, sidecars and the manifest beside its shards."""
 
 import os
 from collections import Counter
@@ -94,9 +94,9 @@ def split_info(
     format: str = NATIVE.name,
     before: Before | None = None,
 ) -> SplitInfo:
-    """What the manifest says of a split, by the receipts of its shards in order; its columns are written.
+    """Build a split's manifest entry from the receipts of its shards, in order, and write its columns.
 
-    `before`: what was there, to which those shards are appended.
+    `before`: the existing split to which those shards are appended.
     """
     counts: dict[str, list[int]] = {}
     formats: dict[str, int] = {}

@@ -24,7 +24,7 @@ def new_dataset(out: str) -> Iterator[str]:
 
 
 def check_new_output(out: str) -> None:
-    """Raises UsageError, OutputExistsError or StorageError where the directory `out` (absolute) cannot be created."""
+    """Raise UsageError, OutputExistsError or StorageError if the directory `out` (absolute) cannot be created."""
     if os.path.lexists(out):
         raise OutputExistsError(out, "exists already", "choose another name")
     check_parent(out)

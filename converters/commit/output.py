@@ -83,7 +83,7 @@ def _clear(staging: Staging) -> list[str]:
 
 
 def check_parent(out: str) -> None:
-    """Raises UsageError or StorageError where nothing can be created beside `out` (absolute)."""
+    """Raise UsageError or StorageError if nothing can be created beside `out` (absolute)."""
     parent = os.path.dirname(out)
     if not os.path.isdir(parent):
         raise UsageError(out, "its parent directory does not exist", f"create {parent} first")
@@ -92,7 +92,7 @@ def check_parent(out: str) -> None:
 
 
 def check_apart(out: str, folder: bytes | None) -> None:
-    """Raises UsageError for an output inside `folder`, all of which is a source's: it would be taken for images."""
+    """Raise UsageError for an output inside `folder`, which is all a source's: shards would be taken for images."""
     if folder is None:
         return
     root, place = os.path.realpath(os.fsdecode(folder)), os.path.realpath(out)
@@ -101,7 +101,7 @@ def check_apart(out: str, folder: bytes | None) -> None:
 
 
 def check_untaken(out: str, *, replace: bool) -> None:
-    """Raises OutputExistsError for an output that is there already, unless it may be replaced."""
+    """Raise OutputExistsError for an output that exists, unless it may be replaced."""
     if os.path.lexists(out) and not replace:
         raise OutputExistsError(out, "exists already", f"choose another name, or give {argument('replace', True)}")
 
@@ -116,7 +116,7 @@ def check_output(out: str, *, replace: bool) -> None:
 
 
 def _check_replaceable(out: str) -> None:
-    """Raises OutputExistsError unless the directory holds a dataset and nothing else: all of it is about to go."""
+    """Raise OutputExistsError unless the directory holds a dataset and nothing else: all of it will be deleted."""
     if not has_manifest(out):
         raise OutputExistsError(
             out, f"holds no {MANIFEST} of ours: not a dataset, so not replaced", "choose another name"

@@ -21,9 +21,10 @@ def rehearse(
     replace: bool,
     restart: bool,
 ) -> Report:
-    """What a conversion into `out` (absolute) would make. Raises what it would before it reads the first image.
+    """Report the dataset that a conversion into `out` (absolute) would make; nothing is converted.
 
-    It does not look whether another run is at it: that one may be done when this one begins.
+    Raise the errors that the conversion would raise before it reads its first image. Other runs that work on the same
+    output are not looked for: they may be done when this one begins.
     """
     check_output(out, replace=replace)
     finished = not restart and staging.committed(out)  # whether an earlier run has only left something to clear up

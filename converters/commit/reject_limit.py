@@ -45,21 +45,24 @@ MaxBad = int | str | Mapping[str, int | str]
 
 
 class RejectLimits(NamedTuple):
-    """Of images, and of their annotations."""
+    """Limits for rejected images and for rejected annotations."""
 
     images: RejectLimit
     objects: RejectLimit
 
     @classmethod
     def of(cls, max_bad: MaxBad) -> "RejectLimits":
-        """Of images alone, or of "images" and of "objects" by name. Raises UsageError for other names."""
+        """Make the limits from one for images alone, or from a mapping with "images" and "objects".
+
+        Raise UsageError for other names.
+        """
         most = max_bad if isinstance(max_bad, Mapping) else {"images": max_bad}
         for name in most.keys() - {"images", "objects"}:
             raise UsageError("max_bad", f"got {name!r}, expected 'images' or 'objects'")
         return cls(RejectLimit.of(most.get("images", 0)), RejectLimit.of(most.get("objects", 0), "max_bad_objects"))
 
     def check_plan(self, out: str, plan: Plan) -> None:
-        """Raises TooManyRejectedError where the source itself left out more than may be: nothing is read then."""
+        """Raise TooManyRejectedError if the source itself left out more than allowed; no image is converted then."""
         without = f"leave them out with {argument('exclude', typed='PATTERN')}, "
         without = "" if plan.findings.in_files else without
         remedy = f"nothing was written; repair or remove them, {without}or run again with "
@@ -83,10 +86,10 @@ class RejectLimits(NamedTuple):
         return argument("max_bad" if name == "images" else "max_bad_objects", count, python=python)
 
     def check(self, report: Report, inputs: int) -> None:
-        """Raises TooManyRejectedError, which has the report, where more was left out than may be.
+        """Raise TooManyRejectedError, with `report` attached, if more was left out than allowed.
 
-        `inputs`: images, those left out among them. Where all were, whatever is allowed: an empty dataset is of no use
-        to anybody, and a script would not see it.
+        `inputs`: number of images, rejected ones included. If all are rejected, it is raised whatever the limit: an
+        empty dataset is of no use, and a script would not notice it.
         """
         rejected, allowed, account = report.rejected, self.images.allowed(inputs), report.account or NOTHING
         kept = "all else is converted, not committed; repair or remove them and run the same command again, "

@@ -158,7 +158,7 @@ class Staging:
         self.clear()
 
     def check_ours(self) -> None:
-        """Raises UsageError where anything lies here that no conversion made."""
+        """Raise UsageError if the staging directories hold anything that no conversion made."""
         for root in (self.root, self._partial):
             for name in os.listdir(root) if os.path.isdir(root) else ():
                 if name.removesuffix(TEMPORARY) not in _NAMES:
@@ -208,10 +208,10 @@ _LONGEST = 60  # characters of a value
 
 
 def other_manner(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What decides how images are stored and where they go, where that differs, a phrase each: options and versions.
+    """List, a phrase each, the options and versions that differ and decide how images are stored and in which shard.
 
-    `before`, `now`: as of `Plan.identity`. Features and class names are the inputs' business: a folder that is gone is
-    a class that is gone, and other labels cost no image.
+    `before`, `now`: as in `Plan.identity`. Features and class names are not compared, as they follow from the inputs: a
+    folder that is gone is a class that is gone, and with other labels no image has to be made again.
     """
     said = [*_differences(before.get("options"), now["options"]), *_differences(before.get("made_by"), now["made_by"])]
     return said if len(said) <= _LISTED else [*said[:_LISTED], f"and {len(said) - _LISTED} more"]
@@ -296,7 +296,7 @@ def keep_shards(plan: Plan, directory: str, *, every_byte: bool) -> list[str]:
 
 
 def _check(file: _File, *, every_byte: bool) -> None:
-    """Raises IntegrityError where a file is not what the manifest says: by its size, with `every_byte` by all of it."""
+    """Raise IntegrityError if a file differs from the manifest: in size, or with `every_byte` also in checksum."""
     try:
         found = FileInfo.of_file(file.final) if every_byte else FileInfo(os.path.getsize(file.final), file.info.crc32c)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What an engine is: it decides where shards are written."""
+"""Interface of an engine, which decides where shards are written."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
@@ -21,7 +21,7 @@ POLL = 0.2  # seconds between looks at the clock
 
 @runtime_checkable
 class Engine(Protocol):
-    """What decides where shards are written, and what becomes of them when that place is lost.
+    """Place where shards are written, which recovers when workers there are lost.
 
     Every engine has shards written by `shardfeed.converters.shards.write_shard.write_shard`, wherever that runs.
     `warnings`: sentences about what was lost, for the report. The methods are called from one thread, for one
@@ -31,7 +31,7 @@ class Engine(Protocol):
     warnings: list[str]
 
     def start(self, tasks: int) -> None:
-        """Begin what takes a while, for `tasks` tasks at most; `run` does what is left of it."""
+        """Start workers early, at most one for each task; `run` starts those that are missing."""
         ...
 
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = ...) -> Iterator[Receipt]:
@@ -48,7 +48,7 @@ class Engine(Protocol):
 
 
 def check_workers(workers: int, start_method: str) -> None:
-    """Raises UsageError for a number of workers, or a way to start them, that there is not."""
+    """Raise UsageError for fewer than one worker, or for an unknown start method."""
     if workers < 1:
         raise UsageError("workers", f"got {workers}, expected at least 1")
     if start_method not in (AUTO, *START_METHODS):

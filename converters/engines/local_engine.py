@@ -159,7 +159,7 @@ class LocalEngine:
         return self._workers[-1]
 
     def _receive(self, worker: _Worker) -> Receipt | None:
-        """What the worker says; None when it died before it could."""
+        """Receive a worker's receipt, or raise its error; None if the worker died before it could answer."""
         try:
             receipt, error, trace = worker.tasks.recv()
         except (EOFError, OSError):

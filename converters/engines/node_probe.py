@@ -18,7 +18,7 @@ _SHARE = "put it where every node sees it under the same path"
 
 
 class Question(NamedTuple):
-    """What a node is to look at: the file `path`, the image file of `sample`, and what images and shards need."""
+    """Request to a node: look at the file `path` and the image file of `sample`, and report the versions there."""
 
     path: str
     sample: Sample | None
@@ -27,7 +27,7 @@ class Question(NamedTuple):
 
 
 class Node(NamedTuple):
-    """What it saw. `problem`: why the file could not be read; `unreadable`: why the image could not, if so."""
+    """Answer of a node. `problem`: why `path` could not be read; `unreadable`: why the image could not, or ""."""
 
     name: str
     token: bytes
@@ -70,7 +70,7 @@ class Probe:
             self.question = self.question._replace(sample=None)
 
     def check(self, node: Node) -> None:
-        """Raises StorageError where a node does not see output or images, UsageError where shards would differ."""
+        """Raise StorageError if a node does not see the output or the images, UsageError if its shards would differ."""
         name = escape(node.name)
         path, sample, *_ = self.question
         if node.token != self._token:

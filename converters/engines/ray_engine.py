@@ -212,7 +212,7 @@ class RayEngine:
         writer.node, writer.answer, writer.doomed = escape(node.name), None, 0
 
     def _receive(self, writer: _Writer) -> Receipt | None:
-        """What a writer made; None when it was lost, or what it said was, before it could be heard."""
+        """Receive a writer's receipt, or raise its error; None if the writer or its answer was lost on the way."""
         try:
             with _sending():
                 written: Written = ray.get(writer.answer)
@@ -257,7 +257,7 @@ class RayEngine:
 
 @contextmanager
 def _sending() -> Iterator[None]:
-    """What Ray says of something that does not pickle, or not back, as an error of ours."""
+    """Turn Ray's errors about objects that cannot be pickled or unpickled into ours."""
     try:
         yield
     except RayTaskError as error:

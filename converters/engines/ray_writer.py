@@ -1,6 +1,6 @@
-"""What runs in an actor of a Ray cluster: a local engine of one worker, on whatever node it is.
+"""Actor of a Ray cluster that writes shards: a local engine of one worker, on any node.
 
-The actor's own process decodes nothing. So an image that takes its worker with it, or never ends, costs a worker there
+The actor's own process decodes nothing. So an image that kills its worker, or never ends, costs a worker there
 and is condemned there, exactly as without Ray.
 """
 
@@ -13,7 +13,7 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 
 
 class Written(NamedTuple):
-    """What became of a shard: its receipt, or an error and its traceback; `warnings`: of workers lost over it.
+    """Result of a shard: its receipt, or an error and its traceback; `warnings`: about workers lost while writing it.
 
     `done`: images read and their bytes, of all shards so far.
     """
@@ -32,7 +32,7 @@ class ShardWriter:
         self._engine = LocalEngine(1, start_method, image_timeout)
 
     def look(self, question: Question) -> Node:
-        """What is seen from here."""
+        """Answer `question` as seen from this node."""
         return look(question)
 
     def write(self, task: ShardTask) -> Written:

@@ -1,4 +1,4 @@
-"""What a worker process does: shards in, receipts or errors out."""
+"""Loop of a worker process: takes shards, answers with receipts or errors."""
 
 import os
 import resource
@@ -44,7 +44,7 @@ def limited_memory(allowance: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int:
-    """What the kernel counts against RLIMIT_DATA now: data and stack, the sixth number of /proc/self/statm (pages)."""
+    """Bytes that count against RLIMIT_DATA now: data and stack, the sixth number of /proc/self/statm (pages)."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -54,9 +54,9 @@ IMPORTABLE = "define the class or function in a module that workers can import, 
 
 
 class Board:
-    """What a worker writes for its parent to read, without locks: each field has one writer and is one word.
+    """Progress that a worker shares with its parent, without locks: each field has one writer and is one word.
 
-    `words`: an array of both processes, int64: place in the shard, its start in ns, images and their bytes so far.
+    `words`: int64 array in shared memory: place in the shard, its start in ns, images and their bytes so far.
     """
 
     def __init__(self, words: Any) -> None:

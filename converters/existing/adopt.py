@@ -114,7 +114,7 @@ def _sweep(directory: str) -> None:
 
 
 def _check_beside(found: Survey) -> None:
-    """Raises UsageError where the folder itself cannot become a dataset."""
+    """Raise UsageError unless the folder itself can become a dataset, with the manifest beside its files."""
     if not found.fits_beside:
         split = next(split for split in found.splits if not split.under_our_names)
         file = next(file for file in split.files if file is not None)

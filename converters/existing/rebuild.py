@@ -83,12 +83,12 @@ def rebuild(
 
 
 def _problem(path: str, expected: FileInfo) -> str:
-    """What is wrong with a file, or ""."""
+    """Describe how a file differs from what is expected; "" if it does not."""
     return expected.difference(FileInfo.of_file(path)) if os.path.exists(path) else "missing"
 
 
 def _check_shard_sizes(directory: str, manifest: Manifest) -> None:
-    """Raises IntegrityError where a shard is missing or of another size: an index would not make it whole."""
+    """Raise IntegrityError if a shard is missing or has another size: a new index would not repair it."""
     for split in manifest.splits.values():
         for number, info in enumerate(split.shards):
             path = os.path.join(directory, split.shard_file(number))
@@ -156,7 +156,7 @@ def _from_shards(format: str, schema: Schema) -> str:
 
 
 def _records(directory: str, split: SplitInfo, number: int) -> Iterator[tuple[bytes, int, int]]:
-    """Of each record of a shard the payload, where it begins, and its bytes. Raises IntegrityError, OSError."""
+    """Yield the payload, offset and size in bytes of each record of a shard. Raise IntegrityError or OSError."""
     if split.format == NATIVE.name:
         for piece in whole_records(os.path.join(directory, split.shard_file(number))):
             yield piece.payload, piece.start, piece.end - piece.start
@@ -175,7 +175,7 @@ def _tally(
     columns: Collection[str],
     progress: Callable[[int], object],
 ) -> ShardTally:
-    """What an index and these columns need of a shard. Raises IntegrityError where it is damaged."""
+    """Tally the records of a shard, for its index and these columns. Raise IntegrityError if it is damaged."""
     labels = manifest.schema.class_names
     tally = ShardTally(labels.__contains__, [key for key in columns if key not in labels])
     try:

@@ -39,7 +39,7 @@ def class_names(
 
 
 def nonconformity(features: Fields, schema: Schema) -> str:
-    """What keeps a record from being one of `schema`, labels out of range included; "" where nothing does."""
+    """Describe why a record does not conform to `schema`, labels out of range included; "" if it does."""
     if problem := schema.mismatch(features):
         return problem
     for key, names in schema.class_names.items():

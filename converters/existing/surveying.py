@@ -1,4 +1,4 @@
-"""What TFRecords that someone else wrote hold: every record is read once, both its CRCs checked, its Example parsed.
+"""Survey of TFRecords made elsewhere: every record is read once, both its CRCs checked, its Example parsed.
 
 That gives splits, schema, class names and labels, the format of every image, and the index. Nothing is written.
 """
@@ -43,10 +43,10 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Survey:
-    """What the files of a folder hold. `tallies[split][shard]`, `data[split][shard]`: each file's records and checksum.
+    """Contents of a folder's files. `tallies[split][shard]`, `data[split][shard]`: each file's records and checksum.
 
     `distinct`: no two records are equal, as far as length and CRC tell. `left_aside`: files that are neither shards nor
-    said what is in them. `notes`: what else to tell people, a line each.
+    descriptions of their content. `notes`: further remarks for the user, a line each.
     """
 
     directory: str
@@ -285,7 +285,7 @@ def _class_names(
 def _said_of_images(
     splits: Sequence[FoundSplit], tallies: Mapping[str, Sequence[ShardTally]], schema: Schema
 ) -> list[str]:
-    """What people should know of the images before they train on them."""
+    """Notes on the images that users should read before they train on them."""
     key = schema.key(ENCODED)
     if key is None or schema.kind(key) != "image":
         return ["no feature is an image by its bytes" if key is None else f"{key} holds no images, by their bytes"]
@@ -358,7 +358,7 @@ def _example(payload: bytes, place: str, *, first: bool) -> Fields:
 
 
 def _not_a_tfrecord(path: str, error: RecordError) -> ShardfeedError:
-    """What a file is whose first record cannot be read."""
+    """Error for a file whose first record cannot be read."""
     if how := packing(path):
         return UsageError(path, f"compressed with {how}", f"random access needs plain files: {_PLAIN[how]}")
     if is_tfrecord(path):

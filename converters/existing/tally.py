@@ -1,4 +1,4 @@
-"""What a manifest says of a shard, gathered while its records pass by: sizes, labels, formats."""
+"""Statistics of a shard for the manifest, gathered while its records pass by: sizes, labels, formats."""
 
 import hashlib
 import struct

@@ -29,7 +29,7 @@ class NotTranscodableError(Exception):
 
 
 def tool_version() -> str:
-    """Of the package that transcodes. Raises MissingExtraError, which says what to install, when it is not there."""
+    """Version of the package that transcodes. Raise MissingExtraError, which says what to install, if it is missing."""
     _tool()
     return _version()
 
@@ -88,9 +88,9 @@ _SAME = ("height", "width", "bits", "components", "color", "half_chroma", "orien
 
 
 def _check_complete(data: bytes, header: JpegHeader) -> None:
-    """Raises NotTranscodableError unless the scans give every coefficient to its last bit.
+    """Raise NotTranscodableError unless the scans give every coefficient to its last bit.
 
-    Where they do not, decoders guess: they smooth a progressive image between its blocks, and a sequential one never.
+    Decoders guess missing bits: they smooth a progressive image between its blocks, a sequential one never.
     """
     missing: dict[int, list[int]] = {}
     for segment in _scans(data):

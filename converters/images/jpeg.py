@@ -1,7 +1,7 @@
-"""What a JPEG file is, from the bytes before its image data, without a decoder (ITU-T T.81, annex B).
+"""Check a JPEG file by the bytes before its image data, without a decoder (ITU-T T.81, annex B).
 
-Reading it takes a fifth of the time that opening the file with a decoder takes, and says what the decoder does not: how
-the colors are to be understood, and which segments are metadata.
+Reading them takes a fifth of the time that opening the file with a decoder takes, and tells two things that a decoder
+does not: how the colors are to be understood, and which segments are metadata.
 """
 
 from typing import Literal, NamedTuple
@@ -213,7 +213,7 @@ def without_metadata(data: bytes, header: JpegHeader) -> bytes:
 
 
 def check_end_marker(data: bytes, header: JpegHeader) -> None:
-    """Raises RejectedError when no end marker follows the image data: the file was cut."""
+    """Raise RejectedError if no end marker follows the image data: the file is truncated."""
     # From the end, where it is; bytes may follow it (a second image, a camera's own data).
     if data.rfind(b"\xff\xd9", header.scan) < 0:
         raise RejectedError(RejectCode.TRUNCATED, "JPEG has no end marker")
@@ -232,7 +232,7 @@ def is_one_plain_scan(data: bytes, header: JpegHeader) -> bool:
 
 
 def check_scans(data: bytes, header: JpegHeader) -> None:
-    """Raises RejectedError on markers in the image data that no encoder puts there, and without an end marker.
+    """Raise RejectedError if the image data has a marker that no encoder writes there, or no end marker.
 
     A decoder fills the rest with gray there, and Pillow does not pass on that it warned.
     """

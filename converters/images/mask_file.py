@@ -66,7 +66,7 @@ def packed(colours: np.ndarray) -> np.ndarray:
 
 
 def read_mask(data: bytes, max_pixels: int = MAX_PIXELS) -> MaskFile:
-    """What a mask's file holds. Raises RejectedError: lossy, more than one image, turned, transparent, cut."""
+    """Decode the file of a mask. Raise RejectedError if it is lossy, turned, transparent, cut, or has many images."""
     kind = image_kind(data)
     if kind in ("jpeg", "webp", "avif", "heif", "jpeg2000"):
         raise RejectedError(RejectCode.MASK_LOSSY, f"a {kind} file, whose values may be mixtures of others: {_SAVE}")

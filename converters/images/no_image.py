@@ -1,4 +1,4 @@
-"""What a file is that is no image, told from its first bytes, and what to do about it."""
+"""Recognise files that are no images by their first bytes, and say what to do about them."""
 
 import re
 from typing import NamedTuple
@@ -50,7 +50,7 @@ _DICOM, _DICOM_AT = b"DICM", 128
 
 
 def what_it_is(head: bytes) -> NoImage | None:
-    """What a file is that begins with `head`, where that is known; None for all else."""
+    """Recognise a file that is no image by its first bytes, `head`; None if it is of no kind known here."""
     for start, found in _BY_START.items():
         if head.startswith(start):
             return found

@@ -188,7 +188,7 @@ class ImageOptions:
 
     @classmethod
     def from_json(cls, options: Mapping[str, Any]) -> "ImageOptions":
-        """Of what `to_json` gave; what is not there has its default, and what is of other options is passed over."""
+        """Inverse of `to_json`. Missing keys get defaults; unknown keys are ignored."""
         known: dict[str, Any] = {each.name: options[each.name] for each in fields(cls) if each.name in options}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         return cls(**known)
@@ -230,9 +230,9 @@ class Fit(NamedTuple):
 
 
 def fit_image(height: int, width: int, options: ImageOptions, *, lying: bool = False) -> Fit | None:
-    """What the options ask for an image of `height` x `width` pixels as stored; None when nothing is to be done.
+    """Plan the resize and crop of an image of `height` x `width` pixels as stored; None if nothing is to be done.
 
-    `lying`: its EXIF orientation exchanges height and width, and sizes are meant for the upright image.
+    `lying`: whether its EXIF orientation exchanges height and width; sizes are meant for the upright image.
     """
     if options.shape is not None:
         goal_height, goal_width = options.shape[::-1] if lying else options.shape

@@ -1,4 +1,4 @@
-"""What GIF, WebP and AVIF files declare: sizes and frames, read before any decoder is given them.
+"""Check the sizes and frames that GIF, WebP, AVIF and JPEG 2000 files declare, before a decoder is given them.
 
 Pillow may allocate a WebP's canvas when it opens the file, answers "how many frames?" by walking them, and calls an
 AVIF that is too large corrupt.
@@ -9,7 +9,7 @@ from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 
 
 def check_gif(data: bytes, max_pixels: int) -> None:
-    """Raises RejectedError when a GIF is too large, animated or cut. Walks to the second frame or the trailer."""
+    """Raise RejectedError if a GIF is too large, animated or truncated. Walk to the second frame or the trailer."""
     cut = RejectedError(RejectCode.TRUNCATED, f"GIF ends before its trailer, at byte {len(data)}")
     if len(data) < 13:
         raise cut
@@ -75,7 +75,7 @@ def check_webp(data: bytes, max_pixels: int) -> bool:
 
 
 def check_avif(data: bytes, max_pixels: int) -> None:
-    """Raises RejectedError when any image of an AVIF file declares too many pixels (ISO/IEC 23008-12, ispe)."""
+    """Raise RejectedError if any image of an AVIF file declares too many pixels (ISO/IEC 23008-12, ispe)."""
     at = 0
     while at + 8 <= len(data):
         size = int.from_bytes(data[at : at + 4], "big")

@@ -97,7 +97,7 @@ def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]
 
 
 def load_clean_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> Image.Image | None:
-    """What `load_jpeg` gives, of a file that `check_pixels` would find nothing odd about; None of any other.
+    """Decode as `load_jpeg` does a file in which `check_pixels` would find nothing odd; None for any other file.
 
     So a file that is encoded again is decoded once, and by the faster decoder.
     """

@@ -1,4 +1,4 @@
-"""What a PNG file is, from its chunks, without a decoder (ISO/IEC 15948).
+"""Check a PNG file by its chunks, without a decoder (ISO/IEC 15948).
 
 Every chunk carries a CRC, so one walk over them finds any change to any byte; decoders check only some.
 """
@@ -148,7 +148,7 @@ _PACKED_PIECE = 1 << 16
 
 
 def check_rows(data: bytes, header: PngHeader) -> None:
-    """Raises RejectedError unless the IDAT chunks of `data` hold each row of the image; up to 1 MiB more is no fault.
+    """Raise RejectedError unless the IDAT chunks of `data` hold each row of the image; up to 1 MiB more is accepted.
 
     `header` as read with every chunk (crcs "all" or "header"). Takes 1 MiB of memory, whatever the size of the image.
     """

@@ -88,12 +88,12 @@ def coder() -> Any:
 
 
 class _File(NamedTuple):
-    """What is to be known of a JPEG in one scan.
+    """Parsed parts of a JPEG in one scan.
 
-    `kept`: its segments but for those that are written anew, joined. `scan_header`: the last of them. `tables`: (counts
-    by length, symbols) by the number that the scan's header has for it, with 16 added for those of other coefficients.
-    `mcu`: (height, width), pixels; `mcus`: how many. `blocks`: component and numbers of two tables for each block of
-    an MCU. `interval`: of the restart markers that are there, 0 for none. `scan`: offset of image data.
+    `kept`: the segments that are copied unchanged, joined. `scan_header`: the SOS segment. `tables`: (counts by length,
+    symbols) by the number that the scan header has for them, with 16 added for AC tables. `mcu`: (height, width),
+    pixels; `mcus`: how many. `blocks`: component and numbers of its two tables, for each block of an MCU. `interval`:
+    of the restart markers in the file, 0 for none. `scan`: offset of the image data.
     """
 
     kept: bytes

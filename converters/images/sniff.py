@@ -93,7 +93,7 @@ def _unsupported_name(data: bytes) -> str | None:
 
 
 def _brands(data: bytes) -> set[bytes]:
-    """What the first box lists, of a file of the many formats that begin with one (ISO/IEC 14496-12, ftyp)."""
+    """Brands that the first box lists, in a file of the many formats that begin with `ftyp` (ISO/IEC 14496-12)."""
     if data[4:8] != b"ftyp":
         return set()
     if data[8:12] == b"avis":

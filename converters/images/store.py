@@ -39,14 +39,14 @@ _CRCS: dict[Check, Crcs] = {"decode": "all", "header": "header", "none": "none"}
 
 @dataclass(frozen=True)
 class StoredImage:
-    """What a record holds of one image.
+    """Image as its record holds it.
 
     encoded: the file, or the pixels. format: b"jpeg", b"png" or b"raw". height, width: pixels.
-    changes: none when `encoded` is the source byte for byte; else why not.
+    changes: why `encoded` is not the source byte for byte; empty if it is.
     warnings: sentences about oddities that changed nothing.
     placement: where the pixels of the source's file are in it.
     progressive: whether it is a JPEG that was kept and decodes slowly; there may be very many.
-    restarts: of a seekable JPEG the lengths of its rows (`jpeg.restarts`); b"" of others.
+    restarts: lengths of the rows of a seekable JPEG (`jpeg.restarts`); b"" for other images.
     """
 
     encoded: bytes
@@ -76,10 +76,10 @@ def store_image(data: bytes, options: ImageOptions) -> StoredImage:
 
 
 def check_stored(data: bytes, kind: bytes | None, height: int, width: int, restarts: bytes = b"") -> None:
-    """Raises RejectedError unless `data` is what its record says, of that format and size, and decodes whole.
+    """Raise RejectedError unless `data` has the format and size that its record states, and decodes completely.
 
-    `kind`: b"jpeg", b"png" or b"raw"; None where the record does not say which of the first two it is. `height`,
-    `width`: -1 where it does not say. `restarts`: what it says of the pieces of a seekable JPEG.
+    `kind`: b"jpeg", b"png" or b"raw"; None if the record does not state which of the first two it is. `height`,
+    `width`: -1 if not stated. `restarts`: lengths that the record states for the pieces of a seekable JPEG.
     """
     if restarts and restarts != row_lengths(data):
         raise RejectedError(RejectCode.CORRUPT, f"{RESTARTS} does not say where the pieces of the JPEG begin")
@@ -144,7 +144,7 @@ def _store_jpeg(data: bytes, options: ImageOptions) -> StoredImage:
 
 
 def _check_pixels(data: bytes, header: JpegHeader, plain: bool) -> tuple[str, ...]:
-    """What is odd about a JPEG's image data. Raises RejectedError. `plain`: its scan was not looked at."""
+    """List oddities in a JPEG's image data, or raise RejectedError. `plain`: its scan has not been walked yet."""
     try:
         odd = px.check_pixels(data, header)
     except RejectedError:

@@ -205,7 +205,7 @@ def _plain(value: float) -> int | float:
 
 
 def _number_of(item: Item) -> int:
-    """Of an image: its own, where it has one, else its place."""
+    """Number of an image: its own `image/source_id` if that is a number, otherwise its place."""
     text = item.values.get(SOURCE_ID, b"")
     return int(text) if isinstance(text, bytes) and text.isdigit() else item.place
 

@@ -138,7 +138,7 @@ def _check_out(target: str, directory: str) -> None:
 
 
 def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
-    """What is left out. Raises UsageError."""
+    """List the losses of the format `to`. Raise UsageError if it cannot hold the dataset or `drop` does not fit."""
     held = FORMS[to].held(items)
     if not held:
         fits = [name for name, form in FORMS.items() if form.held(items)]
@@ -150,7 +150,7 @@ def _losses(to: str, items: Items, drop: Collection[str]) -> Losses:
 
 
 def _check_space(parent: str, items: Items, to: str) -> None:
-    """Raises StorageError where the disk has not room for the bytes of the records, or for so many files."""
+    """Raise StorageError if the disk has no room for the bytes of the records, or not enough inodes for the files."""
     room_in(parent, kept_share=0).check(items.size, "room on the disk, or another place")
     files, free = sum(items.counts.values()) * (1 + _SIDE_FILES[to]), free_space(parent).files
     if free is not None and files > free:
@@ -167,7 +167,7 @@ class _Written:
         self._first = ""
 
     def add(self, item: Item) -> None:
-        """One more."""
+        """Write one record, and count how it differs from its original."""
         before = self._items.left_out["twins"]
         key = self._form.add(item)
         objects = len(item.values.get(XMIN, ())) - (self._items.left_out["twins"] - before)
@@ -183,7 +183,7 @@ class _Written:
 
     @property
     def notes(self) -> Iterator[str]:
-        """Of names and files, for the report."""
+        """Notes on names and contents of files, for the report."""
         if self.renamed:
             yield f"images that are called otherwise when converted again: {self.renamed:,} ({self._first})"
         if self._otherwise:

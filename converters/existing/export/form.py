@@ -1,4 +1,4 @@
-"""What each format does for an export: takes records one by one, and says how its files are converted again."""
+"""Interface of an export format: it takes records one by one, and says how its files are converted again."""
 
 import os
 import posixpath
@@ -45,7 +45,7 @@ class Again:
 
 
 def _typed(key: str, value: Any) -> list[str]:
-    """What is typed behind a flag, once for each time that it is."""
+    """Texts to type after a flag; the flag is repeated for each."""
     if key == "tasks":
         return [",".join(value)]
     if key == "number_columns":
@@ -56,9 +56,9 @@ def _typed(key: str, value: Any) -> list[str]:
 
 
 class Part(NamedTuple):
-    """What one reading of an export gives: `features` of each image, its objects or not.
+    """Values that one reading of an export gives back: `features` of each image, and its objects if `objects`.
 
-    `prefix`: before the keys that `Form.add` gives.
+    `prefix`: prepended to the keys that `Form.add` gives.
     """
 
     features: Collection[str] = ()

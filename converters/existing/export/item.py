@@ -37,12 +37,12 @@ class Item:
 
     @property
     def where(self) -> str:
-        """What an error calls it."""
+        """Name of the record in error messages."""
         return self.split.where(self.place)
 
     @property
     def extension(self) -> bytes:
-        """What the name of such an image ends in."""
+        """File extension for an image of this format."""
         kind = bytes(self.values.get(FORMAT, b""))
         return _EXTENSIONS.get(kind, b".png" if self.image.startswith(b"\x89PNG") else b".jpg")
 
@@ -97,7 +97,7 @@ class Items:
 
     @property
     def directory(self) -> str:
-        """Of the dataset."""
+        """Directory of the dataset."""
         return self._data.directory
 
     @property

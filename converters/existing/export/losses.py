@@ -1,4 +1,4 @@
-"""What a format cannot hold of a dataset: it is refused by its name, or left out where the user says so."""
+"""Features of a dataset that a format cannot hold: the export is refused, naming them, unless the user drops them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Losses:
 
     @property
     def all_keys(self) -> frozenset[str]:
-        """Of features that are left out."""
+        """Keys of the features that are left out."""
         return frozenset(key for keys in self.keys.values() for key in keys)
 
     def twins_refused(self, where: object) -> UsageError:
@@ -60,10 +60,10 @@ class Losses:
 def losses_of(
     to: str, schema: Schema, held: Collection[str], drop: Collection[str], *, own_ids: bool, where: str
 ) -> Losses:
-    """What `to` leaves out of a dataset of `schema`. `held`: keys of features that it holds, as far as they are there.
+    """List the features of `schema` that `to` leaves out. `held`: keys of the features that it can hold.
 
-    `drop`: words or keys that the user wants to be left out. `own_ids`: whether `image/source_id` is more than a count.
-    Raises UsageError, with all words that are missing there, and for one that names nothing that would be left out.
+    `drop`: words or keys that the user agrees to lose. `own_ids`: whether `image/source_id` is more than a count.
+    Raise UsageError naming all words that are missing in `drop`, or a word in it that names nothing that is left out.
     """
     holds = {*held, *(text for key, text in _TEXTS.items() if key in held)}
     holds |= {key for key in schema.features if _label_of(key, schema) in held}

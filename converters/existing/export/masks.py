@@ -64,7 +64,7 @@ class MasksForm:
         return _IMAGES + name if self._inside else name
 
     def finish(self) -> list[Again]:
-        """What values mean."""
+        """Write the table of the classes and their list."""
         self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
         self._tree.write(b"classes.txt", class_lines(self._raster.class_names), "classes.txt")
         options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
@@ -73,14 +73,14 @@ class MasksForm:
 
 
 def _paired(name: bytes) -> bytes:
-    """What the paths of an image and its mask share: readers leave out the first folder that is called like images."""
+    """Path that an image and its mask share: readers skip the first folder that is named like a folder of images."""
     parts = name.split(b"/")
     at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in IMAGE_FOLDERS), None)
     return name if at is None else b"/".join([*parts[:at], *parts[at + 1 :]])
 
 
 def raster_options(raster: Raster) -> dict[str, Any]:
-    """What is said of void, which a table of classes does not have."""
+    """Options that state the void value, which a table of classes cannot."""
     return {"void": "none" if raster.void is None else raster.void}
 
 
@@ -92,7 +92,7 @@ def class_table(raster: Raster) -> bytes:
 
 
 def mask_numbers(item: Item) -> np.ndarray:
-    """What the mask of a record says of each pixel, [height, width]. Raises IntegrityError."""
+    """Decode the mask of a record to its value at each pixel, [height, width]. Raise IntegrityError if damaged."""
     try:
         with Image.open(io.BytesIO(bytes(item.values[RASTER]))) as image:
             return np.asarray(image)

@@ -22,7 +22,7 @@ _DEFAULT = "train"  # the split of what says none
 
 
 class Found:
-    """What a reader finds, or must find: a count of images, and a sum of what is known of each."""
+    """Images that a reader finds, or must find: their count, and a sum of the digests of their values."""
 
     def __init__(self, part: Part) -> None:
         self.part, self.count, self.sum = part, 0, 0
@@ -48,7 +48,7 @@ def _plain(value: Any) -> Any:
 
 
 def check(root: str, again: Again, expected: Found, to: str) -> None:
-    """Raises IntegrityError unless the reader finds in `root` what is expected."""
+    """Raise IntegrityError unless the reader finds in `root` what is expected."""
     path, options = again.arguments(root)
     found = Found(expected.part)
     why = ""

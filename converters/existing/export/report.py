@@ -1,4 +1,4 @@
-"""What an export made, for the command line and for programs."""
+"""Report of an export, for the command line and for programs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -225,5 +225,5 @@ def _is_text_of_label(key: str, schema: Schema) -> bool:
 
 
 def _column(key: str) -> str:
-    """What a column is called that gives a feature."""
+    """Name of the column for a feature."""
     return key.removeprefix("image/")

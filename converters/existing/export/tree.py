@@ -164,7 +164,7 @@ def _write(path: str, data: bytes) -> None:
 
 
 def check_name(name: bytes, where: object) -> None:
-    """Raises UsageError for a path that is not one below a folder, as it stands."""
+    """Raise UsageError unless the name can be, unchanged, the path of a file below a folder."""
     parts: Sequence[bytes] = name.split(b"/")
     problem = ""
     if b"\0" in name:

@@ -1,4 +1,4 @@
-"""What `salvage` recovered and what it did not, for people and scripts."""
+"""Report of `salvage` for people and scripts: the records that it recovered, and those that it did not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from shardfeed.manifest import Manifest
 
 @dataclass(frozen=True)
 class SalvagedShard:
-    """What became of a shard that was not whole. `expected`: records it was written with, None if nothing tells.
+    """Outcome for a damaged shard. `expected`: number of records that were written to it, None if unknown.
 
     `doubled`: whole records left out because they are in the new dataset already. `refused`: whole records left out
-    because they are none of the schema, the first of them in `reasons`, each with its offset. `lost_bytes`: of those
-    written, how many did not come back; where nothing tells how many there were, those of the file that are part of no
-    whole record.
+    because they do not conform to the schema, the first of them in `reasons`, each with its offset. `lost_bytes`:
+    bytes written that did not come back; where nothing tells how many were written, the file's bytes outside of whole
+    records.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Salvaged:
 def kept_json(
     expected: int | None, recovered: int, shards: Sequence[SalvagedShard], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """What is kept with the new dataset, as `salvaged.json`: neither time nor place."""
+    """Content of `salvaged.json`, which is kept with the new dataset: no time and no path in it."""
     return {
         "expected": expected,
         "recovered": recovered,

@@ -69,10 +69,10 @@ def read_side_file(path: str) -> bytes | None:
 
 
 def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Survivors:
-    """What there is of the dataset in `directory`. `progress` is called with bytes read.
+    """Find what can be recovered of the dataset in `directory`. `progress` is called with bytes read.
 
-    With a manifest every shard of a size in it is read, without one all files that are shards by their names. Raises
-    UsageError where there is no such file, NewerFormatError, StorageError.
+    With a manifest, read every shard whose size is in it; without one, all files that are shards by their names. Raise
+    UsageError if there is no such file, NewerFormatError, or StorageError.
     """
     try:
         present = set(sizes_by_name(LOCAL, directory, [INDEX_DIRECTORY]))
@@ -173,7 +173,7 @@ def unlisted_survivors(
 
 
 def _content(path: str, records: int | None, look: FeatureLook, progress: Callable[[int], object]) -> FileInfo | None:
-    """Of a file in which nothing speaks of damage: all of it are Examples, `records` of them where that is known."""
+    """Size and CRC-32C of an undamaged file of Examples, `records` of them if that is known; None if it is damaged."""
     size = crc = count = 0
     whole = True
     try:
