@@ -1,4 +1,4 @@
-"""What arguments of training pipelines must be, for TensorFlow and for PyTorch."""
+"""Checks of the arguments of training pipelines, for TensorFlow and for PyTorch."""
 
 import inspect
 import operator
@@ -30,7 +30,7 @@ def image_size(size: Size) -> tuple[int, int]:
 
 
 def check_samples(samples: Any) -> None:
-    """Raises UsageError, with what to type, for a dataset or a path where a split is expected."""
+    """Raise UsageError, with the expression to type, for a dataset or a path where a split is expected."""
     if isinstance(samples, str | os.PathLike):
         path = escape(os.fspath(samples))
         problem, remedy = f"got the path {path!r}, expected a split", f'shardfeed.open({path!r})["train"], for one'
@@ -57,7 +57,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def check_transforms(transform: Any, batch_transform: Any) -> None:
-    """Raises UsageError for what TensorFlow cannot call with features, or a batch, and a seed. None: not given."""
+    """Raise UsageError unless each can be called with features, or a batch, and a seed. None: not provided."""
     for place, given, what in (("transform", transform, "features"), ("batch_transform", batch_transform, "batch")):
         if given is not None and not (callable(given) and takes(given, 2)):
             problem = f"got {given!r}, expected a function of two arguments"
@@ -65,7 +65,7 @@ def check_transforms(transform: Any, batch_transform: Any) -> None:
 
 
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:
-    """Raises UsageError, with the nearest that would do, unless a global batch is shared out evenly."""
+    """Raise UsageError, with the nearest sizes that fit, unless a global batch divides evenly among replicas."""
     at_least(name, replicas, 1)
     if at_least("batch_size", batch_size, 1) % replicas:
         below = batch_size // replicas * replicas

@@ -1,9 +1,9 @@
-"""What happens to boxes, key points and rasters when a window of their image is cut, mirrored and resized.
+"""Arithmetic of boxes, key points and rasters when a window of their image is cut, mirrored and resized.
 
 The reference, in NumPy: TensorFlow and PyTorch compute the same, in float32 and in the same order of operations, so
-that what they give is equal to the last bit; pixels of rasters and masks are picked by integers alone. Tests hold that.
+that their results are equal to the last bit; pixels of rasters and masks are picked by integers alone. Tests check it.
 
-All of a sample follows one `View`, which its image's transform drew.
+All parts of a sample follow one `View`, which its image's transform drew.
 """
 
 from abc import ABC, abstractmethod
@@ -196,7 +196,7 @@ def source_masks(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size:
 
 
 def check_flip(flip: Sequence[int]) -> None:
-    """Raises UsageError where key points cannot be mirrored."""
+    """Raise UsageError if key points cannot be mirrored."""
     if not flip:
         problem = "these key points cannot be mirrored: the dataset does not say which one becomes which"
         raise UsageError("keypoints", problem, "use a transform with flip=False, or Keypoints(names, flip=...)")
@@ -224,10 +224,10 @@ def _sources(start: int, extent: int, content_start: int, content: int, target: 
 
 
 class Crop(ABC):
-    """What is taken of an image, and put into `target`, (height, width) in pixels. It pickles.
+    """Choice of the window of an image that is resized to `target`, (height, width) in pixels. It pickles.
 
-    `draws`: whether views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or have ground
-    around it, of the value `fill`.
+    `draws`: whether views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with
+    the value `fill`.
     """
 
     target: tuple[int, int]

@@ -1,4 +1,4 @@
-"""What transforms for detectors and for segmentation may be asked for, and what their dataset must have."""
+"""Checks of the arguments of transforms for detection and segmentation, and of the dataset that they need."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
@@ -14,7 +14,7 @@ BoxFormat = Literal[
 
 
 def check_image(image: Any, kind: type, package: str) -> None:
-    """Raises UsageError for an image's transform that is not of the `kind` that tells what it did, of that package."""
+    """Raise UsageError unless `image` is of `kind`: a transform of `package` that reports the window it shows."""
     if not isinstance(image, kind):
         problem = f"got {image!r}, expected a transform that tells which window it shows"
         remedy = f"random_resized_crop(512), resize_center_crop(512) or letterbox(512) of {package}"
@@ -22,7 +22,7 @@ def check_image(image: Any, kind: type, package: str) -> None:
 
 
 def check_detection(boxes: str, crowd: str, crowds: Sequence[str], min_visible: float) -> None:
-    """Raises UsageError for values out of range."""
+    """Raise UsageError for an unknown `boxes` or `crowd`, and for a `min_visible` that is not within 0 to 1."""
     for place, given, choices in (("boxes", boxes, get_args(BoxFormat)), ("crowd", crowd, crowds)):
         if given not in choices:
             raise UsageError(place, f"got {given!r}, expected one of {', '.join(choices)}")
@@ -50,7 +50,7 @@ def needed_objects(schema: Schema) -> list[str]:
 
 
 def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
-    """What key points mean. Raises UsageError without, where nothing says it, and where they cannot be mirrored."""
+    """Return the schema's key points. Raises UsageError if there are none, or no names, or they cannot be mirrored."""
     needed(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
     if schema.keypoints is None:
         problem = "the dataset does not say which key points its objects have"

@@ -1,4 +1,4 @@
-"""What batches can be made of: a split, or several splits mixed by weight."""
+"""Sources of batches: a split, or several splits mixed by weight."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Samples(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """Of all samples."""
+        """Schema of all samples."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class Samples(Protocol):
         ...
 
     def where(self, index: int) -> str:
-        """What an error calls the sample at `index`: file, record and offset."""
+        """Return the place of the sample at `index` for errors: file, record number and offset."""
         ...
 
     def places(self, indices: np.ndarray) -> np.ndarray:
@@ -114,7 +114,7 @@ class Mixture:
 
     @property
     def fingerprint(self) -> str:
-        """Of the parts, in their order, and their weights."""
+        """Fingerprint of the parts, in their order, and of their weights."""
         parts = [f"{part.fingerprint} {weight!r}" for part, weight in zip(self.parts, self.weights, strict=True)]
         return blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
@@ -201,7 +201,7 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
 
 
 def where_found(samples: Samples, payload: bytes) -> str:
-    """What an error calls the first sample that is this serialized record; the split's name where none is.
+    """Return the place of the first sample with this serialized record, for errors; the split's name if there is none.
 
     Every record of the same size is read.
     """
@@ -212,6 +212,6 @@ def where_found(samples: Samples, payload: bytes) -> str:
 
 
 def named(payload: bytes) -> str:
-    """What an error says of a record behind its place: ` (its image/filename)`, or "" where it has none."""
+    """Return the suffix to a record's place in errors: ` (its image/filename)`, or "" where it has none."""
     dtype, values = decode(payload, {FILENAME}).get(FILENAME, ("bytes", ()))
     return f" ({escape(bytes(values[0]))})" if dtype == "bytes" and len(values) == 1 else ""

@@ -32,7 +32,7 @@ _PLUS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 
 
 def check_ranges(area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
-    """Raises UsageError for a range that is empty or out of bounds."""
+    """Raise UsageError for a range that is empty or out of bounds."""
     for place, span, most in (("area", area, 1.0), ("aspect_ratio", aspect_ratio, math.inf)):
         low, high = span
         if not 0 < low <= high <= most:
@@ -49,7 +49,7 @@ class SampleSeed(int):
 
 
 def sample_seeds(seeds: np.ndarray) -> list[SampleSeed]:
-    """Of seeds as an order has them, int64 [k, 2]. Together, because it takes as long for one."""
+    """Seeds of samples by the order's seeds, int64 [k, 2]. All in one call, because one seed takes as long as all."""
     made = []
     numbers = hashed(seeds[:, 0], seeds[:, 1]) >> np.uint64(1)
     for number, uniform in zip(numbers.tolist(), uniform_numbers(seeds), strict=True):

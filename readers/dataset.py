@@ -79,7 +79,7 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
 
 
 def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) -> list[str]:
-    """What names and sizes of shards and indexes tell: missing, of another size, or foreign. Sorted by name.
+    """List problems by names and sizes of shards and indexes: missing, of another size, or foreign. Sorted by name.
 
     Raises OSError where the directory cannot be listed.
     """

@@ -89,7 +89,7 @@ class Shards:
         return self.directory, self.info, shard
 
     def storage_of(self, shard: int) -> Storage:
-        """What a shard is read through: the dataset's storage, or the local disk, where a copy is."""
+        """Storage that a shard is read through: the dataset's, or the local disk where there is a copy."""
         return LOCAL if shard in self._copied else self.storage
 
     def path(self, shard: int) -> str:
@@ -109,7 +109,7 @@ class Shards:
         return self._views[shard]
 
     def check_current(self, shard: int) -> None:
-        """Raises IntegrityError when another dataset has taken the place of the one that was opened.
+        """Raise IntegrityError if another dataset has replaced the one that was opened.
 
         Files are opened when they are first needed, and a converter may have swapped its directory meanwhile: a shard
         of the same name and size then holds other records, and nothing about it is damaged.
@@ -152,7 +152,7 @@ class Shards:
         return found
 
     def place(self, place: int) -> str:
-        """What an error calls the record at a place: file, number in it and offset."""
+        """Return the record at a place of the split as errors name it: file, record number and offset."""
         shard = int(np.searchsorted(self.firsts, place, "right")) - 1
         return self.view(shard).place(self._file(shard), place - int(self.firsts[shard]))
 

@@ -1,7 +1,7 @@
-"""What to do with a record that is damaged: raise, which is the default, or leave it out, count it, and go on.
+"""Policy for damaged records: raise an error, which is the default, or leave the record out, count it, and continue.
 
-For a training run that must not end tonight. What is lost is known afterwards, and `shardfeed salvage` makes a dataset
-without it.
+For a training run that must not end tonight. The lost records are listed afterwards, and `shardfeed salvage` makes a
+dataset without them.
 """
 
 import threading
@@ -38,7 +38,7 @@ class Skip:
 
     @property
     def found(self) -> tuple[RecordError, ...]:
-        """What was left out."""
+        """Errors of the records that were left out, one for each."""
         with self._lock:
             return tuple(self._found.values())
 
@@ -70,10 +70,10 @@ class Skip:
 
 @dataclass(frozen=True)
 class IntactRecords:
-    """What was read of some records where damaged ones are left out.
+    """Payloads of the intact records among those requested.
 
-    `payloads`: n of them. `rows`: int64 [n], which of the records that were asked for each stands for. `again`: bool
-    [n], which of them are another record's, given a second time.
+    `payloads`: n of them. `rows`: int64 [n], the row of the request that each answers. `again`: bool [n], whether it is
+    a copy of another record's payload, in place of a damaged one.
     """
 
     payloads: list[bytes]
@@ -89,12 +89,12 @@ def read_intact(
     fill: np.ndarray | None,
     place: object,
 ) -> IntactRecords:
-    """What `read` gives for `indices`, int64 [k], without those for which it raises RecordError; `note` is told each.
+    """Read the records at `indices`, int64 [k], but for damaged ones: `note` is called with the RecordError of each.
 
     `fill`: None leaves them out. With group numbers, int [k], not descending, an intact neighbour takes the place of
-    each, one of the same group where it has any: the one before, or the first that follows.
+    each, one of the same group if there is any: the one before, or the first that follows.
 
-    Raises what else `read` raises, and what `note` does; IntegrityError, naming `place`, where nothing is intact to
+    Raises any other error of `read`, and errors of `note`; IntegrityError, naming `place`, where no record is intact to
     take a place.
     """
     found = _read_each(read, indices, note)
@@ -106,7 +106,7 @@ def read_intact(
 
 
 def _read_each(read: ReadPayloads, indices: np.ndarray, note: Callable[[RecordError], None]) -> Sequence[bytes | None]:
-    """What `read` gives, with None for the records that are damaged."""
+    """Return the payloads that `read` gives, with None for each damaged record; `note` is called with its error."""
     try:
         return read(indices)
     except RecordError:

@@ -127,7 +127,7 @@ class Split(Sequence[Record]):
         return isinstance(self._places, range) and self._places.step == 1
 
     def check_streamable(self) -> None:
-        """Raises UsageError unless TensorFlow can stream it: samples in sequence, in files of the local disk."""
+        """Raise UsageError unless TensorFlow can stream the split: samples in sequence, in files of the local disk."""
         place, remedy = f"split {self.name}", 'use order="global"'
         if not self.contiguous:
             raise UsageError(place, "samples that do not follow each other cannot be streamed", remedy)
@@ -208,7 +208,7 @@ class Split(Sequence[Record]):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
 
     def where(self, index: int) -> str:
-        """What an error calls the sample at `index`: the file of its shard, its record there, and the offset."""
+        """Return the place of the sample at `index` for errors: its shard's file, record number and offset."""
         return self._shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
@@ -303,7 +303,7 @@ class Split(Sequence[Record]):
 
 
 def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:
-    """What a format's `decode` found, as a record of `schema`. Raises IntegrityError where it is not one."""
+    """Convert the output of a format's `decode` to a record of `schema`. Raises IntegrityError if it does not match."""
     if problem := schema.mismatch(found):
         raise IntegrityError("record", problem, "it is not of the dataset's schema: convert again")
     record: Record = {}

@@ -34,10 +34,10 @@ class Damage:
 
 @dataclass
 class Verified:
-    """What was looked at, and what was found: `damages` empty means all is as it was written.
+    """Result of a verification: numbers of what was checked, and `damages`; none means that all is as it was written.
 
-    `strangers`: files beside the dataset that no conversion makes, by their names (a README, .DS_Store). They are no
-    damage, as no reader opens them; an extra file that has a name like ours is.
+    `strangers`: names of files beside the dataset that no conversion makes (a README, .DS_Store). They are not damage,
+    as no reader opens them; an extra file with a name like ours is.
     """
 
     files: int = 0

@@ -51,13 +51,12 @@ class Keypoints:
 
 @dataclass(frozen=True)
 class Raster:
-    """What the values of a raster mean: `class_names[v]` is that of value `v`.
+    """Classes of a raster's values: `class_names[v]` is the name of value `v`.
 
-    `void`: the value of pixels of no class, or of which nobody knows it; None where there are none. `class_ids[v]`:
-    the number that the source has for it; empty where that is `v`.
+    `void`: the value of pixels without a class, or with an unknown one; None where there are no such pixels.
+    `class_ids[v]`: the source's number for value `v`; empty where that number is `v`.
 
-    Raises UsageError where void is a class, or a number that 16 bits do not hold, and where names or ids are not one
-    for each class.
+    Raises UsageError where `void` is a class or does not fit in 16 bits, and unless each class has one name and one id.
     """
 
     class_names: tuple[str, ...]
@@ -74,7 +73,7 @@ class Raster:
 
     @property
     def bits(self) -> int:
-        """Of a pixel in the PNG: 8, or 16 where 8 do not hold every value."""
+        """Bits per pixel of the PNG: 8, or 16 where a value does not fit in 8."""
         return 8 if max(len(self.class_names) - 1, self.void or 0) < 256 else 16
 
     def to_json(self) -> dict[str, Any]:
@@ -88,9 +87,10 @@ class Raster:
 
 
 def objects_problem(values: Mapping[str, Sequence[Any]], keys: Sequence[str], keypoints: int) -> str:
-    """What keeps the objects of a record from being right; "" where nothing does.
+    """Return the first problem of a record's objects, in words; "" if there is none.
 
-    `values`: by key; a key that is not there has none. `keys`: of the columns of objects. `keypoints`: of an object.
+    `values`: values by feature key; a missing key counts as empty. `keys`: keys of the objects' features. `keypoints`:
+    number of key points per object.
     """
     count = len(values.get(XMIN, ()))
     for key in keys:

@@ -182,7 +182,7 @@ def bytes_at(data: bytes, records: int, place: int) -> bytes:
 
 
 def check_labels(labels: np.ndarray, classes: int, place: object) -> None:
-    """Raises IntegrityError, in which `place` names the file, unless each label is within 0 to `classes` - 1."""
+    """Raise IntegrityError, in which `place` names the file, unless each label is within 0 to `classes` - 1."""
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(bad):
         problem = f"record {bad[0]} has the label {labels[bad[0]]}, expected 0 to {classes - 1}"

@@ -136,7 +136,7 @@ class UsageError(ShardfeedError, ValueError):
 
 
 class MissingExtraError(UsageError, ImportError):
-    """What was asked for needs a package that only an extra installs (exit 2). Nothing was touched."""
+    """A request that needs a package which only an extra installs (exit 2). Nothing was touched."""
 
 
 class LabelFileError(UsageError):
@@ -235,7 +235,7 @@ def needing_extra(place: str) -> Iterator[None]:
 
 
 def check_extra(module: str, place: str) -> None:
-    """Raises MissingExtraError where `module` is not installed. Imports nothing, so it is quick."""
+    """Raise MissingExtraError unless `module` is installed. It is looked up without importing it, which is quick."""
     with needing_extra(place):
         if find_spec(module) is None:
             raise ModuleNotFoundError(name=module)

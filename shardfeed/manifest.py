@@ -54,7 +54,7 @@ class SplitInfo:
 
     @property
     def shard_format(self) -> ShardFormat:
-        """What reads and writes the shards."""
+        """The format that reads and writes the shards."""
         return FORMATS[self.format]
 
     @property

@@ -1,4 +1,4 @@
-"""What a record holds: feature keys, their dtypes and shapes, what their values mean, and the names of classes.
+"""Schema of a record: feature keys, their dtypes and shapes, the meaning of their values, and class names.
 
 Keys are TensorFlow's own (Model Garden, Object Detection API), so that every decoder that knows those reads ours.
 """
@@ -113,16 +113,16 @@ class Feature:
 
 @dataclass(frozen=True)
 class Schema:
-    """What every record of a dataset holds: features by key, and names of the classes of those that are labels.
+    """Schema of every record of a dataset: features by key, and class names of the features that are labels.
 
     `class_names[key][v]` is the name of value `v` of feature `key`, whose kind is "label" or "tags", and
-    `class_ids[key][v]`, where it is known, the number that its source has for it. `keypoints`, `raster`: what those of
-    a record mean, where it has them.
+    `class_ids[key][v]`, where it is known, the number that the source has for it. `keypoints`, `raster`: the meaning of
+    a record's key points and raster, where it has them.
 
         Schema({LABEL: Feature("int64")}, {LABEL: ("cat", "dog")})
 
-    Raises UsageError for a key that is not printable text, for an alias that is taken, and for class names of a feature
-    that is no label, or that name a class twice.
+    Raises UsageError for a key that is not printable text, for an alias that is taken, for class names of a feature
+    that is not a label, and for class names that name a class twice.
     """
 
     features: Mapping[str, Feature]
@@ -156,7 +156,7 @@ class Schema:
                 raise UsageError(f"Schema.class_names[{key!r}]", "a class is named twice")
 
     def kind(self, key: str) -> Kind:
-        """What the values of a feature mean.
+        """Return the kind of a feature: the meaning of its values.
 
         Where the feature does not state it (in datasets made before kinds were written, and where a source leaves it
         to this rule): one with class names is a label; TensorFlow's own keys for images, boxes and masks have their
@@ -200,7 +200,7 @@ class Schema:
         return replace(self, features=features)
 
     def mismatch(self, found: Mapping[str, tuple[str, Any]]) -> str:
-        """What keeps `found`, a record as `example.decode` gives it, from being of this schema; "" where nothing does.
+        """Return why `found`, a record as `example.decode` gives it, does not match this schema; "" where it does.
 
         Features that the schema does not have are no fault: readers pass them over.
         """

@@ -39,7 +39,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """What a copy is: of which shards of a split, rewritten or not.
+    """Specification of a copy: its split, the numbers of the shards to copy, and whether they are rewritten.
 
     `key`: 32 hex digits that two copies share only if they have the same bytes. `decoded` as in `Copy`.
     """

@@ -25,7 +25,7 @@ _ALIGNED = 64  # bytes: what begins at such an address becomes a tensor without 
 
 
 class Batch(NamedTuple):
-    """Of k records the images, uint8 [k, height, width, 3], their views, and Examples of their other features."""
+    """Decoded batch of k records: images, uint8 [k, height, width, 3], views, and Examples of the other features."""
 
     images: np.ndarray
     views: list[View]

@@ -1,6 +1,6 @@
-"""What a user says of the order of samples: `order="global"`, or an object with its own options, `Global(...)`.
+"""The user's choice of the order of samples: `order="global"`, or an object with its own options, `Global(...)`.
 
-`order_samples` makes of it, with the samples and the batch size at hand, an order whose every step is known.
+`order_samples` makes an order of it, given the samples and the batch size, in which every step is known.
 """
 
 import math

@@ -38,10 +38,10 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """What all orders have.
+    """Fields and methods common to all orders.
 
-    `dataset`: fingerprint of the samples. `samples`: how many there are. `batch_size`: of all replicas together.
-    `epoch_samples`: positions of an epoch; a multiple of `batch_size`, or the last batch is smaller.
+    `dataset`: fingerprint of the samples. `samples`: number of samples. `batch_size`: of all replicas together.
+    `epoch_samples`: positions per epoch; if not a multiple of `batch_size`, the last batch is smaller.
     `seed`: 0 to 2^63 - 1; of the order and of the augmentation.
     """
 
@@ -97,7 +97,7 @@ class IndexedOrder(Order):
         return self.batch_size
 
     def drawn(self, step: int, part: int = 0, parts: int = 1) -> Drawn:
-        """What step `step` of the run draws; its share `part`, where `parts` share a batch."""
+        """Draw the samples of step `step` of the run; only share `part` of them, where `parts` share a batch."""
         epoch, number = divmod(step, self.steps_per_epoch)
         start = number * self.batch_size
         positions = np.arange(start, min(start + self.batch_size, self.epoch_samples))

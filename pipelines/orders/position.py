@@ -74,7 +74,7 @@ class Position:
         return cls.from_json(data, path)
 
     def check(self, order: Order, place: object = "position") -> None:
-        """Raises OrderMismatchError, saying what differs, unless the step was counted in `order`."""
+        """Raise OrderMismatchError, which names the differences, unless the step was counted in `order`."""
         saved, wanted = self.order.to_json(), order.to_json()
         differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
         if not differing:

@@ -1,6 +1,6 @@
-"""What all prefetchers share: the order of batches, one pass after another, errors, the end, statistics.
+"""Base of all prefetchers: the order of batches, one pass after another, errors, the end, statistics.
 
-What differs is where producers run: `Workers` is the whole extension point.
+They differ in where producers run: `Workers` is the whole extension point.
 """
 
 import threading
@@ -130,7 +130,7 @@ class Prefetcher:
         self._stop = self._workers = None
 
     def statistics(self) -> Statistics:
-        """Of the current epoch, or of the last."""
+        """Statistics of the current epoch, or of the last one."""
         return self._waits.statistics()
 
 

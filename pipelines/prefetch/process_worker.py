@@ -29,7 +29,7 @@ class _Desk:
         self._slots: SlotWriter | None = None
 
     def next_worker(self) -> Worker | None:
-        """What to do next; None when the consumer is gone."""
+        """Wait for the next `Worker` to run; None when the consumer is gone."""
         while True:
             said = self._hear()
             if said is None or isinstance(said, Worker):

@@ -46,7 +46,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a producer gave."""
+    """A batch that a producer gave."""
 
     value: Any
 
@@ -55,7 +55,7 @@ Item = Batch | Ended | Failure
 
 
 def make_workers(count: int, epoch: int, seed: int) -> list[Worker]:
-    """What each of `count` workers is told of an epoch."""
+    """Make the `Worker` of each of `count` workers for an epoch: its number, and a seed of its own."""
     return [
         Worker(number, count, epoch, np.random.SeedSequence(seed, spawn_key=(epoch, number))) for number in range(count)
     ]

@@ -12,7 +12,7 @@ _SHARE = 0.02  # of the time spent waiting, from which on producers are the bott
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of one epoch so far. The first batch, for which workers start, is apart."""
+    """Statistics of an epoch so far. The first batch, whose wait includes the workers' start, is counted apart."""
 
     batches: int  # taken
     first_wait: float  # seconds until the first batch
@@ -64,7 +64,7 @@ class Waits:
         self._by_lane[lane] += wait
 
     def statistics(self) -> Statistics:
-        """Of what was taken so far; zeros before that."""
+        """Statistics of the batches taken so far; zeros before the first."""
         later = max(1, self._batches - 1)
         time_since = self._last - self._began
         return Statistics(

@@ -49,10 +49,10 @@ class ViewFollower(Protocol):
 
 
 def images_apart(samples: Samples, transform: Any, parallelism: int) -> "ApartImages | None":
-    """What makes the images of `transform` outside of the graph, where that can be done; else None.
+    """Return the maker of `transform`'s images outside of the graph, where that can be done; else None.
 
-    Whether it is does not depend on `parallelism`: the same pixels must come from any number of threads. Of thumbnails,
-    many threads of the graph would make more than Python's lock lets through, some 15,000 a second.
+    The choice does not depend on `parallelism`: the same pixels must come from any number of threads. With thumbnails,
+    many threads of the graph would be faster: Python's lock limits this to some 15,000 images per second.
     """
     image = transform.image if isinstance(transform, ImageApart | ViewFollower) else None
     if not isinstance(image, GeometricTransform) or image.antialias or not has_opencv():
@@ -86,9 +86,9 @@ class ApartImages:
         images: tf.Tensor,
         views: tf.Tensor | None = None,
     ) -> Any:
-        """What the transform makes of a batch; of one sample and its image, with `views`, which is then its own.
+        """Apply the rest of the transform to a batch; if `views` is given, to one sample, its image and its view.
 
-        `spec`: of all that is parsed. `aliases`: other names of features.
+        `spec`: parse spec of all features in use. `aliases`: other names of features, with their keys.
         """
         rest = {key: feature for key, feature in spec.items() if key not in self.keys}
         parse = tf.io.parse_example if views is None else tf.io.parse_single_example
@@ -100,7 +100,7 @@ class ApartImages:
         return self._transform.beside(features, seeds, images)
 
     def of_chunks(self, chunks: tf.data.Dataset, read: ReadChunk, size: int | None) -> tf.data.Dataset:
-        """Of each of `chunks` a batch: what `read` gives is decoded where it lies. `size`: b, None where it varies."""
+        """Make a batch of the records that `read` returns for each of `chunks`. `size`: b, None where it varies."""
 
         def made(epoch: np.ndarray, chunk: np.ndarray) -> tuple[np.ndarray, ...]:
             return self._made(*read(int(epoch), int(chunk)))
@@ -108,7 +108,7 @@ class ApartImages:
         return python_map(chunks, made, self._specs(size), parallelism=self.waiting)
 
     def of_records(self, records: tf.data.Dataset, size: int | None) -> tf.data.Dataset:
-        """Of batches of seeds and records."""
+        """Make a batch of each pair of seeds and records. `size`: b, None where it varies."""
 
         def made(seeds: np.ndarray, payloads: np.ndarray) -> tuple[np.ndarray, ...]:
             return self._made(seeds, payloads.tolist())

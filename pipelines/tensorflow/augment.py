@@ -51,7 +51,7 @@ class GeometricTransform:
         return self
 
     def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-        """Of a batch whose images are made: those."""
+        """Return `images`, the finished images of a batch."""
         del features, seeds
         return images
 

@@ -32,7 +32,7 @@ Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
 
 @dataclass(frozen=True)
 class Feed:
-    """What training needs: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
+    """Batches of a training run: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
 
     `order` says which samples each step has. `start_step`: the step, counted from the first of epoch 0, at which each
     iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.

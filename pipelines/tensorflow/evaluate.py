@@ -187,9 +187,9 @@ def _all_share(size: int, replicas: int) -> bool:
 
 @dataclass(frozen=True)
 class _Masked:
-    """What `sample` makes, and whether that is in its first pass, whose seeds begin with that number.
+    """The output of `sample`, with a mask of the samples that are in `first_pass`, by the first number of their seeds.
 
-    `spread`: what it makes is a tuple, of which the mask is to be a part.
+    `spread`: whether that output is a tuple, to which the mask is appended.
     """
 
     sample: Any
@@ -198,14 +198,14 @@ class _Masked:
 
     @property
     def image(self) -> Any:
-        """The image transform of `sample`; None where it has none that is known."""
+        """The image transform of `sample`; None unless it is an `ImageApart`."""
         return self.sample.image if isinstance(self.sample, ImageApart) else None
 
     def __call__(self, features: dict[str, tf.Tensor], seed: tf.Tensor) -> tuple[Any, ...]:
         return self._with_mask(self.sample(features, seed), seed[0])
 
     def beside(self, features: dict[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[Any, ...]:
-        """Of a batch."""
+        """Return the outputs of a batch, with its mask."""
         return self._with_mask(self.sample.beside(features, seeds, images), seeds[:, 0])
 
     def _with_mask(self, made: Any, passes: tf.Tensor) -> tuple[Any, ...]:
@@ -215,7 +215,7 @@ class _Masked:
 
 @dataclass(frozen=True)
 class EvalFeed:
-    """What a loop needs to evaluate: one iteration over `batches` is one pass over the split, in `steps` steps."""
+    """Batches of an evaluation: one iteration over `batches` is one pass over the split, in `steps` steps."""
 
     batches: Distributed
     steps: int

@@ -1,4 +1,4 @@
-"""What batches have beside the image: the number that is its label, its set of classes as a vector, or a caption."""
+"""Labels of batches: the number of the image's class, its set of classes as a vector, or a caption."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ def labelled(transform: ImageTransform, label: str, schema: Schema) -> "Labelled
 
 @dataclass(frozen=True)
 class Labelled:
-    """What `labelled` gives. `classes`: of tags; None: a label is one number."""
+    """Transform that `labelled` returns. `classes`: number of classes of tags; None: a label is one number."""
 
     image: ImageTransform
     label: str
     classes: int | None
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of one sample."""
+        """Return image and label of one sample."""
         found = features[self.label]
         return self.image(features, seed), found if self.classes is None else multi_hot(found, self.classes)
 
     def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of a batch, whose images are made; tags are a `tf.RaggedTensor`."""
+        """Return images and labels of a batch whose images are finished; tags come in as a `tf.RaggedTensor`."""
         del seeds
         found = features[self.label]
         if self.classes is None:

@@ -120,7 +120,7 @@ def detection(
 
 @dataclass(frozen=True)
 class Detection:
-    """What `detection` gives: a transform, once it has seen the schema."""
+    """Transform that `detection` returns; usable once `bind` has given it the schema."""
 
     image: GeometricTransform
     boxes: BoxFormat
@@ -156,7 +156,7 @@ class Detection:
         return keys, _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, Any]:
-        """Raises UsageError: without a schema nobody knows what there is."""
+        """Raise UsageError: `bind` must give it the schema first."""
         raise _unbound("detection")
 
     def _sample(
@@ -243,7 +243,7 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
 
 @dataclass(frozen=True)
 class Segmentation:
-    """What `segmentation` gives: a transform, once it has seen the schema."""
+    """Transform that `segmentation` returns; usable once `bind` has given it the schema."""
 
     image: GeometricTransform
     sample_weight: bool
@@ -265,7 +265,7 @@ class Segmentation:
         return [ENCODED, RASTER, *there(schema, FORMAT)], _Following(self.image, sample)
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Raises UsageError: without a schema nobody knows what there is."""
+        """Raise UsageError: `bind` must give it the schema first."""
         raise _unbound("segmentation")
 
 
@@ -282,7 +282,7 @@ class _Following:
 
     @tf.autograph.experimental.do_not_convert
     def follow(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor, image: tf.Tensor, view: View) -> Any:
-        """Of an image that is made."""
+        """Apply the transform to a sample whose image is finished."""
         del seed
         return self.sample(features, image, view)
 

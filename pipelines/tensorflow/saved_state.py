@@ -1,4 +1,4 @@
-"""What lies in the directory of a backup: the variables of a model, and a JSON that says when they were saved.
+"""Files of a backup: the variables of a model, and a JSON file that says when they were saved.
 
 `step-00000120.npz` has the variables in the model's order; `backup.json` names it, and says how far training was, in
 which order. The variables are written first, under a name of their own, and the JSON is then replaced by one rename: a
@@ -31,7 +31,7 @@ _ANEW = "restore it, or start anew in another directory"
 
 @dataclass(frozen=True)
 class SavedState:
-    """What `backup.json` says.
+    """Content of `backup.json`.
 
     `before`: what was about to begin. `variables`, `size`, `crc32c`: the file of the variables, its bytes and checksum.
     """
@@ -50,7 +50,7 @@ class SavedState:
 
     @classmethod
     def load(cls, directory: str) -> "SavedState | None":
-        """What the directory's JSON says; None without one. Raises IntegrityError for all but what `save` wrote."""
+        """Read the directory's JSON; None without one. Raises IntegrityError unless `save` wrote it."""
         path = os.path.join(directory, RECORD)
         try:
             with open(path, "rb") as file:

@@ -1,6 +1,6 @@
-"""What boxes, key points and rasters become in the view that their image's transform drew, as TensorFlow's operations.
+"""Boxes, key points and rasters in the view that their image's transform drew, by TensorFlow's operations.
 
-The same arithmetic as `pipelines.geometry`, the reference, in the same order: what comes out is equal to the last bit.
+The same arithmetic as `pipelines.geometry`, the reference, in the same order: the results are equal to the last bit.
 """
 
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ def see_areas(areas: tf.Tensor, seen: SeenBoxes, view: View) -> tf.Tensor:
 
 
 def box_areas(boxes: tf.Tensor) -> tf.Tensor:
-    """Of xmin, ymin, xmax, ymax, float32 [n, 4], the areas, [n]."""
+    """Areas, float32 [n], of boxes, float32 [n, 4]: xmin, ymin, xmax, ymax."""
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 

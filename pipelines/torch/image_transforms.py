@@ -65,7 +65,7 @@ def written_in(transform: object, *packages: str) -> bool:
 
 
 def check_image_transform(transform: Any) -> None:
-    """Raises UsageError for what cannot be called with an image alone."""
+    """Raise UsageError unless `transform` can be called with an image alone."""
     if not callable(transform) or isinstance(transform, type):
         raise UsageError("image_transform", f"got {transform!r}, expected a function of an image", "call the class")
     if written_in(transform, "albumentations") and not hasattr(transform, "set_random_seed"):
@@ -77,7 +77,7 @@ def check_image_transform(transform: Any) -> None:
 
 
 def check_transform(transform: Any) -> None:
-    """Raises UsageError for what cannot be called with a record and a seed."""
+    """Raise UsageError unless `transform` can be called with a record and a seed."""
     if written_in(transform, "torchvision", "albumentations"):
         problem = (
             f"got {type(transform).__name__} of {type(transform).__module__.partition('.')[0]}, which takes images"

@@ -161,7 +161,7 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
         return lambda: see()[0]
 
     def plan_view(self, record: Mapping[str, Any], seed: int) -> Callable[[], tuple[torch.Tensor, View]]:
-        """What gives the image, and which view of the stored one it is."""
+        """Return a function that makes the image, and its view of the stored one."""
         return plan_image(record, self.draw(seed), fill=self.crop.fill, antialias=self.antialias)
 
 
@@ -186,9 +186,9 @@ def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
 def plan_image(
     record: Mapping[str, Any], choose: ChooseView, *, fill: int = 0, antialias: bool = True
 ) -> Callable[[], tuple[torch.Tensor, View]]:
-    """What gives the view of an image that `choose` picks: uint8 [3, height, width], its target's; and that view.
+    """Return a function that makes the image, uint8 [3, height, width] of the view's target, and the view by `choose`.
 
-    `fill`: the value of what shows nothing of the image. Both steps raise IntegrityError where it does not decode.
+    `fill`: the value of padding. Both steps raise IntegrityError if the image cannot be decoded.
     """
     planned = plan_view(record, choose)
     resized = _by_pytorch if antialias else _by_opencv
@@ -196,7 +196,7 @@ def plan_image(
 
 
 def _by_opencv(pixels: np.ndarray, view: View, fill: int) -> torch.Tensor:
-    """What a view shows: uint8 [3, height, width] of `pixels`, uint8 [h, w, 3], its window."""
+    """Resize `pixels`, the view's window, uint8 [h, w, 3], to the view's target: uint8 [3, height, width]."""
     image = np.empty((*view.target, 3), np.uint8)
     fit(pixels, view, image, fill)
     return torch.from_numpy(image).permute(2, 0, 1)

@@ -1,4 +1,4 @@
-"""What batches have beside the image: the number that is its label, its set of classes as a vector, or a caption."""
+"""Labels of batches: the number of the image's class, its set of classes as a vector, or a caption."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -60,9 +60,9 @@ class SampleLoader(DataLoader[Any]):
         self._iteration: object = None  # the one that may go on
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch says its own private class
-        """Raises UsageError in an iteration that had not ended when this one began: workers make batches for one.
+        """Begin an iteration; an earlier one that is then continued raises UsageError: workers serve only one.
 
-        And where this process has become another rank since the loader was made: all would have the same batches.
+        Raises UsageError if this process has changed its rank since the loader was made: all would get equal batches.
         """
         if not self._given_ranks:
             check_unchanged(self._process)
@@ -142,7 +142,7 @@ class TorchLoader(SampleLoader):
             yield batch
 
     def state_dict(self, step: int | None = None) -> dict[str, str]:
-        """What `load_state_dict` goes on from: the batches handed out, or `step`, and the order.
+        """State from which `load_state_dict` continues: the batches handed out, or `step`, and the order.
 
         The same on all ranks, and for any number of them.
         """

@@ -223,7 +223,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
         return image, self._for_torchvision(target, view) if self.tv else target
 
     def _keypoints(self, record: Mapping[str, Any], count: int, view: View) -> np.ndarray:
-        """Of all objects of the record: float32 [n, K, 3]."""
+        """Key points of all objects of the record: float32 [n, K, 3]."""
         x, y, visibility = _columns(record, (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY))
         if self.meaning is None:
             raise UsageError("detection", "it was called before it has seen the schema", "call what `bind` gives")

@@ -69,10 +69,10 @@ class Fetched(list[Any]):
 
 
 class TorchSamples(Dataset[Any]):
-    """What `transform` makes of each of `samples`, by (index, pass) or by index; pickles as paths.
+    """Dataset of `samples` after `transform`, by (index, pass) or by index; pickles as paths.
 
-    `keys`: features that are parsed. `skip`: damaged records are left out instead of raising, and an intact one of the
-    batch comes again in the place of each where `fill`. `may_be_empty`: a batch of damaged ones alone is one of none.
+    `keys`: features that are parsed. `skip`: damaged records are left out instead of raising; with `fill`, an intact
+    record of the batch is repeated in place of each. `may_be_empty`: a batch may be left with none.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TorchSamples(Dataset[Any]):
         return fetched
 
     def _transformed(self, keys: Sequence[Key], left_out: list[RecordError] | None) -> list[Any]:
-        """What the transform makes of the samples; damaged records raise, or come to `left_out`."""
+        """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
         indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
         places = self.samples.places(indices)
         rows: Sequence[int] = range(len(indices))
@@ -156,12 +156,12 @@ class TorchSamples(Dataset[Any]):
         return made
 
     def _planned(self, plan: Callable[..., Callable[[], Any]], payload: bytes, seed: SampleSeed) -> Callable[[], Any]:
-        """What makes the sample of a record."""
+        """Return the function that makes the sample of a record."""
         record = checked_record(decode(payload, self._schema.features), self._schema)
         return plan(self._with_aliases(record), seed)
 
     def _named(self, payload: bytes, index: Any, step: Callable[..., Any], *args: Any) -> Any:
-        """What a step gives; its errors name the record."""
+        """Call `step` and return its result; its errors name the record."""
         try:
             return step(*args)
         except IntegrityError as error:  # CRC right, content not
@@ -176,7 +176,7 @@ class TorchSamples(Dataset[Any]):
 
 
 def _groups(payloads: Sequence[bytes]) -> Iterator[slice]:
-    """Of consecutive records: of _TOGETHER bytes at most, or of one."""
+    """Divide records into runs of at most _TOGETHER bytes; a larger record is a run of its own."""
     start = size = 0
     for at, payload in enumerate(payloads):
         if size and size + len(payload) > _TOGETHER:

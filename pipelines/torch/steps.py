@@ -52,7 +52,7 @@ class Ranks:
 
 
 def check_unchanged(made_for: Ranks) -> None:
-    """Raises UsageError where this process has become another of the ranks than a loader was made for."""
+    """Raise UsageError if this process is no longer the rank that a loader was made for."""
     now = this_process()
     if now != made_for:
         was, remedy = f"{made_for.rank} of {made_for.ranks}", "initialise torch.distributed before making loaders"

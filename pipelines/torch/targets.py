@@ -1,4 +1,4 @@
-"""What a detector is taught of an image: a dict a sample, and a batch has a list of them: each has other lengths."""
+"""Targets of detectors: one dict per image, and a list of them per batch, as their lengths differ."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from torch.utils._pytree import register_pytree_node
 
 
 class Target(dict[str, Any]):
-    """What is known of one image, by name: tensors of any length, numbers, text. A batch lists them, unstacked.
+    """Annotations of one image, by name: tensors of any length, numbers, text. A batch is a list of them, not stacked.
 
-    Tensors may be tv_tensors of torchvision, and stay such ones between processes and in pinned memory; torchvision's
-    transforms go into it as into a dict.
+    Tensors may be tv_tensors of torchvision, and remain so between processes and in pinned memory; torchvision's
+    transforms treat a Target as a dict.
     """
 
     def pin_memory(self) -> "Target":
-        """As torch calls it, which would make plain tensors of torchvision's."""
+        """Pin the tensors, called by torch; its own pinning would turn torchvision's into plain ones."""
         return Target((key, pinned(value)) for key, value in self.items())
 
 

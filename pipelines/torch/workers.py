@@ -58,7 +58,7 @@ class Workers:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a loader starts: `count` processes, `prefetch` batches ahead for each."""
+    """Workers that a loader starts: `count` processes, each with `prefetch` batches ahead."""
 
     count: int
     prefetch: int
@@ -84,10 +84,10 @@ def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int
 
 
 def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], None] | None:
-    """What raises StorageError where batches of so many bytes have no room in shared memory: a worker would die of it.
+    """Return a check that raises StorageError if batches of a given size overfill shared memory: a worker would die.
 
-    `local_ranks` processes of this machine are about to take as much each. Shared memory is looked at now, before there
-    are workers: the later one looks, the more of it their own batches have. Pickles; None where nothing goes there.
+    `local_ranks` processes of this machine are about to take as much each. Shared memory is measured now, before there
+    are workers, as their own batches would fill it. The check pickles; None where shared memory is not used.
     """
     if not workers.count or not os.path.isdir(SHARED):
         return None

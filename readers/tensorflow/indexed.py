@@ -93,7 +93,7 @@ def call_from_tensorflow() -> Iterator[bool]:
 
 
 def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: int) -> tf.data.Dataset:
-    """What `read` gives for each of `chunks`, (epoch, chunk) as int64 [] each, sample by sample, in that order.
+    """Dataset of the samples that `read` returns for each of `chunks`, (epoch, chunk) as int64 [] each, in that order.
 
     Elements are (seed int64 [2], record string []). `parallelism` chunks are read at once, and held. An error
     that `read` raises ends the iteration; its message is in TensorFlow's.
@@ -177,7 +177,7 @@ _DTYPES = {"bytes": tf.string, "int64": tf.int64, "float32": tf.float32}
 
 
 def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
-    """What `tf.io.parse_single_example` and `tf.io.parse_example` take, for the features named by `keys` or for all.
+    """Specs for `tf.io.parse_single_example` and `tf.io.parse_example`, for the features named by `keys` or for all.
 
     One record parses to scalars, to tensors of a feature's fixed shape, and to 1-D tensors [n] for ragged features; a
     batch of records to tensors with one dimension more, and to `tf.RaggedTensor`s. A record that lacks a ragged feature

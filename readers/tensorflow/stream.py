@@ -181,7 +181,7 @@ def _head(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
 
 
 def _tail(shard: dict[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
-    """What `_head` leaves."""
+    """The rest of the records of `shard`, after the `count` that `_head` takes."""
     take = shard["take"]
     left = tf.where(take < 0, take, tf.maximum(take - count, 0))
     return shard | {"skip": shard["skip"] + count, "take": left}

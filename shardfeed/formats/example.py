@@ -113,7 +113,7 @@ def _entry(name: bytes, feature: Feature, value: Value) -> bytes:
 
 
 def _before_large(name: bytes, size: int) -> bytes:
-    """What stands before a value of `size` bytes in its map entry: the same nesting, only the lengths count it."""
+    """Return the bytes before a value of `size` bytes in its map entry; their lengths count the value too."""
     value = b"\x0a" + _varint(size)
     values = _BYTES + _varint(len(value) + size) + value
     feature = name + b"\x12" + _varint(len(values) + size) + values

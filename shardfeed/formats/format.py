@@ -1,9 +1,9 @@
-"""What a shard format is: how records become a file that is written once, and are read from it by their rows.
+"""Protocols of a shard format: how records are written to a file, once, and read from it by row.
 
-A dataset is plan, receipts, manifest and commit whatever its shards are, and whatever they are, a record that is read
-from them is its payload: a serialized tf.train.Example (see example.py), the same bytes in each format. What is behind
-these protocols alone knows what stands in a shard file: to add a format is to write one class with them, and to run it
-through `shardfeed.testing.shard_format.ShardFormatContract`.
+Plan, receipts, manifest and commit of a dataset are the same in each format, and so are the payloads of its records: a
+payload is a serialized tf.train.Example (see example.py). Only an implementation of these protocols knows the bytes of
+a shard file: to add a format, write one class that implements them, and run it through
+`shardfeed.testing.shard_format.ShardFormatContract`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,12 +73,12 @@ class ShardSink(Protocol):
         ...
 
     def payloads(self) -> Iterator[bytes]:
-        """What was written up to the checkpoint that this sink went on from, record by record; before it writes."""
+        """Iterate over the records before the checkpoint from which this sink continues; call it before writing."""
         ...
 
     @property
     def info(self) -> ShardInfo:
-        """What was written; once the block was left."""
+        """Number of records and files of the written shard; available once the `with` block was left."""
         ...
 
     def __enter__(self) -> "ShardSink": ...
@@ -106,7 +106,7 @@ class ShardView(Protocol):
         ...
 
     def place(self, file: OpenFile, row: int) -> str:
-        """What an error calls a record: file, number and offset."""
+        """Return the place of a record for errors: file, record number and offset."""
         ...
 
 
@@ -130,7 +130,7 @@ class ShardFormat(Protocol):
     def index_suffix(self) -> str: ...
 
     def check(self, schema: Schema) -> None:
-        """Raises UsageError for what such shards cannot hold, and where a package that writes them is not installed."""
+        """Raise UsageError if such shards cannot hold records of `schema`, or if a package to write them is missing."""
         ...
 
     def shard_file(self, split: str, number: int, count: int) -> str:

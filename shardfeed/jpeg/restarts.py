@@ -73,7 +73,7 @@ def grid_of(data: bytes | memoryview) -> Grid | None:
 
 
 def piece_ends(data: bytes | memoryview, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each marker in image data from byte `start` to `end`: the byte behind it, from `start` on; and its code."""
+    """Find the markers in image data from byte `start` to `end`: the offset behind each, from `start`, and its code."""
     scan = np.frombuffer(data, np.uint8, end - start, start)
     at = np.flatnonzero(scan[:-1] == 0xFF) + 1
     codes = scan[at]
@@ -82,7 +82,7 @@ def piece_ends(data: bytes | memoryview, start: int, end: int) -> tuple[np.ndarr
 
 
 def row_lengths(data: bytes) -> bytes:
-    """What `image/restarts` says of a JPEG: b"" where its image data is not cut by a grid, and ends with the file."""
+    """Value of `image/restarts` for a JPEG; b"" unless a grid divides its image data, which ends with the file."""
     grid = grid_of(data)
     if grid is None:
         return b""

@@ -1,1 +1,1 @@
-"""What this process was granted of the machine, and how it uses it: CPUs, memory, disk, processes, a Ray cluster."""
+"""Resources granted to this process, and their use: CPUs, memory, disk, processes, a Ray cluster."""

@@ -1,4 +1,4 @@
-"""What this process was granted of the machine: CPUs and memory, by its cgroups.
+"""CPUs and memory granted to this process by its cgroups.
 
 Counting the host's cores in a container that was granted a tenth of them starts ten times too many workers; TensorFlow
 does so, and Python's `os.cpu_count` does. So the cgroup is read, version 2 and version 1.

@@ -17,7 +17,7 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 
 
 class Room(NamedTuple):
-    """What a directory had room for when it was looked at: `free` bytes; `where` and `remedy` are words about them."""
+    """Free space of a directory when it was measured: `free` bytes; `where` and `remedy` are words for errors."""
 
     directory: str
     free: int
@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
 
 def room_in(directory: str, kept_share: float = KEPT_SHARE) -> Room:
-    """Of `directory`, which is there. In memory, `kept_share` of what was granted must stay unused by everything."""
+    """Measure an existing directory. If it is in memory, `kept_share` of the memory granted does not count as free."""
     state = os.statvfs(directory)
     free = state.f_bavail * state.f_frsize
     if not is_in_memory(directory):

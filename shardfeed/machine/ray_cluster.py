@@ -21,7 +21,7 @@ _CHOSEN = (None, "auto", "local")  # addresses that leave it to Ray
 
 
 def check_address(address: str | None) -> None:
-    """Raises UsageError for an address that cannot be meant."""
+    """Raise UsageError unless an address is HOST:PORT or one of `_CHOSEN`."""
     if address in _CHOSEN:
         return
     host, _, port = address.rpartition(":")
@@ -80,11 +80,11 @@ class Cluster:
         return _current() == self._made
 
     def cpus(self) -> int:
-        """Of all nodes together, busy or not; at least 1."""
+        """Number of CPUs of all nodes together, busy or not; at least 1."""
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def check(self) -> None:
-        """Raises WorkerLostError when the head has not answered for 20 seconds."""
+        """Raise WorkerLostError if the head has not answered for 20 seconds."""
         try:
             socket.create_connection(self._head, timeout=1).close()
             self._heard = time.monotonic()

@@ -66,14 +66,14 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
 
 
 class Free(NamedTuple):
-    """What a process without privileges may still write: bytes, and files, None where there is no such limit."""
+    """Free space for a process without privileges: bytes, and number of files, None where that has no limit."""
 
     size: int
     files: int | None
 
 
 def free_space(directory: str) -> Free:
-    """What is free on the disk of a directory. Raises OSError."""
+    """Return the free space on the disk of a directory. Raises OSError."""
     disk = os.statvfs(directory)
     return Free(disk.f_bavail * disk.f_frsize, disk.f_favail if disk.f_files else None)
 

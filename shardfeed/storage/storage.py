@@ -20,7 +20,7 @@ _TOOLS = {"s3": "`aws s3 sync`", "gs": "`gcloud storage rsync`", "http": "`curl 
 
 
 def check_local(path: str | bytes | os.PathLike[str]) -> None:
-    """Raises UsageError for an address: images and datasets lie on a file system."""
+    """Raise UsageError if `path` is an address (s3://...): images and datasets are read from a file system."""
     text = os.fsdecode(path)
     if found := _ADDRESS.match(text):
         tool = _TOOLS.get(found[1].lower(), "a tool of its own")
@@ -31,7 +31,7 @@ _PIECE_BYTES = 1 << 30  # one system call gives no more than two of these
 
 
 class Entry(NamedTuple):
-    """What a directory has under `name`: a file of `size` bytes, also by a link; -1 for what is no file."""
+    """One entry of a directory: a file of `size` bytes, or a link to one; -1 if it is not a file."""
 
     name: str
     size: int
@@ -161,7 +161,7 @@ def _chunks(file: OpenFile) -> Iterator[bytes]:
 
 
 def not_a_file(directory: str, name: str) -> str:
-    """What a shard of the local disk is that is no file: a link whose end is gone, or something else."""
+    """Describe a shard of the local disk that is not a file: a link to a missing file, or something else."""
     path = os.path.join(directory, name)
     if os.path.islink(path) and not os.path.exists(path):
         return f"a link to {escape(os.readlink(path))}, which is gone"
@@ -177,19 +177,19 @@ class FileInfo:
 
     @classmethod
     def of(cls, content: bytes) -> "FileInfo":
-        """Of a file that holds `content`."""
+        """Size and checksum of a file that contains `content`."""
         return cls(len(content), crc32c(content))
 
     @classmethod
     def of_file(cls, path: str, storage: Storage = LOCAL) -> "FileInfo":
-        """Of the file at `path` as it is now. Raises StorageError where it cannot be read."""
+        """Size and checksum of the file at `path` as it is now. Raises StorageError if it cannot be read."""
         try:
             return cls(*file_checksum(path, storage))
         except OSError as error:
             raise storage_error(path, "read", error) from error
 
     def difference(self, found: "FileInfo") -> str:
-        """What is wrong with a file that was to be this one; "" where nothing is."""
+        """Return how `found`, a file that should be equal to this one, differs from it; "" where it does not."""
         if found.size != self.size:
             return f"has {found.size} bytes, expected {self.size}"
         return "" if found == self else f"its CRC-32C is {found.crc32c:08x}, expected {self.crc32c:08x}"

@@ -1,4 +1,4 @@
-"""What your own source, format or storage must promise, as tests to inherit. Needs pytest; nothing else here does."""
+"""Contracts of a source, a format and a storage, as tests for yours to inherit. Only this folder needs pytest."""
 
 import pytest
 

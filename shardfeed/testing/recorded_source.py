@@ -106,6 +106,6 @@ def _some(source: Any) -> range:
 
 
 def _said(sample: Sample) -> tuple[Any, ...]:
-    """What there is to compare of a sample, its payload too."""
+    """Return the parts of a sample to compare, the payload included."""
     assert sample.record is not None
     return sample.key, sample.split, repr(sample.features), sample.record.digest, sample.record(7)

@@ -53,7 +53,7 @@ class StorageContract:
         assert (file.size, file.read(0, 10), whole(file)) == (0, b"", b"")
 
     def test_lists_names_and_sizes(self, stored: Stored) -> None:
-        """Of files; what is no file has no size, and directories are looked into when asked for."""
+        """Files have sizes; other entries have none, and only the directories asked for are listed."""
         storage, directory, put = stored
         assert sizes_by_name(storage, directory) == {}
         for name, content in (("a", b"1"), ("b.c", b"22"), ("index/d", b"333")):

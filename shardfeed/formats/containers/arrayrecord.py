@@ -50,7 +50,7 @@ class _ArrayRecord:
         self._sizes.append(len(payload))
 
     def finish(self) -> Written:
-        """What the library wrote, and where in it the records are."""
+        """Close the file; return its size and checksum, and the offsets and sizes of its records."""
         try:
             self._writer.close()
         except RuntimeError as error:
@@ -67,7 +67,7 @@ class _ArrayRecord:
 
 
 def _storage_error(path: str, said: str) -> StorageError:
-    """What the library could not do; it says why in words."""
+    """Return the StorageError for a message of the library, which reports errors of the system as text."""
     for code in (*NO_ROOM, errno.EFBIG, errno.EIO, errno.EROFS):
         if os.strerror(code) in said:
             return storage_error(path, "write", OSError(code, os.strerror(code)))

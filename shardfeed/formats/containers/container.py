@@ -1,4 +1,4 @@
-"""What the formats of this folder have in common: all but the file itself, which each makes by a `Container`."""
+"""Common part of this folder's formats: everything but the file itself, which each writes through a `Container`."""
 
 import base64
 import os
@@ -98,7 +98,7 @@ class ContainerSink:
 
     @property
     def info(self) -> ShardInfo:
-        """What was written; once the block was left."""
+        """Number of records and files of the written shard; available once the `with` block was left."""
         assert self._info is not None, "the block was not left"
         return self._info
 
@@ -139,7 +139,7 @@ class ContainerFormat:
         raise NotImplementedError
 
     def check(self, schema: Schema) -> None:
-        """Raises UsageError for what such shards cannot hold, and where `package` is not installed."""
+        """Raise UsageError if such shards cannot hold records of `schema`, or if `package` is not installed."""
         if self.package:
             check_extra(self.package, "to")
 

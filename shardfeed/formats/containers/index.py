@@ -26,7 +26,7 @@ _REMEDY = "restore it from a copy, or convert again"
 
 
 class Lines(NamedTuple):
-    """What is kept of an index: `lines` [n] of LINE, and where the piece before each image begins, int64 [n + 1]."""
+    """Index of a shard in memory: `lines` [n] of LINE, and offsets of the piece before each image, int64 [n + 1]."""
 
     lines: np.ndarray
     starts: np.ndarray

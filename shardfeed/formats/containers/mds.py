@@ -82,7 +82,7 @@ def _json_list(values: Sequence[bytes]) -> bytes:
 
 
 def _config(columns: Sequence[_Column]) -> dict[str, Any]:
-    """What shard and index say of the columns, as MDSWriter does."""
+    """Description of the columns in the shard and its index, as MDSWriter writes it."""
     return {
         "column_encodings": [column.encoding for column in columns],
         "column_names": [column.name for column in columns],
@@ -122,7 +122,7 @@ class _Shard:
         self._begins.append(self._file.size)
 
     def finish(self) -> Written:
-        """What is known only now stands at the beginning."""
+        """Write the head of the shard, whose offsets are known only now, and close the file."""
         count = len(self._images)
         offsets = np.array(self._begins, "<u4").tobytes()
         self._file.begin_with((_U32.pack(count) + offsets + self._config).ljust(self._room))

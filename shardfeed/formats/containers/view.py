@@ -45,7 +45,7 @@ class ContainerView:
         return np.diff(self._starts) + inside
 
     def place(self, file: OpenFile, row: int) -> str:
-        """What an error calls a record."""
+        """Return the place of a record for errors: file, record number and offset."""
         return f"{file.path}, record {row}, offset {self._lines['offset'][row]}"
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:

@@ -96,7 +96,7 @@ class WebDataset(ContainerFormat):
         return f"data/{super().shard_file(split, number, count)}"
 
     def describe(self, dataset: Described) -> Mapping[str, bytes]:
-        """What timm wants to know, and an index for each split as wids reads it."""
+        """Return the files beside the shards: a description for timm, and an index of each split for wids."""
         splits: dict[str, Any] = {}
         files: dict[str, bytes] = {}
         for name, shards in dataset.splits.items():
@@ -122,7 +122,7 @@ class WebDataset(ContainerFormat):
 
 
 def _suffix(format: Value | None, image: bytes) -> str:
-    """What the name of an image ends in: by its format, else by how it begins, as others do not always say."""
+    """Return an image's file extension: by `format`, else by its first bytes, as the format may be missing."""
     if isinstance(format, bytes) and format in _SUFFIXES:
         return _SUFFIXES[format]
     return next((suffix for start, suffix in _BEGINNINGS.items() if image.startswith(start)), "bin")

@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        """What the record holds; b"" where there is none."""
+        """Payload of the record; b"" where there is no record."""
         return self.framed[HEADER_BYTES:-FOOTER_BYTES] if self.framed else b""
 
 
@@ -184,7 +184,7 @@ class _ShardFile:
         return length if self.read(body + length, FOOTER_BYTES) == mask(crc).to_bytes(4, "little") else None
 
     def damage_at(self, offset: int, place: str) -> RecordError:
-        """What is wrong with the record at `offset`."""
+        """Return, without raising it, the error for the damaged record at `offset`."""
         try:
             length = payload_length(self.read(offset, HEADER_BYTES), self.size - offset - HEADER_BYTES, place)
             unframe(self.read(offset, length + FRAME_BYTES), place)
