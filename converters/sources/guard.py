@@ -58,9 +58,9 @@ class HostileError(UsageError):
 
 
 class Budget:
-    """What one source may ask for while it is opened. Every method raises HostileError beyond its limit.
+    """Limits on what one source may use while it is opened. Every method raises HostileError beyond its limit.
 
-    `place`: the source. A method's `place` is the file that asks, by default the source.
+    `place`: the source. The `place` of a method is the file that needs the resource, by default the source.
     """
 
     def __init__(self, place: str) -> None:

@@ -133,7 +133,7 @@ class Look:
 
     @cached_property
     def kind(self) -> str:
-        """Of a file, what its first bytes say it is: "tar", "parquet", "hdf5", "lmdb", "zip", "json", else "other"."""
+        """Type of a file by its first bytes: "tar", "parquet", "hdf5", "lmdb", "zip", "json", else "other"."""
         head = self.head(self.paths[0])
         if looks_like_header(head[:BLOCK]):
             return "tar"

@@ -60,11 +60,11 @@ class Objects:
 
 @dataclass(frozen=True)
 class MaskTable:
-    """What masks say: values that may be in their files, or colours, and what a record has for each.
+    """Mapping of the values or colours in mask files to the values in records.
 
-    That is the number of a class, or the raster's void. `values`: (value in the file, value in the record); of a
-    palette its indices, of 1 bit 0 and 1. `colours`: (red, green, blue, value in the record); where there are any,
-    colours count and no values. One table is shared by all masks.
+    A value in a record is the number of a class, or the raster's void. `values`: (value in the file, value in the
+    record); palette images have indices, 1-bit images 0 and 1. `colours`: (red, green, blue, value in the record); if
+    there are any, `values` do not count. One table is shared by all masks.
     """
 
     values: tuple[tuple[int, int], ...] = ()
@@ -115,9 +115,9 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Account:
-    """Of some annotations: how many were read and written, how many of those clipped, and the others.
+    """Counts of annotations: read, written, clipped among the written; and the list of those left out.
 
-    `farthest`: by how many pixels a clipped one left its image, at most.
+    `farthest`: the most pixels by which a clipped annotation left its image.
     """
 
     read: int = 0
@@ -131,7 +131,7 @@ class Account:
 
     @classmethod
     def total(cls, accounts: Iterable["Account"]) -> "Account":
-        """Of all of them, the others in the order of the accounts."""
+        """Add up accounts; annotations left out are listed in the order of the accounts."""
         read = written = clipped = 0
         farthest, left_out = 0.0, []
         for account in accounts:
@@ -142,11 +142,11 @@ class Account:
 
     @property
     def bad(self) -> list[LeftOut]:
-        """Those that should not have been there."""
+        """Annotations left out with a code that is not in FORGIVEN."""
         return [one for one in self.left_out if one.code not in FORGIVEN]
 
     def check(self, place: str) -> None:
-        """Raises IntegrityError unless all that were read are written or listed."""
+        """Raise IntegrityError unless all annotations that were read are written or listed."""
         if self.read != self.written + len(self.left_out):
             problem = f"{self.read:,} annotations read, {self.written:,} written and {len(self.left_out):,} listed"
             raise IntegrityError(place, problem, "this is a fault of shardfeed: please report it")

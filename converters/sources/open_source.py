@@ -178,7 +178,7 @@ def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:
 
 
 def _check_label_file(look: Look, values: Mapping[str, Any]) -> None:
-    """Raises UsageError for JSON or XML in place of a label file; the remedy says how annotations in it are read."""
+    """Raise UsageError for JSON or XML in place of a label file; the remedy says how to read annotations in it."""
     path = os.fsdecode(values.get("labels", ""))
     is_document = path.lower().endswith((".json", ".xml")) and os.path.isfile(path)
     if "format" in values or not look.is_folder or not is_document:
@@ -265,7 +265,7 @@ def _near_miss(look: Look, found: Sequence[Evidence]) -> UsageError | None:
 
 
 def _check_place(path: Any) -> None:
-    """Raises UsageError for an address, and for a file that is known to be neither images nor a label file."""
+    """Raise UsageError for an address, and for a file that is known to be neither images nor a label file."""
     if path is None:
         return
     check_local(path)
@@ -276,7 +276,7 @@ def _check_place(path: Any) -> None:
 
 
 def _check_there(look: Look) -> None:
-    """Raises UsageError for a path that is missing, or a pattern of which a file is."""
+    """Raise UsageError if the path is missing, or one of the files that it means."""
     first = next((path for path in look.paths if _is_missing(path)), None)
     if first is not None:
         problem = "no such file or folder"
@@ -297,14 +297,14 @@ def _is_missing(path: str) -> bool:
 
 
 def _check_no_dataset(look: Look) -> None:
-    """Raises UsageError for a dataset."""
+    """Raise UsageError if the folder is a shardfeed dataset already."""
     if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
         remedy = "`shardfeed reshard DIR OUT` makes other shards of it, `append`, `merge`, `filter` and others more"
         raise UsageError(look.path, "is a dataset already", remedy)
 
 
 def _check_name(look: Look) -> None:
-    """Raises UsageError for a file that no reader took though its name says so, and for one that is never taken."""
+    """Raise UsageError if no reader took a file in spite of its extension, or if its kind is never read."""
     path = look.paths[0]
     if look.is_folder or not os.path.isfile(path):
         return

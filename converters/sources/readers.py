@@ -1,4 +1,4 @@
-"""What a reader is; the one list of readers, and of files that are known and not read."""
+"""Interface of a reader; the one list of readers, and the list of known file types that are not read."""
 
 import os
 import re
@@ -42,7 +42,7 @@ class ReaderModule(Protocol):
 
 
 def missing_of(error: ShardfeedError) -> str:
-    """What an error says of a thing that cannot be read, and what to do, for `Evidence.missing`."""
+    """Return problem and remedy of the error of an unreadable input, for `Evidence.missing`."""
     _, problem, remedy = error.args  # not .problem: arguments in it are to be told as where they are read
     return f"{problem}; {remedy}" if remedy else problem
 

@@ -129,7 +129,7 @@ class ReadAhead:
 
 
 def _disk_input() -> int:
-    """What this thread has read from disks so far, announced files included, in blocks of 512 bytes."""
+    """Return how much this thread has read from disks so far, announced files included, in blocks of 512 bytes."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock if _HINTS else 0
 
 

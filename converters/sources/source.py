@@ -103,12 +103,12 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a source came upon while it looked for its samples; the report says it.
+    """Findings of a source while it looked for its samples, for the report.
 
-    `rejected`: inputs that it could not offer. `notes`: sentences (hidden files passed over, rows that say a thing
-    twice). `folder`: the absolute path of a folder of which it takes whatever lies in it; a dataset must not be made
-    there, or the next conversion would take it for images. `account`: of annotations that belong to no sample, or that
-    were read and left out already. `in_files`: whether inputs are parts of larger files, which no pattern leaves out.
+    `rejected`: inputs that it could not offer. `notes`: sentences (on hidden files passed over, repeated rows).
+    `folder`: the absolute path of a folder from which it takes every file; a dataset must not be made there, or the
+    next conversion would take it for images. `account`: of annotations that belong to no sample, or that were read and
+    left out already. `in_files`: whether inputs are parts of larger files, which no pattern leaves out.
     """
 
     rejected: Sequence[Skipped] = ()
@@ -155,7 +155,7 @@ class FindingSource(Source, Protocol):
 
 
 def findings_of(source: Source) -> Findings:
-    """What a source found on its way, nothing for one that does not say."""
+    """Return the findings of a source; empty findings if it is no FindingSource."""
     return source.findings if isinstance(source, FindingSource) else Findings()
 
 

@@ -50,7 +50,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
-    """What a folder was recognised by, what it lacks, and where things are; None without an XML file of Pascal VOC."""
+    """Return the evidence for Pascal VOC, what is missing, and the folders to read; None without an XML file of it."""
     if not look.is_folder:
         return None
     found = _kit(look, "", options)

@@ -25,9 +25,9 @@ _OF_MACOS = "__MACOSX"
 
 @dataclass
 class UnpackedArchive:
-    """What an archive was unpacked into: `folder`, which is removed when nothing holds this object any more.
+    """An unpacked archive: `folder` is removed when nothing refers to this object any more.
 
-    `files`: how many, of `size` bytes. `notes`: sentences for the report, about what was left out as well.
+    `files`: number of files, of `size` bytes in total. `notes`: sentences for the report, also on members left out.
     """
 
     folder: str

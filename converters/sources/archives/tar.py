@@ -128,7 +128,7 @@ def looks_like_header(block: bytes) -> bool:
 
 
 def _number(field: bytes, place: str, offset: int) -> int:
-    """Of octal digits, or binary where the first bit is set."""
+    """Read a number from a header field: octal digits, or binary if the first bit is set."""
     if field[0] & 0x80:
         return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
     digits = field.partition(b"\0")[0].strip()
@@ -145,7 +145,7 @@ def _joined(prefix: bytes, name: bytes) -> bytes:
 
 
 def _extra(file: BinaryIO, size: int, place: str, offset: int) -> bytes:
-    """What stands behind a header that tells of the next one."""
+    """Read the data of an extension header (a long name, pax records), which describes the next member."""
     if size > _MOST_EXTRA:
         problem = f"the name or record at byte {offset:,} has {size:,} bytes, expected {_MOST_EXTRA:,} at most"
         raise UsageError(place, problem, _WHOLE)

@@ -73,7 +73,7 @@ class Unpacked:
 
     @property
     def note(self) -> list[str]:
-        """What the report says of it; nothing where nothing was unpacked."""
+        """Sentence for the report on the decompressed files; empty if there are none."""
         if not self.files:
             return []
         files = "1 compressed file was" if self.files == 1 else f"{self.files:,} compressed files were"
@@ -145,7 +145,7 @@ def compression(head: bytes) -> str:
 
 
 def inflated(file: IO[bytes]) -> Iterator[bytes]:
-    """What a gzip or zlib stream holds, at most a megabyte at once. Raises DamagedStreamError, OSError."""
+    """Decompress a gzip or zlib stream, at most a megabyte at once. Raises DamagedStreamError, OSError."""
     stream = zlib.decompressobj(_GZIP_OR_ZLIB)
     data = b""
     while True:

@@ -41,10 +41,10 @@ _process = os.getpid()
 
 
 def opened(file: SourceFile, open_file: Callable[[str], _Handle]) -> _Handle:
-    """What `open_file` gives for the file's path, opened by this process; the last few stay open.
+    """Return the handle that `open_file` opens at the file's path, in this process; the last few stay open.
 
-    Raises what `open_file` does, and RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) where the file is not as it was
-    when it was listed.
+    Raises the errors of `open_file`, and RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`) if the file has changed
+    since it was listed.
     """
     check_listed(file.path, file.size, file.mtime_ns)
     global _process  # a fork that Python did not see: what is open is the parent's

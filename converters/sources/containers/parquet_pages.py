@@ -53,7 +53,7 @@ def column_chunks(path: str, leaf: int) -> list[Chunk]:
 
 
 def _chunk(column: dict[int, Any]) -> Chunk:
-    """Raises KeyError or ValueError for what is none, or is in another file."""
+    """Parse the metadata of a column chunk. Raises KeyError or ValueError if malformed, or stored in another file."""
     about = column[3]
     numbers = [about[field] for field in (9, 7, 5, 4)]
     dictionary = about.get(11) or numbers[0]  # 0, where some have none

@@ -35,7 +35,7 @@ _MOST_LINE = 64 << 20  # bytes
 
 @dataclass(frozen=True)
 class _Header:
-    """Of a file: `names` of columns; pixels are in those from `start` to `end`, or all in one cell, `start`."""
+    """Header of a file: `names` of columns; pixels are in the columns from `start` to before `end`, or all in one."""
 
     names: tuple[str, ...]
     start: int

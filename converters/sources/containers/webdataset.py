@@ -139,7 +139,7 @@ def _unpacking(path: str) -> BinaryIO:
 
 
 class _Shape(NamedTuple):
-    """What samples that have the same columns have in common: which are images and masks, which are read."""
+    """Layout shared by samples with the same columns: the columns of images and masks, and those to read."""
 
     images: Sequence[str]
     masks: Sequence[str]
@@ -228,7 +228,7 @@ class _Pass:
         return None
 
     def check_unique(self) -> None:
-        """Raises UsageError where a key comes again: torn apart in a tar, or in two tars."""
+        """Raise UsageError if a key is repeated: its files are not adjacent in a tar, or are in two tars."""
         hashes, self._met = as_array(self._met), array("q")
         order = np.argsort(hashes, kind="stable")
         again = np.sort(order[1:][hashes[order[1:]] == hashes[order[:-1]]])

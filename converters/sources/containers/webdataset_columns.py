@@ -104,7 +104,7 @@ def _is_plain_image(column: str) -> bool:
 
 @lru_cache
 def last(column: str) -> str:
-    """What follows the last dot of a column."""
+    """Return the part of a column after its last dot."""
     return column.rpartition(".")[2]
 
 

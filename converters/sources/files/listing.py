@@ -68,7 +68,7 @@ class Choice:
 
     @classmethod
     def of(cls, include: Globs, exclude: Globs) -> "Choice":
-        """Raises UsageError for what is no pattern."""
+        """Compile the patterns. Raises UsageError for an invalid one."""
         return cls(Patterns("include", include), Patterns("exclude", exclude))
 
     def __bool__(self) -> bool:
@@ -89,7 +89,7 @@ class Choice:
 
 
 def _compiled(option: str, glob: str) -> re.Pattern[str]:
-    """Raises UsageError for what is no pattern, or one that fits nothing."""
+    """Compile a pattern. Raises UsageError if it is invalid or can match nothing."""
     try:
         if isinstance(glob, str) and glob.strip("/."):
             return re.compile(_expression(glob), re.DOTALL)
@@ -186,7 +186,7 @@ class Listing:
         return self.blob[self.ends.item(index) : self.ends.item(index + 1)]
 
     def file(self, index: int) -> SourceFile:
-        """What a worker needs to read file `index`, 0 to n - 1."""
+        """Return path, size and modification time of file `index`, 0 to n - 1: all that a worker needs to read it."""
         path = self.root.rstrip(b"/") + b"/" + self.key(index)
         return SourceFile(path, self.sizes.item(index), self.mtimes.item(index))
 
@@ -198,7 +198,7 @@ class Listing:
         return place if place < len(self) and self.key(place) == key else -1
 
     def skipped_at(self, key: bytes) -> Skipped | None:
-        """What was skipped where the file `key` would be: that file, or a folder that it is in."""
+        """Return the skipped input in place of the file `key`: that file, or a folder above it; None without."""
         parts = key.split(b"/")
         above = (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)) if self.skipped else ()
         return next((self._skipped[path] for path in above if path in self._skipped), None)
@@ -228,9 +228,9 @@ class Listing:
         return low
 
     def children(self, folder: bytes = b"") -> tuple[list[bytes], list[bytes]]:
-        """Of what lies right in `folder`: the names of the folders that hold a file somewhere, and the files' keys.
+        """Return the names of the folders right in `folder` that hold a file at any depth, and the keys of its files.
 
-        Both are sorted. `folder` is empty for the root, else ends in "/". What is in those folders is not looked at.
+        Both are sorted. `folder` is empty for the root, else ends in "/". The content of those folders is skipped.
         """
         folders, files = [], []
         place, stop = self._range(folder)

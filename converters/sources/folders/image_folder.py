@@ -239,7 +239,7 @@ def _notes(found: _Found, splits: dict[bytes, str], numbering: Numbering, others
 
 
 def refuse_other_layouts(files: Listing) -> None:
-    """Raises UsageError where the folders of `files`, all files that are there, are those of another task."""
+    """Raise UsageError if `files`, the listing of all files, has the folders of a dataset of another task."""
     tops, _ = files.children()
     splits = [top for top in tops if usual_split(top)]
     places = [b""] if len(splits) < len(tops) or not tops else [b"", *(top + b"/" for top in tops)]
@@ -256,7 +256,7 @@ def refuse_other_layouts(files: Listing) -> None:
 
 
 def _deeper(files: Listing) -> str:
-    """What to do where a folder of images has folders that may be classes after all."""
+    """Return the beginning of a remedy if a folder of images holds folders that may be classes after all, else ""."""
     for top in files.children()[0]:
         inner, _ = files.children(top + b"/")
         if top.lower() in _IMAGES and inner and not all(_OF_COCO.fullmatch(name.lower()) for name in inner):
@@ -265,7 +265,7 @@ def _deeper(files: Listing) -> str:
 
 
 def _layout(files: Listing, place: bytes) -> tuple[str, str] | None:
-    """What the folder `place`, which ends in "/" or is the root, looks like, and what says so; or None."""
+    """Name the dataset that the folder `place` (the root, or ending in "/") looks like, and the evidence; or None."""
     names, beside = files.children(place)
     called = {name.lower(): name for name in names}
     if place + b"_annotations.coco.json" in beside:

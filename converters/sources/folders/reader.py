@@ -105,7 +105,7 @@ def _hardly_classes(look: Look, names: Sequence[str], passed: Sequence[str]) -> 
 
 
 def _check_names(look: Look, found: ImageFolder, names: Sequence[str]) -> None:
-    """Raises UsageError for class folders that are called like splits, or that hold nothing but folders."""
+    """Raise UsageError if the class folders are named like splits, or hold nothing but folders."""
     words = [name for name in names if any(map(usual_split, _WORDS.findall(name)))]
     if len(words) > 1 and 2 * len(words) > len(names):
         inner = [f"{name}/{deeper[0]}" for name in words if (deeper := look.names(name)[0])]

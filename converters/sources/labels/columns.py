@@ -1,4 +1,4 @@
-"""What each column of a label file is: the path, labels, texts, numbers, the split; and whether there is a header."""
+"""Find the columns of a label file (path, labels, texts, numbers, split), and whether it has a header."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Columns:
         return [use for use in self.uses if use.role in roles]
 
     def shown(self, column: Column) -> Column:
-        """What people call a column: by its name where it has one, else by its number."""
+        """Return a column as messages show it: its name if it has one, else its number or JSON key."""
         return self.names[column] if self.names is not None and isinstance(column, int) else column
 
 

@@ -155,9 +155,9 @@ def _classes_have_blanks(table: LabelTable, lookup: PathLookup) -> bool:
 
 
 class _Said:
-    """What was said of columns, by column: what separates labels, what stands for an empty cell, and class names.
+    """Options given for columns, by column: the label separator, the value of an empty cell, and class names.
 
-    `one_hot`: the names of the classes of columns of 0 and 1. Raises UsageError for columns that are not in use.
+    `one_hot`: the class names of one-hot columns. Raises UsageError for columns that are not in use.
     """
 
     def __init__(self, columns: Columns, options: LabelOptions) -> None:
@@ -236,7 +236,7 @@ class _Features:
             self._add(use, self._tried(use, number_column, found, chosen, use.name, use.feature, missing))
 
     def _tried(self, use: Use, make: Callable[..., _Made], *values: Any, **known: Any) -> _Made:
-        """What `make` gives. Raises LabelFileError for the first row with a cell that cannot be meant."""
+        """Return the result of `make`. Raises LabelFileError for the first row with a cell that `make` refuses."""
         try:
             return make(*values, **known)
         except BadCellError as error:
@@ -271,7 +271,7 @@ def _splits(rows: LabelRows, chosen: np.ndarray) -> Splits | None:
 
 
 def _unnamed(rows: LabelRows, listing: Listing, files: np.ndarray) -> Iterator[str]:
-    """What the report says of inputs under the root that no row names."""
+    """Yield sentences for the report on inputs under the root that no row names."""
     root = os.path.realpath(listing.root).rstrip(b"/") + b"/"
     own = os.path.realpath(os.fsencode(rows.table.path)).removeprefix(root)
     rest = map(listing.key, np.setdiff1d(np.arange(len(listing)), files).tolist())

@@ -124,7 +124,7 @@ class LabelRows:
         raise LabelFileError(self.place(later, column), problem, remedy)
 
     def _check_boxes(self, doubled: np.ndarray) -> None:
-        """Raises LabelFileError where rows of one file are rows of its boxes: all but the first would be lost."""
+        """Raise LabelFileError if repeated rows of a file are its boxes: all but the first would be lost."""
         if not len(doubled):
             return
         pairs = [(use.column, use.name) for use in self.columns.of("label", "number")]
@@ -166,7 +166,7 @@ class LabelRows:
         return LabelFileError(self.table.place(line, self.columns.shown(self.columns.path)), problem, remedy)
 
     def notes(self, doubled: np.ndarray, listing: Listing) -> Iterator[str]:
-        """What the report says of the rows."""
+        """Yield sentences for the report on the rows."""
         if self.ids:
             key, file = next(iter(self.ids.items()))
             example = f"'{escape(key)}' is '{escape(listing.key(file))}'"

@@ -121,7 +121,7 @@ class LabelTable:
             yield line, dict(zip(names, cells, strict=True))
 
     def check_width(self, line: int, cells: Collection[Any], width: int) -> None:
-        """Raises LabelFileError for a row of more or fewer cells than the first."""
+        """Check that a row has as many cells as the first; raise LabelFileError otherwise."""
         if len(cells) != width:
             problem = f"got {len(cells)} cells, expected {width} as in the first row"
             raise LabelFileError(self.place(line), problem, "quote cells that contain the delimiter")
@@ -279,7 +279,7 @@ class LabelTable:
 
 
 def _check_encoding(encoding: str | None) -> None:
-    """Raises UsageError for a name that Python knows no text encoding of."""
+    """Check that Python knows a text encoding of this name; raise UsageError otherwise."""
     if encoding is not None:
         try:
             b"a".decode(encoding)

@@ -1,6 +1,6 @@
-"""What the cells of a column mean: classes, numbers or texts, one or several for each sample.
+"""Interpret the cells of a column as classes, numbers or texts, one or several for each sample.
 
-An error is raised for a cell that cannot be meant, and a note made where something else may be.
+A cell that fits no meaning raises an error; where another meaning is possible, a note says so.
 """
 
 import json
@@ -297,7 +297,7 @@ def _is_place(name: str) -> bool:
 
 
 def _class_prefix(name: str) -> str:
-    """What stands before `/label` and `/text` in the keys of a column of classes, which may be called like either."""
+    """Return the prefix of the keys `.../label` and `.../text` of a column of classes; its name may end in either."""
     key = feature_key(name)
     return key.removesuffix("/label").removesuffix("/text") if "/" in name else key
 
@@ -347,7 +347,7 @@ def _check_cells(cells: Cells, *, empty_allowed: bool = False) -> bool:
 def _meaning(
     cells: Cells, first_code: Mapping[str, int], *, main: bool, lists: bool
 ) -> Literal["classes", "integers", "fractions"]:
-    """What a column without a class list holds. Raises BadLabelError for the first text that is not like the others."""
+    """Decide what a column without a class list holds. Raises BadLabelError for the first text unlike the others."""
     kinds = {text: _kind(text) for text in first_code}
     first = {kind: text for text, kind in reversed(kinds.items())}
     counts = np.bincount(cells.codes, minlength=len(cells.values)).tolist()

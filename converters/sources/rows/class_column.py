@@ -249,7 +249,7 @@ def _key(place: str) -> str:
 
 
 def check_captions(texts: Sequence[str], rows: int, first_code: Mapping[str, int]) -> None:
-    """Raises BadLabelError where nearly each of many rows has a class of its own: no one trains on those."""
+    """Raise BadLabelError if nearly each of many rows has a class of its own: no one trains on such classes."""
     if len(texts) > _MANY and _alone(texts, rows):
         first = min(first_code, key=lambda text: first_code[text])
         problem = f"got {len(texts)} classes in {rows} rows, the first '{escape(first[:40])}'"

@@ -48,7 +48,7 @@ def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
 
 
 def _numbered(place: str) -> dict[int, str] | None:
-    """What a file says of numbers and names; None where it says no numbers."""
+    """Read class names by number from a file; None if the file has no numbers."""
     text = _text(place)
     if text is not None and place.endswith(".pbtxt"):
         return parse_label_map(text, place)
@@ -186,7 +186,7 @@ def _fields(tokens: list[_Token], at: int, place: str, line: int) -> tuple[dict[
 
 
 def _unquoted(token: _Token, place: str) -> str:
-    """What a quoted text means; it may write UTF-8 byte by byte."""
+    """Decode a quoted text; its escapes may write UTF-8 byte by byte."""
 
     def one(match: re.Match[bytes]) -> bytes:
         octal, hexadecimal, short, long, other = match.groups()

@@ -91,7 +91,7 @@ class TextColumn:
 
     @classmethod
     def of_lists(cls, key: str, lists: Iterable[Iterable[bytes]]) -> "TextColumn":
-        """Of any number of texts in each sample."""
+        """Build a column with any number of texts in each sample."""
         places: dict[bytes, int] = {}
         numbers = [[places.setdefault(text, len(places)) for text in texts] for texts in lists]
         return cls(key, list(places), *ragged(numbers, np.int64))
@@ -127,7 +127,7 @@ def schema_of(columns: Sequence[ListedColumn]) -> Schema:
 
 
 def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:
-    """What they hold of sample `index`."""
+    """Return the values of sample `index` in all `columns`, by feature key."""
     found: dict[str, Value] = {}
     for column in columns:
         found |= column.values(index)
@@ -339,7 +339,7 @@ class RowNames:
         self._ending_of = array("B")
 
     def numbered(self, file: int, record: int) -> str:
-        """What a row is called that has no name of its own, without its ending."""
+        """Return the name, without its ending, of a row that has no name of its own."""
         return f"{self._prefixes[file]}{record:0{self._digits}}"
 
     def add(self, name: bytes, ending: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What one dict of `from_dicts` says, checked: before anything is known of the others."""
+"""Read and check each dict of `from_dicts` by itself, without the others."""
 
 import difflib
 import errno
@@ -29,7 +29,7 @@ Image = SourceFile | bytes | Callable[[], bytes]
 
 @dataclass
 class ReadDict:
-    """What one dict says, checked; classes as text. `image`: why there is none, where it is not there."""
+    """Contents of one dict, checked; classes as text. `image`: a Skipped with the reason if the file is missing."""
 
     index: int
     key: bytes
@@ -78,7 +78,7 @@ class DictReader:
         self._root = os.path.abspath(os.fsencode(os.curdir if root is None else root))
 
     def read(self, index: int, said: Mapping[str, Any]) -> ReadDict:
-        """What `said` says."""
+        """Check the dict `said` and return its contents. Raises UsageError."""
         place = f"dicts[{index}]"
         if not isinstance(said, Mapping):
             raise UsageError(place, f"got {type(said).__name__}, expected a dict")
@@ -209,7 +209,7 @@ def _whole(place: str, name: str, value: Any) -> int | None:
 
 
 def _listed(read: ReadDict, name: str, said: Mapping[str, Any]) -> list[Any]:
-    """What is said, which is a list."""
+    """Return `said[name]` as a list. Raises UsageError for any other type."""
     values = said[name]
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise read.error(f"{escape(name)}: got {type(values).__name__}, expected a list")

@@ -126,7 +126,7 @@ def from_dicts(
 
 
 def _check_numbers(read: Sequence[ReadDict]) -> None:
-    """Raises UsageError where some have an image id and others none, or two have the same."""
+    """Raise UsageError if some dicts have an image id and others none, or if two have the same."""
     first: dict[int | None, ReadDict] = {}
     numbered = [one for one in read if one.number is not None]
     if numbered and len(numbered) < len(read):
@@ -165,7 +165,7 @@ class _GivenNames:
         return given
 
     def numbering(self, name: str) -> Numbering:
-        """Of all classes that the dicts have under `name`. Raises UsageError for one that is none."""
+        """Number all classes that the dicts have under `name`. Raises UsageError for an invalid one."""
         values = list(dict.fromkeys(value for one in self._read for value in one.classes.get(name, ())))
         given = self.names(name)
         try:
@@ -178,7 +178,7 @@ class _GivenNames:
 def _columns(
     there: Sequence[ReadDict], read: Sequence[ReadDict], given: _GivenNames, reader: DictReader
 ) -> list[ListedColumn]:
-    """What is known of whole images."""
+    """Build the columns of whole images: labels or tags, captions, texts and numbers. Raises UsageError."""
     columns: list[ListedColumn] = []
     if {"label", "tags"} <= set(given.used):
         one = next((one for one in read if "tags" in one.classes), read[0])
@@ -210,7 +210,7 @@ def _columns(
 
 
 def _all_have(read: Sequence[ReadDict], name: str, has: Callable[[ReadDict], bool]) -> None:
-    """Raises UsageError where some of them have it, and one has not."""
+    """Check that all dicts have `name`, or none; raise UsageError otherwise."""
     lacking = [one.index for one in read if not has(one)]
     having = [one.index for one in read if has(one)]
     if lacking and having:

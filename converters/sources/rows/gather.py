@@ -408,7 +408,7 @@ def _text(what: str, column: str, value: Any) -> str:
 
 
 def _name_in(value: Any) -> bytes:
-    """What a row calls itself, by a value that may be anything."""
+    """Return the name of a row from a value of any type; empty if the value is no name."""
     return value if isinstance(value, bytes) else name_bytes(str(value)) if isinstance(value, str | int) else b""
 
 

@@ -60,7 +60,7 @@ class ObjectColumns:
     ids: Sequence[int] | None = None
 
     def check(self) -> None:
-        """Raises BadRowError where a list has more or fewer values than there are boxes."""
+        """Raise BadRowError if a list has more or fewer values than there are boxes."""
         count = len(self.corners)
         lists = {"classes": self.labels, "texts": self.texts, "areas": self.areas, "ids": self.ids, **self.flags}
         for name, values in lists.items():
@@ -308,9 +308,9 @@ class ObjectGather:
         return f"two {self.what}s have the number {self._numbers[i]}, and differ in {', '.join(parts)}"
 
     def check_unit(self, place: object, unit: Unit | None, *, said: Callable[[Unit], str] | None = None) -> None:
-        """Raises UsageError where the boxes cannot be in the unit that the format has.
+        """Raise UsageError if the boxes cannot be in the unit of the format.
 
-        `unit`: given by the user. `said`: how it is given, where that is not the option `unit`.
+        `unit`: given by the user. `said`: returns how to write a unit in a remedy, by default as the option `unit`.
         """
         if unit is not None:
             self.unit = unit

@@ -90,7 +90,7 @@ class Roles:
 
     @property
     def described(self) -> str:
-        """What was taken for what, in words."""
+        """Describe in words which column has which role."""
         roles = sorted(self.by_role, key=get_args(Role).index)
         said = [f"{role} from {escape(self.by_role[role].name)}" for role in roles]
         said += [f"{key} from {escape(info.name)}" for key, info in self.extra.items()]

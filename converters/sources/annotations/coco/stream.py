@@ -120,7 +120,7 @@ class JsonStream:
             chunk *= 2
 
     def end(self) -> None:
-        """Raises LabelFileError unless the file ends here."""
+        """Check that the file ends here; raise LabelFileError otherwise."""
         if self._next():
             raise self._broken("more behind the end of the JSON value")
 

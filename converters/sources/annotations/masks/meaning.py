@@ -1,7 +1,7 @@
-"""What the values or colours of masks mean: from a table, a known layout, names that are given, or two values alone.
+"""Find the meaning of the values or colours of masks: from a table, a known layout, given names, or just two values.
 
-Nothing is guessed that could be something else: where nobody says what a value is called, this is asked for, with the
-values that the first masks have.
+Nothing ambiguous is guessed: where the name of a value is missing, an error asks the user for it and shows the values
+of the first masks.
 """
 
 import os
@@ -70,10 +70,10 @@ def read_masks(
 
 
 class Seen(NamedTuple):
-    """What some masks hold. `values`: sorted; `colours`: sorted, of those that have no plain values.
+    """Values found in some of the masks. `values`: sorted; `colours`: sorted, of the masks without plain values.
 
-    `looked_at`: how many were read; `problem`: why the first one could not be. `light_first`: whether a palette shows 0
-    lighter than 1, so that 0 may not be the background.
+    `looked_at`: how many masks were read; `problem`: why the first unreadable mask was unreadable. `light_first`:
+    whether a palette shows 0 lighter than 1, so that 0 may not be the background.
     """
 
     values: tuple[int, ...] = ()
@@ -84,9 +84,9 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, contents: Contents, places: Sequence[int], name: Callable[[int], str]) -> "Seen":
-        """Reads some of the masks at `places`: spread over all of them, and more as long as all hold one value.
+        """Read some of the masks at `places`: spread over all of them, and more as long as all hold one value.
 
-        `name`: what a message calls the mask at a place.
+        `name`: returns the name of the mask at a place, for messages.
         """
         values: set[int] = set()
         colours: set[int] = set()
@@ -114,7 +114,7 @@ class Seen(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What a record says of its raster, what a mask's values become, and sentences for the report."""
+    """Meaning of masks: metadata of the raster in records, the mapping of mask values, and notes for the report."""
 
     raster: Raster
     table: MaskTable
@@ -151,7 +151,7 @@ def meaning_of(
 
 
 def _by_values(place: bytes, names: tuple[str, ...] | None, seen: Seen, options: AnnotationOptions) -> Meaning:
-    """Of masks of which only class names may be known."""
+    """Return the meaning of masks without a table of their values; class names may be given."""
     if seen.colours:
         shown = listing([f"({c >> 16}, {c >> 8 & 255}, {c & 255})" for c in seen.colours], _SHOWN)
         problem = f"its masks have colours, {shown}, and nothing says which class each is"
@@ -210,7 +210,7 @@ def _by_rows(
     notes: Sequence[str],
     border: Colour | None = None,
 ) -> Meaning:
-    """Of masks whose values or colours are listed; `names`: those that are classes, in label order; None: all."""
+    """Return the meaning of masks by their table. `names`: the classes, in label order; None: all but void."""
     by_name = {row.name: row for row in rows}
     if lacking := [name for name in names or () if name not in by_name]:
         problem = f"got the class {escape(lacking[0])}, which the masks do not have"

@@ -158,7 +158,7 @@ def pair_files(
 
 
 def _folders(paths: Iterable[bytes]) -> dict[bytes, _Folder]:
-    """Of all folders of a listing, by their paths; the root is empty."""
+    """Describe every folder of a listing, by path; the path of the root is empty."""
     inside: dict[bytes, set[bytes]] = {}
     for path in set(paths):
         while path:
@@ -217,7 +217,7 @@ def _matched(images: list[_File], masks: list[_File]) -> dict[int, int]:
 
 
 def _check_single(images: Listing, files: Listing, masks: list[_File], found: dict[int, int]) -> None:
-    """Raises UsageError where another mask has the name of one that was found."""
+    """Raise UsageError if an unused mask has the same name as one that was paired with an image."""
     names = {number: (folder, _bare(_MASK_NAME, name)) for number, folder, name in masks}
     of_name = {names[mask]: (image, mask) for image, mask in found.items()}
     used = set(found.values())

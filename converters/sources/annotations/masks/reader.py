@@ -193,7 +193,7 @@ def _by_folders(found: _Found) -> tuple[list[Pair], list[str | None]]:
 
 
 def _splits(root: bytes, names: list[str | None]) -> Splits | None:
-    """None where no pair has a split. Raises UsageError where some have."""
+    """Return the splits, or None if no pair has one. Raises UsageError if only some pairs have one."""
     known = sorted({name for name in names if name is not None})
     if not known:
         return None
@@ -204,9 +204,9 @@ def _splits(root: bytes, names: list[str | None]) -> Splits | None:
 
 
 def _listed_pairs(found: _Found) -> tuple[list[Pair], list[str | None]]:
-    """Of Pascal VOC the pairs that its lists name, and the split of each.
+    """Return the pairs of Pascal VOC that its lists name, and the split of each.
 
-    An image without a mask is no fault where no list names it: most of VOC's have boxes alone.
+    An image without a mask is accepted if no list names it: most images of VOC have only boxes.
     """
     files, images, ledger, lists = found.files, found.images, found.pairs.ledger, found.layout.lists
     split_of: dict[bytes, str | None] = {}

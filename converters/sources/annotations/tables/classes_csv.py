@@ -52,7 +52,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def _by_head(look: Look) -> str:
-    """Whose file it is, by its first line; "" for any other."""
+    """Recognise a file by its first line and describe it; "" for a file of any other kind."""
     if not look.is_file or not look.path.lower().endswith(".csv"):
         return ""
     line = look.head(look.path).partition(b"\n")[0].strip()

@@ -39,7 +39,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 def _objects(found: Annotations, image: int, element: Element) -> None:
-    """What is in one image."""
+    """Read the tags and the objects of one image into `found`."""
     tags = [tag.get("label", "") for tag in element.findall("tag")]
     if tags:
         found.tags(image, tags)

@@ -24,10 +24,10 @@ _WHOLE = re.compile(r"[0-9]{1,9}\Z")
 
 @dataclass(frozen=True)
 class DataYaml:
-    """What the file says. `names`: None where it has none. `path`: "" where it has none.
+    """Contents of a data.yaml. `names`: None if missing. `path`: "" if missing.
 
-    `entries`: by split, the folders or lists of images. `task`: one of TASKS, or "". `keypoints`: where it has a
-    `kpt_shape`, and then `dimensions`: 2 for x and y, 3 with visibility.
+    `entries`: by split, the folders or lists of images. `task`: one of TASKS, or "". `keypoints`: None without a
+    `kpt_shape`; with one, `dimensions` is 2 for x and y, 3 with visibility.
     """
 
     names: tuple[str, ...] | None
@@ -39,7 +39,7 @@ class DataYaml:
 
 
 def read_data_yaml(path: str) -> DataYaml:
-    """Raises LabelFileError for what is no such file, MissingExtraError without PyYAML."""
+    """Read a data.yaml. Raises LabelFileError if its content is invalid, MissingExtraError without PyYAML."""
     said = _loaded(path)
     names = None if "names" not in said else _names(path, said["names"])
     if "nc" in said and names is not None and _whole(said["nc"]) != len(names):

@@ -1,4 +1,4 @@
-"""What a folder or a file says of a YOLO dataset: where its images are, and what its classes are called."""
+"""Find the parts of a YOLO dataset from a folder or a file: where its images are, and the names of its classes."""
 
 import os
 import posixpath

@@ -55,7 +55,7 @@ class Lines:
         self._bad = False  # whether a line of this shape has a bad number
 
     def read(self, text: bytes, place: tuple[str, int]) -> Line:
-        """What a line says; `place`: its file and number. Raises BadAnnotationError."""
+        """Parse a line. `place`: its file and line number. Raises BadAnnotationError."""
         words = text.split()
         count = len(words)
         polygon = self._shape in ("polygons", "either") and count >= _LEAST_POLYGON and count % 2
@@ -94,10 +94,10 @@ class Lines:
         }[self._shape]
 
     def check(self, *, asked: bool) -> None:
-        """Raises LabelFileError where lines may mean two things, or all another thing, and nobody `asked` for boxes.
+        """Raise LabelFileError if all lines have another shape, or if they are ambiguous and nobody `asked` for boxes.
 
-        Polygons of a dataset differ in how many points they have: where all lines have as many numbers, it is not to
-        be told from them what they are.
+        Polygons of a dataset differ in their number of points: where all lines have the same number of values, the
+        lines alone do not show whether they are polygons.
         """
         if not self._counts and not self._bad and len(self._misfits) == 1:
             ((count, place),) = self._misfits.items()
@@ -129,7 +129,7 @@ class Lines:
 
     @property
     def meaning(self) -> str:
-        """What the lines that were taken say."""
+        """Name the shape of the lines that were accepted, in words."""
         shape = self._shape
         if shape == "either" and self._counts:
             shape = "boxes" if self._counts.keys() == {_BOX} else "either" if _BOX in self._counts else "polygons"

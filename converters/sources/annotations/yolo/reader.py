@@ -74,9 +74,9 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
-    """What lines mean, by what is stated: the tasks that were asked for, and those of the data.yaml.
+    """Return the shape of the lines, as stated by the tasks that the user asked for and by the task of data.yaml.
 
-    Raises UsageError where the two do not go together.
+    Raises UsageError if the two contradict each other.
     """
     tasks, task = frozenset(options.tasks), "" if dataset.said is None else dataset.said.task
     if {"masks", "keypoints"} <= tasks:
@@ -247,7 +247,7 @@ class _Reading:
     # --- labels
 
     def check_labels(self) -> None:
-        """Raises UsageError where no image of a split but the test split has a file of labels, or is there at all."""
+        """Raise UsageError if no image exists, or if a split has no label file; `test` may lack them beside others."""
         if not self._split_of:
             lost = list(self._found.ledger.rejected.values())
             if not lost:

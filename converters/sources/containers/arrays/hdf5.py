@@ -222,7 +222,7 @@ def _arrays(listed_file: SourceFile, notes: list[str]) -> dict[str, H5Array]:
 
 
 def _check_filters(place: str, dataset: Any) -> None:
-    """Raises UsageError where the dataset is compressed in a way that this installation cannot undo."""
+    """Raise UsageError if the dataset is compressed by a filter that this installation does not have."""
     import h5py
 
     settings = dataset.id.get_create_plist()

@@ -162,7 +162,7 @@ def _text(place: str, array: Labels, value: Any) -> str:
 
 
 def _marks(place: str, array: Labels, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of rows with a 0 or a 1 for each class: the classes with a one, and how many each row has. Raises UsageError."""
+    """Return the classes marked 1 in rows of one 0 or 1 per class, and their number per row. Raises UsageError."""
     marks = part == 1
     if not (marks | (part == 0)).all():
         value = part[~(marks | (part == 0))][0]

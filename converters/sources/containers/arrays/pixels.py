@@ -54,7 +54,7 @@ class PixelPart:
 
     @property
     def mtime_ns(self) -> int:
-        """Of the file."""
+        """Modification time of the file."""
         return self.part.mtime_ns
 
     def __call__(self) -> bytes:
@@ -100,7 +100,7 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
 
 
 def _other_dtype(dtype: np.dtype) -> str:
-    """What would make bytes of other numbers."""
+    """Return the remedy for an array that is not uint8: how to convert it to bytes."""
     if dtype.kind == "f":
         return "save bytes: (x * 255).round().astype('uint8') where x is 0 to 1; undo a mean that was subtracted"
     if dtype.kind == "b":

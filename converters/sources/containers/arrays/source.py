@@ -175,7 +175,7 @@ def named_source(
 
 
 def refuse_columns(look: Look, options: ColumnOptions, what: str) -> None:
-    """Raises UsageError where columns are named, for a format that has no names of arrays."""
+    """Raise UsageError if the user named columns for a format whose arrays have no names."""
     if options.columns:
         problem = f"{argument('columns')} is for named columns, and {what} has none"
         raise UsageError(look.path, problem, "leave it out")

@@ -81,7 +81,7 @@ class Database:
         return chain(self.first, self._entries)
 
     def _lines(self) -> Iterator[Any]:
-        """What the other process says. Raises UsageError where it does not end well."""
+        """Yield the parsed JSON lines of the other process. Raises UsageError if it fails."""
         yield from map(json.loads, cast("IO[bytes]", self._child.stdout))
         if not (status := self._child.wait()):
             return
@@ -92,7 +92,7 @@ class Database:
 
 
 def _open(path: str) -> "_Mapped":
-    """Raises UsageError where the file is not whole: beyond its end there is no memory, and a read ends the process."""
+    """Open the database. Raises UsageError if the file is truncated: a read beyond its end would kill the process."""
     with needing_extra(path):
         import lmdb
     try:
@@ -136,7 +136,7 @@ class LmdbImage:
 
     @property
     def mtime_ns(self) -> int:
-        """Of the file with the data."""
+        """Modification time of the data file."""
         return self.file.mtime_ns
 
     def __call__(self) -> bytes:

@@ -25,9 +25,9 @@ _WIRES = {**dict.fromkeys((1, 2, 3, 5, 7), (_VARINT,)), 4: (_BYTES,), 6: (_BYTES
 
 
 class Datum(NamedTuple):
-    """What one holds: sides in pixels, and where in it the bytes of the pixels or of the file are.
+    """Fields of one Datum: sides in pixels, and offset and size of its pixels or its image file in the value.
 
-    `label`: None without one. `floats`: whether it has float pixels.
+    `label`: None if missing. `floats`: whether it has float pixels.
     """
 
     channels: int
@@ -83,7 +83,7 @@ def _varint(value: memoryview, at: int) -> tuple[int, int]:
 
 
 def lines(path: str) -> Iterator[Any]:
-    """What is in the database. Raises ValueError, lmdb.Error."""
+    """Yield the number of keys with the values of `ASKED`, then lists of rows. Raises ValueError, lmdb.Error."""
     import lmdb
 
     environment = lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=False, create=False)

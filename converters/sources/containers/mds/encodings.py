@@ -1,4 +1,4 @@
-"""What bytes in a column of MDS mean, by its encoding, read without the streaming package, which pins an old NumPy.
+"""Decode the values of MDS columns by their encoding, without the streaming package, which pins an old NumPy.
 
     int, int8 ... uint64, float16 ... float64    one number, little-endian
     str, str_int, str_float, str_decimal         UTF-8, or a number as text

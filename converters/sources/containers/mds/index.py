@@ -93,7 +93,7 @@ def read_index(root: str, files: Sequence[str]) -> list[Shard]:
 
 
 def entries(place: str) -> list[Any]:
-    """What an index lists. Raises UsageError."""
+    """Read the list of shards of an index. Raises UsageError."""
     try:
         with open(place, "rb") as file:
             if os.fstat(file.fileno()).st_size > _MOST_BYTES:
@@ -110,7 +110,7 @@ def entries(place: str) -> list[Any]:
 
 
 def _shard(entry: dict[str, Any], folder: str, split: str | None) -> Shard:
-    """Raises KeyError, TypeError, ValueError, AttributeError where it is not as it should be."""
+    """Parse one entry of an index. Raises KeyError, TypeError, ValueError or AttributeError if it is malformed."""
     if entry["format"] != "mds" or entry["version"] != 2:
         raise ValueError(f"format {entry['format']!r} of version {entry['version']!r}")
     names, encodings, sizes = (tuple(entry[f"column_{what}"]) for what in ("names", "encodings", "sizes"))

@@ -72,7 +72,7 @@ class ArrayRecordPart:
 
 
 def _open(path: str) -> Any:
-    """Raises UsageError where the file is cut or damaged as a whole."""
+    """Open a reader of the file. Raises UsageError if the file is truncated or damaged as a whole."""
     check_extra("array_record", "arrayrecord")
     from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]  # compiled
 
@@ -157,7 +157,7 @@ def records(file: ExampleFile) -> Iterator[Met]:
 
 
 def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
-    """What gives the payload of a record: `size` is 0 unless it was unpacked."""
+    """Return a callable that reads the payload of a record. `size`: 0 unless the file was repacked as TFRecord."""
     if size:
         return tfrecord.part(file, record, offset, size)
     return ArrayRecordPart(SourceFile(os.fsencode(file.path), file.size, file.mtime_ns), record)

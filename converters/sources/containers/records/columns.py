@@ -121,9 +121,9 @@ class ObjectKeys:
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """What the keys of records mean. `name`: that of the image's own name, "" for none.
+    """Roles of the keys of records. `name`: the key of the image's own name, "" if missing.
 
-    `pixels`: height, width and depth, where the image is raw pixels. `seen`: the features that were looked at.
+    `pixels`: keys of height, width and depth if the image is raw pixels. `seen`: the features of the first records.
     """
 
     roles: Roles
@@ -179,9 +179,9 @@ def _decoded(value: Any, key: str) -> str:
 def find_columns(
     look: FeatureLook, options: ColumnOptions, place: str, *, said: tuple[str | None, str | None] = (None, None)
 ) -> RecordColumns:
-    """What the keys mean, by what the user says, else by TensorFlow's names, else by words.
+    """Find the role of each key: given by the user, else by TensorFlow's names, else by words.
 
-    `said`: image and label by a file beside the records. Raises UsageError as `choose_roles`.
+    `said`: keys of image and label as a file beside the records names them. Raises UsageError as `choose_roles`.
     """
     seen, asked = look.seen, dict(options.columns)
     objects = _object_keys(seen, asked)

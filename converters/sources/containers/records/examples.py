@@ -279,7 +279,7 @@ def _row(file: int, met: Met, columns: RecordColumns, wanted: _Wanted) -> Row:
 
 
 def _look_at(files: Sequence[ExampleFile], form: ExampleFormat, place: str, most: int) -> FeatureLook:
-    """What the features are, by the first records of each file. Raises UsageError."""
+    """Collect the features of the first records of each file. Raises UsageError if none can be read."""
     look = FeatureLook()
     problem = "no record"
     for file in files:
@@ -358,9 +358,9 @@ def _not_one(path: str, form: ExampleFormat, problem: str) -> UsageError:
 
 
 def _names_around(root: str, files: Sequence[ExampleFile], columns: RecordColumns) -> dict[str, NamesBeside]:
-    """What lies beside the files and names classes, by column; "": a label map.
+    """Find the files with class names beside the records, by column; the column of a label map is "".
 
-    Raises LabelFileError for a label map that cannot be read, UsageError where two differ.
+    Raises LabelFileError for a label map that cannot be read, UsageError if two differ.
     """
     found: dict[str, NamesBeside] = {}
     for folder in sorted({os.path.dirname(file.name) for file in files}):

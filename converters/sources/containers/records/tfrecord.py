@@ -90,7 +90,7 @@ def records(file: ExampleFile) -> Iterator[Met]:
 
 
 def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
-    """What gives the payload of a record."""
+    """Return a callable that reads the payload of a record."""
     place = f"{file.name}, record {record}"
     return FramedPart(
         FilePart(file.path.encode("utf-8", "surrogateescape"), offset, size, file.size, file.mtime_ns), place
