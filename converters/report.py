@@ -1,4 +1,4 @@
-"""What a conversion did, for people and scripts: counts, what was left out and why, and how long it took."""
+"""Report of a conversion, for people and scripts: counts, everything left out with its reason, and the time taken."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ from shardfeed.text import in_usual_order, listing, number
 
 
 class Begun(NamedTuple):
-    """What an earlier, stopped run left of use: shards that are kept; and of the others, images that were taken over.
+    """Reusable work of an earlier, stopped run: number of shards kept, and of images taken over from its other shards.
 
     `changed`: in words, which inputs have changed since.
     """
@@ -46,12 +46,12 @@ class Begun(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """What there is to say of single inputs, each list sorted by key.
+    """Remarks on single inputs, each list sorted by key.
 
     `rejected`: left out, while listing or while converting. `normalised`: stored with other bytes than the source's.
-    `warnings`: stored, with something odd. `progressive`: how many JPEGs were kept that decode slowly. `same`: what is
-    in two splits, or in two classes. `account`: of the annotations, those that the source left out among them; None
-    where there are none to account for.
+    `warnings`: stored, with something odd. `progressive`: number of JPEGs kept that decode slowly. `same`: pictures in
+    two splits, or in two classes. `account`: of the annotations, including those that the source left out; None if
+    there are none to account for.
     """
 
     rejected: Sequence[Noted]
@@ -79,10 +79,10 @@ class Noticed(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a dry run tells and a conversion does not.
+    """Figures that only a dry run reports.
 
-    `raw_bytes`: of pixels that would be stored, None where files are; `exact`: whether that is no estimate. `objects`:
-    before any is clipped or left out, and `without_objects`: images without any; None where images have none.
+    `raw_bytes`: of pixels that would be stored, None if files are; `exact`: whether that is no estimate. `objects`:
+    number before any is clipped or left out, None if there are no objects; `without_objects`: images without any.
     """
 
     raw_bytes: int | None
@@ -136,7 +136,7 @@ class Report:
     def of(
         cls, out: str, plan: Plan, noticed: Noticed, manifest: Manifest, engine: Engine, begun: Begun, seconds: float
     ) -> "Report":
-        """What was converted, and is not committed yet."""
+        """Report of a conversion that is finished but not committed yet."""
         images, size = engine.done()
         notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
@@ -161,7 +161,7 @@ class Report:
 
     @classmethod
     def of_plan(cls, out: str, plan: Plan, source: Source) -> "Report":
-        """What a conversion would make, of which nothing is written: shards without a size, of all planned records."""
+        """Report of the dataset that a plan would make, unwritten: shards have no size, and all planned records."""
         nothing = FileInfo(0, 0)
         objects = _PlannedObjects(plan, source) if plan.schema.object_keys and plan.options.made_with is None else None
         splits: dict[str, SplitInfo] = {}
@@ -206,7 +206,7 @@ class Report:
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
-        """Of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
+        """Report of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
         note = "an earlier run had committed this dataset; only its leftovers were removed"
         kept = sum(len(split.shards) for split in manifest.splits.values())
         return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
@@ -295,7 +295,7 @@ def unasked(normalised: Sequence[Noted]) -> list[Noted]:
 
 
 def _account(plan: Plan, receipts: Sequence[Receipt]) -> Account | None:
-    """Of all annotations, sorted by key. Raises IntegrityError where one is neither written nor listed."""
+    """Account of all annotations, sorted by key. Raise IntegrityError if one is neither written nor listed."""
     found = plan.findings.account
     if found is None and (not plan.schema.object_keys or plan.options.made_with is not None):
         return None
@@ -344,7 +344,7 @@ def _absent_classes(plan: Plan, manifest: Manifest) -> Iterator[str]:
 
 
 def listed_rejects(plan: Plan) -> list[Noted]:
-    """What the source itself left out, sorted by key."""
+    """Images that the source itself left out, sorted by key."""
     found = [Noted(entry.key, str(entry.code), entry.reason) for entry in plan.findings.rejected]
     return sorted(found, key=lambda noted: noted.key)
 

@@ -76,7 +76,7 @@ def append(
 
 
 def check_no_dataset(source: str | os.PathLike[str]) -> None:
-    """Raises UsageError for a dataset where the samples of a source are expected."""
+    """Raise UsageError if `source` is a dataset, where the samples of a source are expected."""
     if os.path.isdir(source) and has_manifest(os.fspath(source)):
         raise UsageError(os.fspath(source), "is a dataset", "`shardfeed merge` puts datasets together")
 

@@ -1,4 +1,4 @@
-"""What an operation makes other in a record: classes, its key, its number. All else stays as it is, value for value."""
+"""Changes that an operation makes to a record: classes, its key, its number. All else is kept, value for value."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _REMEDY = "run `shardfeed verify --deep` on its dataset"
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a record of `schema`. A record in which nothing is other keeps its bytes.
+    """Change to make to each record of `schema`. A record in which nothing changes keeps its bytes.
 
-    `numbers`: of label features, the new number of each class, or DROPPED. `names`: the new names of those classes.
-    `prefix`: before its key. `renumber`: whether its `image/source_id` becomes its place in the new split.
+    `numbers`: by label feature, the new number of each class, or DROPPED. `names`: the new names of those classes.
+    `prefix`: prepended to its key. `renumber`: whether its `image/source_id` becomes its place in the new split.
 
-    A class that is dropped goes from a set of classes; an object that has it goes with all that is known of it, its
-    mask and its key points too. Of a feature with one class a record, whoever chooses records leaves those out.
+    A class that is dropped goes from a set of classes; an object that has it goes with all its values, mask and key
+    points included. If a feature has one class per record and that is dropped, the caller leaves the record out.
     """
 
     schema: Schema
@@ -97,7 +97,10 @@ def text_key(schema: Schema, key: str) -> str | None:
 
 
 def _keep_objects(values: dict[str, Any], keys: list[str], stay: np.ndarray) -> None:
-    """Of all columns of objects those values whose object stays, bool [n]; a column may have several an object."""
+    """Keep in the columns `keys` the values of objects with `stay`, bool [n]; a column may have several per object.
+
+    Raise IntegrityError for a column whose length is no multiple of n.
+    """
     for key in keys:
         of_key = values.get(key, [])
         each, rest = divmod(len(of_key), len(stay))

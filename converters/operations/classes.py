@@ -86,10 +86,10 @@ def near_names(name: str, names: Sequence[str]) -> str:
 
 
 def mapped(names: Sequence[str], classes: Mapping[str, str | None], order: Sequence[str] | None) -> "Mapped":
-    """What becomes of a list of classes; those that `classes` does not name stay.
+    """Map a list of classes to a new one; classes that `classes` does not name stay.
 
-    `order`: the new list; None for the order in which the old list first comes to each new name. Raises UsageError
-    where it has other names.
+    `order`: the new list; None for the order in which the old list first comes to each new name. Raise UsageError if it
+    has other names.
     """
     wanted = [classes.get(name, name) for name in names]
     new = tuple(dict.fromkeys(name for name in wanted if name is not None))
@@ -167,7 +167,7 @@ class Joined:
 
 
 def schema_difference(one: Schema, other: Schema, *, other_place: str) -> str:
-    """What differs in the features of two schemas, the class names of labels aside; "" where nothing does."""
+    """Describe how the features of two schemas differ, the class names of labels aside; "" if they do not."""
     a, b = one.stated(), other.stated()
     for key in sorted(a.features.keys() | b.features.keys()):
         left, right = a.features.get(key), b.features.get(key)

@@ -40,7 +40,7 @@ class Origin:
         return self._opened().payloads(np.array([place]))[0]
 
     def where(self, place: int) -> str:
-        """What an error calls the record at a place."""
+        """Name of the record at a place in error messages."""
         return self._opened().place(place)
 
     def _opened(self) -> Shards:
@@ -64,7 +64,7 @@ class RecordOfDataset:
 
     @property
     def digest(self) -> bytes:
-        """Of the manifest, the split, the place and the change."""
+        """Digest of the manifest's version, the split, the place and the change."""
         where = f"{self.origin.version} {self.origin.split.name} {self.place}"
         if self.change is not None:
             where += f" {self.change.digest}"

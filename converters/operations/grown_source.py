@@ -233,7 +233,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _sha256(sample: Sample) -> bytes:
-    """Of the file of a sample, as records have it; b"" for one that cannot be read."""
+    """SHA-256 of a sample's file, in hex as in records; b"" if it cannot be read."""
     try:
         return hashlib.sha256(read_image(sample)).hexdigest().encode()
     except RejectedError:

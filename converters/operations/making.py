@@ -61,7 +61,7 @@ def make_dataset(
 
 
 def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> None:
-    """Raises UsageError for an output that is one of the datasets' directories, or within: they are only read."""
+    """Raise UsageError for an output that is, or lies in, one of the datasets' directories: they are only read."""
     place = os.path.realpath(os.fspath(out))
     for directory in directories:
         root = os.path.realpath(directory)

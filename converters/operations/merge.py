@@ -101,7 +101,7 @@ def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
 
 
 def _check_encoding(opened: Sequence[Opened]) -> None:
-    """Raises UsageError where one has raw pixels and another image files: no features.json says that of one feature."""
+    """Raise UsageError if one has raw pixels and another image files: features.json cannot state both."""
     formats = {
         one.directory: {kind for split in one.dataset.values() for kind, count in split.formats.items() if count}
         for one in opened
@@ -120,7 +120,7 @@ def _schema(opened: Sequence[Opened], lists: Mapping[str, Joined]) -> Schema:
 
 
 def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[bytes]:
-    """What comes before the keys of each dataset. Raises UsageError unless there is another one for each."""
+    """List the prefix of each dataset's keys. Raise UsageError unless all differ and can be the name of a folder."""
     if prefix is False:
         return [b""] * len(opened)
     names = [os.path.basename(one.directory) for one in opened] if prefix is True else list(prefix)
@@ -132,7 +132,7 @@ def _prefixes(opened: Sequence[Opened], prefix: bool | Sequence[str]) -> list[by
 
 
 def _change(one: Opened, lists: Mapping[str, Joined], prefix: bytes, at: int) -> Change | None:
-    """What becomes of the records of the dataset `at` place in the list; None where nothing does."""
+    """Change to make to the records of the dataset at index `at` of the list; None if they stay as they are."""
     numbers = {key: of_key.numbers[at] for key, of_key in lists.items()}
     numbers = {key: of_key for key, of_key in numbers.items() if of_key != tuple(range(len(of_key)))}
     names = {key: lists[key].names for key in numbers}

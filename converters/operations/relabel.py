@@ -100,7 +100,7 @@ def _lists(
     order: Sequence[str] | None,
     feature: str | None,
 ) -> dict[str, Mapped]:
-    """What becomes of the class list of each feature. Raises UsageError where nothing is left of one."""
+    """Map the class list of each feature to its new one. Raise UsageError if none of its classes is left."""
     found: dict[str, Mapped] = {}
     for key in keys:
         names = schema.class_names[key]
@@ -117,7 +117,7 @@ def _lists(
 
 
 def _check_order(order: Sequence[str], lists: Mapping[str, Mapped], raster: Raster | None) -> None:
-    """Raises UsageError for an order that is of no feature's classes, or that the pixels of rasters do not follow."""
+    """Raise UsageError for an order that fits no feature's classes, or that would renumber the pixels of rasters."""
     names = [of_key.names for of_key in lists.values()] + ([raster.class_names] if raster is not None else [])
     if any(sorted(order) == sorted(of_key.names) for of_key in lists.values()):
         return
@@ -131,7 +131,7 @@ def _check_order(order: Sequence[str], lists: Mapping[str, Mapped], raster: Rast
 
 
 def _check_known(schema: Schema, wanted: Mapping[str, str | None], keys: Sequence[str]) -> None:
-    """Raises UsageError for a class that none of the features has."""
+    """Raise UsageError for a class that none of the features has."""
     known = {name: None for key in keys for name in schema.class_names.get(key, ())}
     if RASTER in keys and schema.raster is not None:
         known |= dict.fromkeys(schema.raster.class_names)

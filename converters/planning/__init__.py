@@ -1,1 +1,1 @@
-"""What goes where, decided before anything is written."""
+"""Planning: split and shard of each sample, decided before anything is written."""

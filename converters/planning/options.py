@@ -111,7 +111,7 @@ def schema_of(source: Source, options: PlanOptions) -> Schema:
 
 
 def _check_images(schema: Schema, image: ImageOptions) -> None:
-    """Raises UsageError where images are to be cut or shrunk and features mean places or pixels in them."""
+    """Raise UsageError if images are to be cropped or resized and features hold places or counts of pixels in them."""
     places = schema.of_kind("place")
     if image.shape is not None and places:
         problem = f"the middle of each image is cut out, and {escape(places[0])} would mean other places"

@@ -1,4 +1,4 @@
-"""What goes where: which split and shard each sample belongs to, decided before anything is written.
+"""Plan of a conversion: split and shard of each sample, decided before anything is written.
 
 A plan is a pure function of the samples' keys, labels and sizes and of the options that change bytes. Every sample
 draws two numbers from a keyed hash of its own key: one for its split, one for its place. So the order is random and
@@ -230,7 +230,7 @@ def _digest(sample: Sample, size: int, features: Sequence[str]) -> bytes:
 
 
 def _check_unique(source: Source, draws: np.ndarray, order: np.ndarray) -> None:
-    """Raises UsageError where two samples drew the same. `order`: int64 [n], in which they would be neighbours."""
+    """Raise UsageError if two samples drew the same numbers. `order`: int64 [n], in which these would be neighbours."""
     places = draws[order, 1]
     alike = np.flatnonzero(places[1:] == places[:-1])
     twins = alike[draws[order[alike], 0] == draws[order[alike + 1], 0]]

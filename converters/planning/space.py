@@ -89,7 +89,7 @@ def _least(images: Mapping[str, int], stored: Mapping[str, int]) -> dict[str, in
 
 
 def stored_size(sizes: np.ndarray, options: PlanOptions) -> int:
-    """What images of `sizes` bytes will take, in bytes, as far as that is known before they are read."""
+    """Bytes that images of `sizes` bytes will take, as far as known before they are read."""
     shape = options.image.shape
     if options.image.encode == "raw" and shape is not None:
         return len(sizes) * shape[0] * shape[1] * 3
@@ -104,14 +104,14 @@ _MORE_FILES = 64  # directories, manifest, sidecars, the columns of a few splits
 
 
 class Forecast(NamedTuple):
-    """What `images` in `shards` will take on disk: `size` bytes with indexes and columns.
+    """Disk space that `images` in `shards` will take: `size` bytes, indexes and columns included.
 
-    It is None where images are encoded again.
+    `size` is None where images are encoded again.
 
-    `pixels`: bytes of raw pixels in it, height * width * 3 of each image; None where files are stored, or where no
-    image tells its size. `exact`: the least there will be, as pixels have one size. Else both are drawn from what is
-    known of the images, and off by a few percent; files that are not stored as they are, and images that a source
-    makes itself, make that worse.
+    `pixels`: bytes of raw pixels in it, height * width * 3 per image; None if files are stored, or if no image tells
+    its size. `exact`: whether `size` is the least there will be, as all images have the same size in pixels. Otherwise
+    both are estimated from what is known of the images, and off by a few percent; more if files are not stored
+    unchanged, or if the source makes images itself.
     """
 
     images: int
@@ -122,7 +122,7 @@ class Forecast(NamedTuple):
 
 
 def make_forecast(source: Source, shards: int, source_bytes: int, schema: Schema, image: ImageOptions) -> Forecast:
-    """Of the images of `source`, whose files have `source_bytes`; for raw pixels up to 200 of them are read."""
+    """Forecast for the images of `source`, of `source_bytes` in all; for raw pixels up to 200 of them are read."""
     images = len(source)
     exact = image.encode == "raw" and image.shape is not None
     pixels = _pixels(source, image) if image.encode == "raw" else None

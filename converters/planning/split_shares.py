@@ -50,7 +50,7 @@ _GOLDEN = 2654435769  # of it, by the golden ratio: multiples of this lie as far
 
 
 def draw(key: bytes, seed: int) -> bytes:
-    """What a sample draws by its key alone: 16 bytes, 8 for its split and 8 for its place in it."""
+    """Draw 16 bytes for a sample from its key and the seed: 8 decide its split, 8 its place in it."""
     return hashlib.blake2b(key, digest_size=16, key=str(seed).encode()).digest()
 
 

@@ -236,7 +236,7 @@ class _Shard:
 
 
 def _states(stored: bytes) -> Iterator[bytes]:
-    """Of each record what `made_of` says, with the first 16 bytes, which are of all of them."""
+    """Yield for each record its 16 bytes of `made_of`, preceded by the first 16, which all records share."""
     return (stored[:_BYTES] + stored[start : start + _BYTES] for start in range(_BYTES, len(stored), _BYTES))
 
 
@@ -308,7 +308,7 @@ def _by_key(entries: Iterable[Noted]) -> dict[bytes, tuple[Noted, ...]]:
 
 
 class Taken(NamedTuple):
-    """What a record says of its image: its values; the hash of its source is among them where it is stored."""
+    """Image values of a record, among them the hash of its source if that is stored, and whether it decodes slowly."""
 
     values: dict[str, Value]
     progressive: bool

@@ -64,7 +64,7 @@ class InTwoClasses:
 
 @dataclass(frozen=True)
 class SamePictures:
-    """What was found: pairs of splits that share pictures, the usual one first, and what stands in two classes."""
+    """Pictures found twice: pairs of splits that share some, the usual one first, and those in two classes."""
 
     splits: Sequence[InTwoSplits] = ()
     classes: InTwoClasses | None = None

@@ -1,6 +1,6 @@
-"""What a source says of a sample, compared with the source's own schema before it is written.
+"""Checks of the values that a source gives for a sample against the source's own schema, before they are written.
 
-A record holds flat lists of one dtype. What is not such a list would be flattened, cut or taken for another number.
+A record holds flat lists of one dtype. Anything else would be flattened, cut or taken for another number.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def _flat(value: Any, depth: int) -> Any:
 
 
 def _problem(feature: Feature, value: Any, flat: Any) -> str:
-    """What keeps `value` (`flat`: made flat) from being one of `feature`; "" where nothing does."""
+    """Describe why `value` (`flat`: made flat) does not fit `feature`; "" if it does."""
     types = _TYPES[feature.dtype]
     if feature.scalar:
         if not isinstance(value, types):
@@ -87,7 +87,7 @@ def _problem(feature: Feature, value: Any, flat: Any) -> str:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """Of a list, or of a list of lists of one length; one that is uneven has no number behind that level."""
+    """Shape of a list or of nested lists; it ends at the first level whose lists differ in length."""
     shape: list[int] = []
     level: list[Any] = [value]
     while level and all(isinstance(part, list | tuple) for part in level) and len({len(part) for part in level}) == 1:

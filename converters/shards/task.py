@@ -1,4 +1,4 @@
-"""What one shard is made of, and the receipt that says what was written."""
+"""Work order for one shard, and the receipt that says what was written."""
 
 import os
 from collections.abc import Mapping
@@ -54,12 +54,12 @@ class ShardTask:
 
     @property
     def shard_format(self) -> ShardFormat:
-        """What writes the shard."""
+        """Format that writes the shard."""
         return FORMATS[self.format]
 
     @property
     def stem(self) -> str:
-        """What the shard is called in messages: its file name without suffix."""
+        """Name of the shard in messages: its file name without suffix."""
         return shard_stem(self.split, self.number, self.count)
 
     @property
@@ -99,13 +99,13 @@ class Noted:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was written for one shard, and what was not.
+    """Result of writing one shard: what was written, and what was not.
 
     `class_counts[key][v]` and `formats` as in the manifest. `columns`: feature -> the column of the records that were
-    written (see column.py), which may be read from a file when it is asked for; under MADE_OF what `made_of` says, by
-    which a later run sees whether it may take over an image. `rejected`: left out. `normalised`: stored with other
-    bytes than the source's because not every loader reads those. `warnings`: stored, with something odd. `progressive`:
-    records of JPEGs that decode slowly and were kept. `account`: of the objects. `digest`: that of the task.
+    written (see column.py), which may be read from a file on demand; under MADE_OF the bytes of `made_of`, by which a
+    later run sees whether it may take over an image. `rejected`: left out. `normalised`: stored with other bytes than
+    the source's because not every loader reads those. `warnings`: stored, with something odd. `progressive`: number of
+    JPEGs kept that decode slowly. `account`: of the objects. `digest`: that of the task.
     """
 
     split: str

@@ -43,9 +43,9 @@ from shardfeed.storage.storage import FileInfo
 
 
 class ShardContents:
-    """Of a shard so far: counts, columns, and notes on single samples.
+    """Contents of a shard so far: counts, columns, and notes on single samples.
 
-    `earlier`, `payloads`: of one that goes on, what its checkpoint says and the records up to there.
+    `earlier`, `payloads`: if the shard is resumed, the receipt at its checkpoint and the records up to there.
     """
 
     def __init__(self, task: ShardTask, earlier: Receipt | None = None, payloads: Iterable[bytes] = ()) -> None:
@@ -83,16 +83,16 @@ class ShardContents:
             self._formats[kind] = self._formats.get(kind, 0) + 1
 
     def counted(self, payload: bytes) -> dict[str, Value]:
-        """What `add` needs of a record. Raises IntegrityError where it is not as the schema says."""
+        """Decode the values of a record that `add` needs. Raise IntegrityError if it does not conform to the schema."""
         return values_of(payload, self._counted)
 
     def so_far(self, checkpoint: Checkpoint) -> Receipt:
-        """What is durable of a shard that is not finished; its columns are in the records."""
+        """Receipt of the durable part of a shard that is not finished; its columns are in the records."""
         records, *data = checkpoint
         return self._receipt(ShardInfo(records, FileInfo(*data), FileInfo(0, 0)), {})
 
     def receipt(self, info: ShardInfo) -> Receipt:
-        """Of the finished shard."""
+        """Receipt of the finished shard."""
         schema = self._task.schema
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self._keys)
         pairs = zip(self._keys, columns, strict=True)
@@ -227,7 +227,7 @@ def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
 
 
 def _image_values(image: StoredImage, data: bytes, schema: Schema) -> dict[str, Value]:
-    """What a record of `schema` says of an image made of the file `data`."""
+    """Make the values of an image for a record of `schema`; `data`: the file that it was made of."""
     values: dict[str, Value] = {ENCODED: image.encoded, FORMAT: image.format}
     values |= {HEIGHT: image.height, WIDTH: image.width}
     if RESTARTS in schema.features:
@@ -238,6 +238,6 @@ def _image_values(image: StoredImage, data: bytes, schema: Schema) -> dict[str, 
 
 
 def _own_values(sample: Sample, own: Mapping[str, Feature], number: int) -> dict[str, Value]:
-    """What a record says of a sample besides its image; `own`: the features that its source gives."""
+    """Make the values of a sample besides its image for its record; `own`: the features that its source gives."""
     number = number if sample.number is None else sample.number
     return {FILENAME: sample.key, SOURCE_ID: b"%d" % number, **checked_values(sample, own)}

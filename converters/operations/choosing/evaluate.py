@@ -49,7 +49,7 @@ def evaluate(condition: Condition, split: Split) -> np.ndarray:
 
 
 def check_splits(condition: Condition, splits: Collection[str], schema: Schema) -> None:
-    """Raises UsageError for the name of a split that is none of the dataset's `splits`."""
+    """Raise UsageError if the condition names a split that is not in the dataset's `splits`."""
     if isinstance(condition, Not):
         check_splits(condition.condition, splits, schema)
     elif isinstance(condition, Joined):

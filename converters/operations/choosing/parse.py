@@ -77,7 +77,7 @@ _HOW = "write for example: class in (cat, dog) and height >= 224"
 
 
 def parse(text: str) -> Condition:
-    """What a condition says. Raises UsageError, with the place in the text, where it is none."""
+    """Parse a condition. Raise UsageError, with the place in the text, if it is not one."""
     if len(text) > MOST:
         raise UsageError("where", f"got {len(text):,} characters, expected at most {MOST:,}", "list keys in a file")
     parser = _Parser(_tokens(text))

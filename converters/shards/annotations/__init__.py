@@ -1,1 +1,1 @@
-"""What a worker does with annotations: where they are in the stored image, and an account of each."""
+"""Annotations in a worker: their places in the stored image, and an account of each."""

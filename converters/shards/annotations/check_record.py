@@ -1,4 +1,4 @@
-"""What `verify --deep` asks of the objects and the mask of a record, beside its image."""
+"""Checks of `verify --deep` on the objects and the mask of a record, beside its image."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ _BITS, _COLOR_TYPE = 24, 25  # offsets in a PNG file (ISO/IEC 15948, 11.2.2)
 
 
 def annotations_problem(record: Mapping[str, tuple[str, Any]], schema: Schema) -> str:
-    """What keeps the objects and the mask of a record from being right; "" where nothing does.
+    """Describe what is wrong with the objects or the mask of a record; "" if they are right.
 
     `record`: as `decode` gives it, with one height and one width.
     """
@@ -68,7 +68,7 @@ def _raster_problem(record: Mapping[str, tuple[str, Any]], raster: Raster, size:
 
 
 def _mask_problem(data: bytes, size: tuple[int, int], bits: int, most: int, void: int | None) -> str:
-    """What keeps `data` from being a gray PNG of `bits`, of that (width, height), with values to `most`, and `void`."""
+    """Describe why `data` is not a gray PNG of `bits` and that (width, height), with values 0 to `most`, or `void`."""
     if not data.startswith(_PNG):
         return f"no PNG, it begins with {data[:8]!r}"
     try:

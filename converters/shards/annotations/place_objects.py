@@ -36,7 +36,7 @@ class Placed(NamedTuple):
 
 
 def left_out_with_image(key: bytes, objects: Objects | None) -> Account:
-    """Of an image that is not stored."""
+    """Account of the objects of an image that is not stored: all are left out with it."""
     names = objects.names if objects is not None else ()
     left_out = tuple(LeftOut(key, AnnotationCode.IMAGE.value, f"{name}: its image was left out") for name in names)
     return Account(read=len(left_out), left_out=left_out)
@@ -128,7 +128,7 @@ def _value_faults(objects: Objects) -> dict[int, BadAnnotationError]:
 
 
 def _check_lengths(key: bytes, objects: Objects, schema: Schema) -> None:
-    """Raises UsageError where a column has not one value for each object, or a column of the schema is not there."""
+    """Raise UsageError if a column does not have one value per object, or if a column of the schema is missing."""
     count = len(objects)
     lists: dict[str, Sequence[Any] | np.ndarray | None] = {"names": objects.names, **objects.columns}
     lists |= {"keypoints": objects.keypoints, "outlines": objects.outlines}
@@ -197,7 +197,7 @@ def _fault(
 
 
 def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Of boxes [n, 2, 2], and what the stored image shows of them: which share of each it is, float64 [n]."""
+    """Share of each box of `moved` [n, 2, 2] that the stored image shows, `shown` [n, 2, 2]: float64 [n]."""
     whole, inside = (np.abs(of_all[:, 1] - of_all[:, 0]).prod(axis=-1) for of_all in (moved, shown))
     return inside / np.where(whole > 0, whole, 1)
 

@@ -23,11 +23,11 @@ _NONE = -1  # of a value that means nothing
 
 
 def raster_values(sample: Sample, image: StoredImage, raster: Raster, options: ImageOptions) -> dict[str, Value]:
-    """What a record says of the mask of `sample`, by key; `image`: as it is stored.
+    """Make the values of the mask of `sample` for its record, by key; `image`: as it is stored.
 
-    Raises RejectedError where there is no mask, where it cannot be read, where its size or a value in it is not as it
-    must be, and where nothing tells whether it is of the upright image. Raises UsageError for a table that gives values
-    which are no class and not void.
+    Raise RejectedError if the mask is missing or cannot be read, if its size or one of its values is wrong, or if
+    nothing tells whether it belongs to the upright image. Raise UsageError for a table that gives values which are
+    neither a class nor void.
     """
     found = sample.raster
     if found is None:
