@@ -188,7 +188,7 @@ def _index_given(values: Collection[str], given: tuple[str, ...]) -> Numbering:
 
 
 def _gap(numbers: dict[str, int]) -> BadLabelError:
-    """Why integers that are not 0 to K-1 are refused, and the two ways to say what they mean."""
+    """Build the error for integers that are not 0 to K-1, with the two ways to give their meaning."""
     value = min(numbers, key=lambda value: numbers[value])
     if numbers[value] < 0:
         return BadLabelError(value, f"got the label {value}, expected 0 or more", "correct the label")

@@ -234,7 +234,7 @@ class SourceFiles:
 
     @property
     def place(self) -> str:
-        """Where they are, for errors."""
+        """Path of the folder or of the first file, for errors."""
         return os.fsdecode(self.folder or self.files[0].path)
 
 

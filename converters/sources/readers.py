@@ -18,7 +18,7 @@ _HERE = "shardfeed.converters.sources"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a reader takes something for its own, in words: `found`, what there is; `missing`, what it lacks to be read.
+    """Evidence that a path is for a reader, in words: `found`, what there is; `missing`, what it lacks to be read.
 
     `name`: of the reader, as `--from` takes it. `sure`: whether no other reader can be meant, whatever it finds.
     """
@@ -69,7 +69,7 @@ class Marks:
         return ""
 
     def evidence(self, name: str, look: Look, suffixes: tuple[str, ...]) -> Evidence | None:
-        """That of the reader `name`, by its first file."""
+        """Evidence for the reader `name`, by its first file; None without such a file."""
         path = self.first(look, suffixes)
         if not path or (self.beside and not os.path.isdir(os.path.join(os.path.dirname(path), self.beside))):
             return None

@@ -101,7 +101,7 @@ def _read_file(file: SourceFile) -> bytes:
 
 
 class ReadAhead:
-    """Tells the kernel which files come next, while files do come from the disk; changes nothing else.
+    """Readahead hints to the kernel on the next files, while files are read from the disk; changes nothing else.
 
     `before(place)` is called before sample `place` is read, in order. Files that are in memory already cost nothing:
     the hints stop while nothing is read from the disk, and begin again when something is.

@@ -23,7 +23,7 @@ _NUMBERED = ("images.txt", "train_test_split.txt")
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the names of the lists, and that the first line of the first one is an image in `images`."""
+    """Recognise a folder by the names of its lists, if the first line of the first one is an image in `images`."""
     del options
     names = list(_lists(look))
     if not names:

@@ -71,7 +71,7 @@ def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]]
 
 
 def _kit(look: Look, base: str, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
-    """As `_kits`, where XML files have a folder of their own in `base`."""
+    """Like `_kits`, for XML files that have a folder of their own in `base`."""
     by_name = {name.casefold(): name for name in reversed(look.names(base)[0])}
     images = next((by_name[name] for name in _IMAGES if name in by_name), None)
     for name in (name for name in _XMLS if name in by_name):
@@ -145,7 +145,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 class _Reading:
-    """Reads the XML files and lists of one kit. Paths without extension tell which image is meant."""
+    """Reader of the XML files and lists of one kit. Images are matched by path without extension."""
 
     def __init__(self, kit: _Kit, look: Look, options: AnnotationOptions, files: Listing) -> None:
         root = os.path.relpath(kit.images, name_text(files.root))

@@ -166,7 +166,7 @@ def inflated(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def form_of(path: str) -> str:
-    """How a file is compressed, by its first bytes: "gz", "bz2", "xz", "zstd", or "" for none. Raises OSError."""
+    """Compression of a file by its first bytes: "gz", "bz2", "xz", "zstd", or "" for none. Raises OSError."""
     with open(path, "rb") as file:
         head = file.read(8)
     return next((form for start, form in _STARTS.items() if head.startswith(start)), "")

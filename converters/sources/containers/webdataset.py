@@ -212,7 +212,7 @@ class _Pass:
     def _fault(
         self, key: bytes, columns: Mapping[str, Member], shape: _Shape, problems: Mapping[str, str]
     ) -> tuple[RejectCode, str] | None:
-        """Why a sample cannot be taken."""
+        """Return code and reason for rejecting a sample; None for a valid one."""
         if not shape.images:
             return RejectCode.MISSING, f"no image in the sample, only {', '.join(map(escape, columns))}"
         if self.chosen.masks and len(shape.masks) != 1:

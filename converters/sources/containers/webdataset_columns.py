@@ -42,7 +42,7 @@ TarSample = tuple[bytes, dict[str, Member]]  # the key as the tar has it, and me
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which columns are what. `images`, `masks`: each sample has one of them; empty: any plain image, or no masks."""
+    """Columns by role. `images`, `masks`: each sample has one of them; empty: any plain image, or no masks."""
 
     images: tuple[str, ...]
     masks: tuple[str, ...]

@@ -208,7 +208,7 @@ class Listing:
         return {skipped.key: skipped for skipped in self.skipped}
 
     def missing(self, key: bytes, hint: str = "") -> Skipped:
-        """Why the file `key`, which was not found, is none; `hint`, for the reason, where nothing is known of it."""
+        """Explain why `key` is not in the listing. `hint` is appended if no better reason is known."""
         skipped = self.skipped_at(key)
         if skipped is not None:
             return Skipped(key, skipped.code, skipped.reason)
@@ -217,7 +217,7 @@ class Listing:
         return Skipped(key, RejectCode.MISSING.value, reason)
 
     def _place(self, key: bytes) -> int:
-        """How many files come before `key`."""
+        """Number of files that come before `key`."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2

@@ -330,7 +330,7 @@ def _head(files: Listing, index: int) -> bytes | None:
 
 
 def _extension(key: bytes) -> str:
-    """`.txt`, in lower case, or that there is none."""
+    """Extension for messages: `.txt`, in lower case, or "without extension"."""
     extension = os.path.splitext(key)[1].lower()
     return escape(extension) if 1 < len(extension) <= 12 else "without extension"
 

@@ -314,7 +314,7 @@ def _masks(files: Listing, place: bytes, holding: Sequence[bytes]) -> tuple[str,
 
 
 def _share(files: Listing, images: bytes, others: bytes) -> float:
-    """How many of the first images in a folder, 0 to 1, have a file of the same name but its end in another folder."""
+    """Fraction of the first images in a folder with a file of the same stem in another folder, 0 to 1."""
     stems = set(map(_stem, islice(files.inside(others + b"/"), _PARTNERS)))
     looked_at = list(islice(filter(names_image, files.inside(images + b"/")), _PAIRS))
     return sum(_stem(key) in stems for key in looked_at) / len(looked_at)

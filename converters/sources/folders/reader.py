@@ -87,7 +87,7 @@ def _is_generic(name: str) -> bool:
 
 
 def _keep() -> str:
-    """How to say that folders are classes."""
+    """Return the clause of a remedy for folders that are classes."""
     names = argument("class_names", python="class_names=[...]", typed="FILE")
     return f"or name the folders in {names} to take them for classes all the same"
 
@@ -153,7 +153,7 @@ class Unlabelled(ListedSource):
 
 
 def _splits(listing: Listing) -> Splits | None:
-    """By the folders in the one that all images are in (`images/100k/` with `train` and `val`), else in the root."""
+    """Find splits by the folders in the common folder of all images (`images/100k/train`, `val`), else in the root."""
     ends = [os.path.dirname(listing.key(i)) for i in (0, len(listing) - 1)]  # sorted: all others begin as both do
     for folder in dict.fromkeys((os.path.join(os.path.commonpath(ends), b""), b"")):
         folders, start = folder_splits(listing, folder), len(folder)

@@ -44,7 +44,7 @@ class Columns:
 
     @property
     def first_row(self) -> int:
-        """How many records name the columns and no image."""
+        """Index of the first row with an image: 1 behind a header, else 0."""
         return int(self.names is not None)
 
     @property
@@ -179,7 +179,7 @@ class _Choice:
         raise self._error(f"{len(known) or 'none'} of them is known to be the label", remedy)
 
     def _binary(self, columns: Sequence[Column]) -> int:
-        """How many of `columns` have 0 or 1 in the first row behind the header."""
+        """Count the `columns` with 0, 1 or -1 in the first row behind the header."""
         row = next(islice(self.table, int(self.header), None), None)
         cells = {} if row is None else row.cells if isinstance(row.cells, Mapping) else dict(enumerate(row.cells))
         return sum(cells.get(column) in ("0", "1", "-1") for column in columns)  # type: ignore[call-overload]  # keys alike

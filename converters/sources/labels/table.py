@@ -170,7 +170,7 @@ class LabelTable:
         return ","
 
     def lines(self) -> Iterator[str]:
-        """Its lines as text, ends included. Raises LabelFileError for what is no text, and for a line without end."""
+        """Yield the lines as text, ends included. Raises LabelFileError for other content, and for an overlong line."""
         with open(self.path, "rb") as file:
             head = file.read(4)
             encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), self.encoding or "utf-8")
@@ -259,7 +259,7 @@ class LabelTable:
             yield Record(line, cells)
 
     def _json(self, decode: Callable[[str], Any], kind: type[_Object]) -> Iterator[tuple[int, _Object]]:
-        """Line and object of each line. Raises LabelFileError for what is none."""
+        """Yield line number and object of each line. Raises LabelFileError for a line without one."""
         for number, line in enumerate(self.lines(), 1):
             if not line.strip():
                 continue

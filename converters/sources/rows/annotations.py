@@ -156,7 +156,7 @@ class Annotations:
         return image
 
     def await_image(self, reason: str) -> int:
-        """The number of an image of which things are said before it is named; `reason`: why there is none, if never."""
+        """Return a number for an image with annotations before its name. `reason`: if the name never comes."""
         self._files.append(Skipped(os.path.basename(os.fsencode(self.place)), AnnotationCode.ORPHAN.value, reason))
         self._where.append("")
         return len(self._files) - 1

@@ -38,7 +38,7 @@ def read_number(text: str | None, what: str) -> float:
 
 @functools.lru_cache(4096)  # few images differ in size
 def _number_of_pixels(text: str | None) -> int | None:
-    """A side that an image may have; None for what is none."""
+    """Parse the side of an image in pixels; None if it is no positive integer."""
     try:
         side = read_number(text, "size")
     except BadAnnotationError:

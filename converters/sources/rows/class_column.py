@@ -273,7 +273,7 @@ def combined_note(texts: Sequence[str], rows: int, name: str) -> tuple[str, ...]
 
 
 def combined(texts: Sequence[str]) -> str:
-    """The separator of which most texts look like lists of the same few labels; "" where there is none.
+    """The separator of which most texts look like lists of the same few labels; "" if there is no such separator.
 
     Names of several words do not: each has words that no other has.
     """

@@ -117,7 +117,7 @@ def ragged(rows: Sequence[Sequence[Any]], dtype: type[np.generic]) -> tuple[np.n
 
 
 def schema_of(columns: Sequence[ListedColumn]) -> Schema:
-    """Their features, and the class names of those that are classes."""
+    """Build the schema of `columns`: their features, and the names and ids of classes."""
     classes = {f"{column.prefix}/label": column for column in columns if isinstance(column, ClassColumn)}
     return Schema(
         {key: feature for column in columns for key, feature in column.features.items()},
@@ -329,7 +329,7 @@ class NumberedKeys:
 
 
 class RowNames:
-    """Takes the name and the ending of each row; `prefixes` of files and `digits` are of numbered names."""
+    """Collector of the name and the ending of each row; `prefixes` of files and `digits` are of numbered names."""
 
     def __init__(self, prefixes: Sequence[str], digits: int) -> None:
         self._prefixes, self._digits = prefixes, digits

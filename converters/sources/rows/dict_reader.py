@@ -63,7 +63,7 @@ def feature_key(name: str) -> str:
 
 
 class DictReader:
-    """Reads one dict after the other. Raises UsageError with its number."""
+    """Reader of one dict after the other. Raises UsageError with the number of the dict."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class DictReader:
             read.extra[name] = values if isinstance(value, list | tuple) else value
 
     def _of_objects(self, read: ReadDict, said: Mapping[str, Any]) -> None:
-        """Boxes, and what is known of each."""
+        """Read the boxes, and the values of each box."""
         if "boxes" not in said:
             stray = [name for name in _OBJECTS if name in said and name != "size"]
             if stray:
@@ -251,7 +251,7 @@ def _array(read: ReadDict, name: str, rows: Any, width: int, expected: str) -> n
 
 
 def _plain(outline: Any) -> Any:
-    """As JSON has it: pycocotools' codes are bytes, and polygons may be arrays."""
+    """Convert an outline to JSON types: pycocotools' codes are bytes, and polygons may be arrays."""
     if isinstance(outline, Mapping):
         return {key: _plain(value) for key, value in outline.items()}
     if isinstance(outline, bytes):

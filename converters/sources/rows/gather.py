@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 
 class Gather:
-    """Takes rows and makes the source.
+    """Collector of rows, which makes the source.
 
     Args:
         files: the files that rows are of, in order.

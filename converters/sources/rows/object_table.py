@@ -216,7 +216,7 @@ class ObjectClasses:
             self.names, self._labels, self.notes = numbering.names, numbering.labels, numbering.notes
 
     def label(self, text: str) -> int:
-        """The label of a class. Raises BadAnnotationError, E_CATEGORY, where there is none."""
+        """The label of a class. Raises BadAnnotationError, E_CATEGORY, for an unknown class."""
         label = self._labels.get(text)
         if label is None and not text:
             raise BadAnnotationError(AnnotationCode.CATEGORY, "it names no class")

@@ -138,7 +138,7 @@ def values_of(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ObjectGather:
-    """Takes objects in any order and checks each; `finish` makes the table of those that stay.
+    """Collector of objects in any order, which checks each; `finish` makes the table of the valid ones.
 
     Args:
         what: how the report calls an object, before its number: "annotation", "line".
@@ -289,7 +289,7 @@ class ObjectGather:
         return True
 
     def contradiction(self, start: int = 0) -> str:
-        """How two objects of one number contradict each other, of those from place `start` on; "" where none do."""
+        """Describe how two objects with the same number differ, among the objects from `start` on; "" if none do."""
         numbers, hashes = as_array(self._numbers)[start:], as_array(self._hashes)[start:]
         twice = np.flatnonzero(np.isin(numbers, _repeated(numbers)))
         order = twice[np.lexsort((hashes[twice], numbers[twice]))]

@@ -13,7 +13,7 @@ from shardfeed.converters.sources.rows.roles import ColumnInfo
 
 
 class RowObjects(ObjectGather):
-    """Takes the objects of rows, image by image."""
+    """Collector of the objects of rows, image by image."""
 
     def __init__(self, unit: Unit, upright: bool | None) -> None:
         super().__init__(unit=unit, upright=upright)

@@ -147,7 +147,7 @@ def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
 
 
 def check_listed(path: bytes | str, size: int, mtime_ns: int) -> None:
-    """As `as_listed`, of a file that is open already."""
+    """Check a file like `as_listed`, without opening it."""
     try:
         _check(path, os.stat(path), size, mtime_ns)
     except OSError as error:
@@ -340,6 +340,6 @@ class Ledger:
         self.rejected.setdefault(key, Skipped(key, code.value, reason))
 
     def findings(self, folder: bytes | None = None) -> Findings:
-        """All of it; `folder`: one of which the source takes whatever lies in it."""
+        """Return all findings. `folder`: a folder from which the source takes every file."""
         account = Account(read=len(self.left_out), left_out=tuple(self.left_out))
         return Findings([self.rejected[key] for key in sorted(self.rejected)], self.notes, folder, account)

@@ -32,7 +32,7 @@ class Category:
 
 
 def read_categories(entries: Iterator[Any], path: str) -> tuple[Category, ...]:
-    """Those of a file, by their ids. Raises LabelFileError for entries that are none, or that contradict each other."""
+    """Read the categories of a file, by id. Raises LabelFileError for entries that are invalid or contradictory."""
     found: dict[int, Category] = {}
     names: dict[str, int] = {}
     for i, entry in enumerate(entries):

@@ -203,7 +203,7 @@ def _split_of(name: str) -> tuple[str, str | None]:
 
 
 def _folder_of(root: str, word: str) -> str:
-    """The folder of a split's images, relative to `root`, with "/" at its end; empty where there is none such."""
+    """The folder of a split's images, relative to `root`, with "/" at its end; empty if there is no such folder."""
     words = [word, *[other for other in ("train", "valid", "val", "validation", "test") if _same(word, other)]]
     for name in words if word else ():
         for folder in (name, f"images/{name}", f"{name}/images", f"{name}/data"):

@@ -157,7 +157,7 @@ class _File:
         self._by_ids = True  # whether annotations are told by their ids, else by their places
 
     def read(self) -> None:
-        """All of it. Raises LabelFileError for one that is no COCO file, or that contradicts itself."""
+        """Read the whole file. Raises LabelFileError if it is no COCO file, or contradicts itself."""
         path, found = self.file.path, self._found
         found.place, start = path, len(found.objects)
         if self.file.what == "panoptic":

@@ -1,4 +1,4 @@
-"""Which mask is of which image: by the folders they lie in and by their names.
+"""Match masks with images by their folders and their names.
 
 images/1.jpg, masks/1.png          images/train/1.jpg, masks/train/1_mask.png      train/1.jpg, train_masks/1.png
 train/images/1.jpg, train/masks/1.png             1.jpg, 1_mask.png
@@ -197,7 +197,7 @@ def _bare(pattern: re.Pattern[bytes], name: bytes) -> bytes:
 
 
 def _matched(images: list[_File], masks: list[_File]) -> dict[int, int]:
-    """By the number of an image, that of its mask. An image has the mask that is called most like it."""
+    """Match images with masks: the number of the mask by that of its image. The most similar name wins."""
     found: dict[int, int] = {}
     used: set[int] = set()
     whole = re.compile(b"(.*)", re.DOTALL)

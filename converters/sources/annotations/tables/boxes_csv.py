@@ -57,7 +57,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
 
 
 def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
-    """The tables that a path means: itself, or those of a folder and its folders of splits; none where it is none.
+    """The tables that a path means: itself, or those of a folder and its folders of splits; empty if it means no table.
 
     Raises LabelFileError for a file that cannot be read.
     """
@@ -164,7 +164,7 @@ def _class_names(table: LabelTable, dialect: Dialect, options: AnnotationOptions
 
 
 class _Reading:
-    """Reads rows into `found`. `display`: the name of a class by its code. `only`: the class of all objects."""
+    """Reader of rows into `found`. `display`: the name of a class by its code. `only`: the class of all objects."""
 
     def __init__(
         self, found: Annotations, options: AnnotationOptions, display: Mapping[str, str], only: str | None
@@ -261,7 +261,7 @@ class _Reading:
             return None
 
     def finish(self, first: Dialect) -> None:
-        """All rows are read. Raises LabelFileError where there is none, or the unit is in doubt."""
+        """Finish after the last row. Raises LabelFileError if there was no row, or if the unit is in doubt."""
         found = self.found
         if not len(found):
             raise LabelFileError(found.place, "no row but the header", "write one row for each object")

@@ -35,7 +35,7 @@ _WHOLE_HEAD = 65_536  # bytes: a head of so many may be cut
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the first lines of the file, or of the only one in a folder that has such lines."""
+    """Recognise the first lines of the file, or of the only file in a folder that has such lines."""
     del options
     found = _files(look)
     if not found:
@@ -76,7 +76,7 @@ def _files(look: Look) -> list[tuple[str, str]]:
 
 
 def _dialect(data: bytes) -> str:
-    """Which of _DIALECTS a file is in by its first bytes; "" for none."""
+    """Find the dialect of a file in _DIALECTS by its first bytes; "" for none."""
     head = data.decode("utf-8-sig", "replace")
     if head.lstrip().startswith("{"):
         return "karpathy" if all(f'"{word}"' in head for word in ("images", "sentences", "raw")) else ""
@@ -108,7 +108,7 @@ def _several_rows(lines: list[str]) -> bool:
 
 
 def _table_columns(heads: list[str]) -> tuple[int, int, int | None, int | None] | None:
-    """Where image, caption, split and the caption's number are; None without the first two."""
+    """Find the columns of image, caption, split and the caption's number; None without the first two."""
     folded = [head.strip().casefold() for head in heads]
 
     def first(words: tuple[str, ...]) -> int | None:
@@ -121,7 +121,7 @@ def _table_columns(heads: list[str]) -> tuple[int, int, int | None, int | None] 
 
 
 class _BadLine(Exception):
-    """Why a line has no caption, and of which image where it says so."""
+    """Reason why a line has no caption, and its image if the line names one."""
 
 
 def _token(text: str) -> _Caption:

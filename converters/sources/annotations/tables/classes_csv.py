@@ -38,7 +38,7 @@ class _Table(NamedTuple):
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
-    """By the name of the file, which no other tool gives, and its header; or by the first line."""
+    """Recognise a file by its name, which no other tool gives, and its header; or by its first line."""
     del options
     tables = _tables(look)
     if not tables:

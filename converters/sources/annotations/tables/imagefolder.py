@@ -107,7 +107,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
 
 class _Reading:
-    """Reads rows into `found`."""
+    """Reader of rows into `found`."""
 
     def __init__(self, found: Annotations) -> None:
         self.found = found

@@ -60,7 +60,7 @@ def _objects(found: Annotations, image: int, element: Element) -> None:
 
 
 def _number(text: str | None) -> float | None:
-    """A number; None for what is none."""
+    """Parse a number; None if `text` is no number."""
     try:
         value = float(text or "")
     except ValueError:

@@ -22,7 +22,7 @@ _CIRCLE = 32  # corners of the polygon that a circle becomes
 
 
 def load(path: str) -> Any:
-    """The value in a JSON file. Raises LabelFileError where it is none."""
+    """Load a JSON file. Raises LabelFileError if it is not valid JSON."""
     try:
         return json.loads(read_whole(path))
     except LabelFileError:

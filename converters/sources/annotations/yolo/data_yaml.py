@@ -112,7 +112,7 @@ def _loaded(path: str) -> Mapping[str, Any]:
 
 
 def _expanded(node: Any, seen: dict[int, int]) -> int:
-    """How many values a node of YAML is once its aliases are written out; as good as endless for one within itself."""
+    """Count the values of a YAML node with its aliases expanded; beyond any limit for a node that contains itself."""
     if isinstance(node.value, str):
         return 1
     if id(node) not in seen:
@@ -158,7 +158,7 @@ def _names(path: str, value: Any) -> tuple[str, ...]:
 
 
 def _entries(path: str, said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By split: what the keys train, val, test and their like have."""
+    """Return the values of the keys train, val, test and their synonyms, by split."""
     entries: dict[str, tuple[str, ...]] = {}
     keys: dict[str, str] = {}
     for key, value in said.items():

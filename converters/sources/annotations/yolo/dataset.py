@@ -272,7 +272,7 @@ def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
 
 
 def _pairs(path: str) -> dict[str, str]:
-    """`key = value`, one a line. Raises LabelFileError for what is none."""
+    """Parse lines of `key = value`. Raises LabelFileError for a line that is not."""
     found: dict[str, str] = {}
     for record in LabelTable(path, "text", None, paths_only=True):
         text = str(next(iter(record.cells))).strip()

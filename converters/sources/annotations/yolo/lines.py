@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """Reads lines of one `shape`. Until all are read it is not known what they mean: `check` then says so."""
+    """Parser of lines of one `shape`. Their meaning is known only once all are read: `check` decides it then."""
 
     def __init__(self, shape: Shape, said: DataYaml | None) -> None:
         self.said = said
@@ -137,7 +137,7 @@ class Lines:
 
     @property
     def outlines(self) -> int:
-        """How many lines have an outline."""
+        """Number of lines with an outline."""
         return 0 if self._shape == "keypoints" else sum(n for length, n in self._counts.items() if length != _BOX)
 
 

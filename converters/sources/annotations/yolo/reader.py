@@ -109,7 +109,7 @@ def _list_files(look: Look, dataset: YoloDataset) -> Listing:
 
 
 def label_keys(image: bytes) -> tuple[bytes, bytes]:
-    """Where the labels of an image lie: in the folder `labels`, and beside it."""
+    """Return the two possible keys of the labels of an image: in the folder `labels`, and beside the image."""
     stem = os.path.splitext(image)[0] + b".txt"
     head, found, tail = (b"/" + stem).rpartition(b"/images/")
     return ((head + b"/labels/" + tail)[1:] if found else stem), stem

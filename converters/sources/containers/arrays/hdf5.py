@@ -235,7 +235,7 @@ def _check_filters(place: str, dataset: Any) -> None:
 
 
 def _in_chunks(place: str, array: H5Array, chunks: tuple[int, ...] | None) -> tuple[int, list[str]]:
-    """How many rows are unpacked at a time, 0 where each is read by itself; and notes.
+    """Return the number of rows to decompress at a time, 0 to read each by itself; and notes.
 
     Raises UsageError where that would take too much memory or time.
     """

@@ -107,7 +107,7 @@ def _npz_arrays(place: str) -> dict[str, RawArray]:
 
 
 def _data_start(place: str, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a stored member begin. The directory at the end of the file does not say."""
+    """Return the offset of the bytes of a stored member, which the directory at the end of the file lacks."""
     with open(place, "rb") as file:
         file.seek(info.header_offset)
         signature, name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))

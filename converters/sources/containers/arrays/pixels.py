@@ -18,7 +18,7 @@ _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with alpha
 
 @dataclass(frozen=True)
 class Layout:
-    """How the pixels of one image lie: `shape` as stored, and `axes`, which of those are rows, columns, channels."""
+    """Layout of the pixels of one image: `shape` as stored, and `axes`, the axes of rows, columns and channels."""
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -68,9 +68,9 @@ def shape_text(shape: tuple[int, ...], dtype: Any) -> str:
 
 
 def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Layout, str]:
-    """How the images of an array of `shape` lie, and a note which of its sides is what.
+    """Return the layout of the images in an array of `shape`, and a note that names its axes.
 
-    Raises UsageError where it is no array of images of 8 bits, with what would make it one.
+    Raises UsageError if it is no array of 8-bit images, with a remedy that makes it one.
     """
     got = f"{escape(name)} is {shape_text(shape, dtype)}"
     expected = "expected uint8 [n, height, width, channels], [n, channels, height, width] or [n, height, width]"

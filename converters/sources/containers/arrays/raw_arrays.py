@@ -61,7 +61,7 @@ class RawArray:
         return np.ascontiguousarray(fields).view(self.dtype).reshape(count, *self.shape[1:])
 
     def imaged(self) -> "tuple[RawArray, Layout, bytes, list[str]]":
-        """How its images lie, and a note. Raises UsageError where it holds none."""
+        """Find the layout of its images, and a note. Raises UsageError if it holds no images."""
         if self.dtype.hasobject:
             raise pickled(self.place, self.named)
         count, *sides = self.shape or (0,)

@@ -353,7 +353,7 @@ def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[
 
 
 def _not_one(path: str, form: ExampleFormat, problem: str) -> UsageError:
-    """The error for a file that is none of the format, or of which nothing is left."""
+    """Error for a file that is not of this format or has no intact record."""
     return UsageError(path, f"no {form.what}, or nothing of it is whole: {problem}", "move it away, or get it again")
 
 

@@ -190,7 +190,7 @@ def _file_format(data: bytes) -> str:
 
 
 def one_text(features: Fields, key: str) -> bytes:
-    """The only value as text, a number in digits; b"" where there is none."""
+    """The only value as text, an integer in digits; b"" if there is not exactly one."""
     dtype, values = features.get(key, ("", ()))
     if len(values) != 1 or dtype == "float32":
         return b""
@@ -198,6 +198,6 @@ def one_text(features: Fields, key: str) -> bytes:
 
 
 def one_number(features: Fields, key: str) -> int:
-    """The only value, an integer; -1 where it is none."""
+    """The only value, an integer; -1 if there is not exactly one integer."""
     dtype, values = features.get(key, ("int64", ()))
     return int(values[0]) if dtype == "int64" and len(values) == 1 else -1

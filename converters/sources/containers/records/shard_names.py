@@ -1,4 +1,4 @@
-"""Which files of a folder are shards, and of which split, by nothing but their names.
+"""Recognise the shards of a folder and their splits by file names alone.
 
 `train-00003-of-00008.tfrecord`, the Model Garden's `train-00003-of-01024`, TFDS's
 `mnist-train.tfrecord-00000-of-00001`, Kaggle's `train00-2071.tfrec`, files that are only numbered (`part_12.tfrec`) or
@@ -32,7 +32,7 @@ _MOST_SHARDS = 1_000_000  # a name that says more says something else
 
 
 class ShardNames:
-    """How files of a format are called. `what`: one of them, for people. `suffix`: a pattern of their ends."""
+    """Naming scheme of the files of a format. `what`: such a file, for messages. `suffix`: a pattern of their ends."""
 
     def __init__(self, what: str, suffix: str) -> None:
         self.what, self._of_arrays = what, bool(_ARRAY_RECORD.fullmatch(what))

@@ -76,7 +76,7 @@ def is_tfrecord(path: str) -> bool:
 
 
 def packing(path: str) -> str:
-    """How a file is compressed, "" where it is not. Raises OSError."""
+    """Compression of a file, "" if it has none. Raises OSError."""
     with open(path, "rb") as file:
         return compression(file.read(_HEAD))
 
