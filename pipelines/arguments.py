@@ -45,7 +45,7 @@ def check_samples(samples: Any) -> None:
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether it may be called with so many arguments; where nobody can tell, it may."""
+    """Whether a function accepts so many arguments; True where its signature is unknown."""
     called = getattr(function, "forward", function)  # of PyTorch's modules, whose __call__ takes anything
     try:
         inspect.signature(called).bind(*range(count))
@@ -91,7 +91,7 @@ def image_or_transform(
 def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
     """The samples that have a label, and the features that `labelled` needs.
 
-    Raises UsageError for what are no samples, and as `image_and_label_keys` does.
+    Raises UsageError unless these are samples, and as `image_and_label_keys` does.
     """
     check_samples(samples)
     keys = image_and_label_keys(samples.schema, label)
@@ -104,7 +104,7 @@ def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
 
 
 def _with_number(split: Split, label: str) -> Split:
-    """The samples whose `label` is no NaN, which stands for a missing number; a warning counts the others.
+    """The samples whose `label` is not NaN, which means a missing number; a warning counts the others.
 
     Raises UsageError where no sample has a number.
     """

@@ -26,7 +26,7 @@ LEAST_SIDE = 2.0**-20
 class View(NamedTuple):
     """Which part of an image a sample shows, and where: `window` of an image of `size`, resized to `content`.
 
-    `target` is what the sample has, and `content` is all of it, but for a letterbox: then the rest is ground.
+    `target` is the size of the sample's image; `content` is all of it, or for a letterbox the part that is not padding.
     All are in pixels; `size` and `target` are (height, width). `mirrored`: left and right, within the content.
     """
 
@@ -73,7 +73,7 @@ def reduction(size: tuple[int, int], target: tuple[int, int]) -> int:
 
 
 def see_boxes(boxes: np.ndarray, view: View, min_visible: float = MIN_VISIBLE) -> SeenBoxes:
-    """The boxes of which the view shows at least the share `min_visible`, 0..1, and at least something.
+    """The boxes with at least the share `min_visible`, 0..1, of their area in the view, and more than nothing.
 
     `boxes`: float32 [n, 4], xmin, ymin, xmax, ymax as fractions of the whole image.
     """
@@ -114,7 +114,7 @@ def see_keypoints(x: np.ndarray, y: np.ndarray, visibility: np.ndarray, view: Vi
 def see_raster(pixels: np.ndarray, view: View, ground: int = 0) -> np.ndarray:
     """A raster or a mask, [height, width] of the whole image, as [height, width] of the target: the nearest pixels.
 
-    `ground`: the value of what shows nothing of the image, around a letterbox.
+    `ground`: the value of a letterbox's padding.
     """
     if pixels.shape != view.size:
         problem = f"got {pixels.shape[0]} x {pixels.shape[1]} pixels, expected the image's, "
@@ -284,7 +284,7 @@ class CenterCrop(Crop):
 
 @dataclass(frozen=True)
 class Letterbox(Crop):
-    """The whole image, with ground of the value `fill` where it leaves room."""
+    """The whole image, with padding of the value `fill` around it."""
 
     target: tuple[int, int]
     fill: int

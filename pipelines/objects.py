@@ -31,7 +31,7 @@ def check_detection(boxes: str, crowd: str, crowds: Sequence[str], min_visible: 
 
 
 def there(schema: Schema, *keys: str) -> list[str]:
-    """Those of the keys that the dataset has."""
+    """The keys that the dataset has."""
     return [key for key in keys if schema.key(key) is not None]
 
 

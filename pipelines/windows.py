@@ -1,4 +1,4 @@
-"""Which part of an image the random crop of training cuts: what both frameworks agree on, and the numbers behind it.
+"""The window of an image that the random crop of training cuts: common to both frameworks, and the numbers behind it.
 
 The numbers are those of `tf.random.stateless_uniform`: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel
 Random Numbers: As Easy as 1, 2, 3"), keyed as TensorFlow keys it, here in NumPy. So a sample's window for PyTorch is

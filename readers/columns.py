@@ -20,7 +20,7 @@ _REMEDY = "`shardfeed index DIR --rebuild` makes it again"
 
 
 def main_class_names(schema: Schema) -> tuple[str, ...]:
-    """The class names of whole images, else those of objects, pixels or tags; empty where nothing has classes.
+    """The class names of whole images, else of objects, pixels or tags; empty if nothing has classes.
 
     Raises UsageError where several features have names, none of them is `image/class/label`, and they differ.
     """

@@ -1,6 +1,6 @@
 """A split's shard files: records by their place in the split, checked, from many threads and processes at once.
 
-Files are opened when they are first needed. What stands in them is the format's affair, where they are the storage's.
+Files are opened when they are first needed. Their content is the format's affair, their location the storage's.
 """
 
 import os
@@ -40,7 +40,7 @@ class Copy:
 
 
 class Shards:
-    """The shard files and indexes of one split. Pickles as its directory and what the manifest says of it.
+    """The shard files and indexes of one split. Pickles as its directory and its part of the manifest.
 
     `info` says what the split is, also where a `copy` of shards is read, which may hold other bytes.
     `firsts`: int64 [shards + 1], the place in the split of each shard's first record, and the number of records.

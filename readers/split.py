@@ -118,7 +118,7 @@ class Split(Sequence[Record]):
 
     @property
     def whole(self) -> "Split":
-        """The split of which this is a view, all of it."""
+        """The whole split that this is a view of."""
         return self._view(range(self._shards.info.records))
 
     @property
@@ -271,7 +271,7 @@ class Split(Sequence[Record]):
     def shard_slices(self) -> list[ShardSlice]:
         """The shards behind this view, in order, with the records of each that belong to it.
 
-        Raises UsageError for what cannot be streamed: see `check_streamable`.
+        Raises UsageError if it cannot be streamed: see `check_streamable`.
         """
         self.check_streamable()
         places, shards = self._places, self._shards
@@ -288,7 +288,7 @@ class Split(Sequence[Record]):
     _repr_html_ = split_html
 
     def __dir__(self) -> list[str]:
-        """The names that users need, for completion; those that pipelines call are there, too."""
+        """The names that users need, for completion; names for pipelines exist, but are not listed."""
         return [name for name in super().__dir__() if name not in _FOR_PIPELINES]
 
     def __repr__(self) -> str:

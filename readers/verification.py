@@ -20,7 +20,7 @@ _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only
 
 @dataclass(frozen=True)
 class Damage:
-    """One finding: the file's name, what is wrong, and for a record its number in the shard and offset in bytes."""
+    """One finding: the file's name, the problem, and for a record its number in the shard and offset in bytes."""
 
     file: str
     problem: str
@@ -57,7 +57,7 @@ def verify(
 
     `check_record` is called with each record's payload (`--deep`); a ShardfeedError it raises is damage at that record.
     `progress` is called with the bytes of each file when it is done.
-    Raises UsageError when `path` is no dataset, StorageError when a file cannot be read. A damaged manifest is in the
+    Raises UsageError if `path` is not a dataset, StorageError when a file cannot be read. A damaged manifest is in the
     result: nothing else can be said then.
     """
     directory = os.path.abspath(os.fspath(path))

@@ -1,4 +1,4 @@
-"""Objects and rasters in a record: their keys, what belongs to them, and what keeps a record's from being right.
+"""Objects and rasters in a record: their keys, the meaning of their values, and checks of a record's objects.
 
 The keys are those of TensorFlow's Object Detection API and Model Garden. All columns of the objects of a record have
 one value an object; key points have as many as there are names, object by object.

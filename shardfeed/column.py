@@ -52,7 +52,7 @@ def _is_picture(schema: Schema, key: str) -> bool:
 
 
 def column_dtype(schema: Schema, key: str) -> np.dtype:
-    """How the values of a scalar feature stand in its column; `object` stands for bytes."""
+    """The dtype of a scalar feature's values in its column; `object` for bytes."""
     if key in schema.class_names:
         return np.dtype("<i4")
     return np.dtype({"int64": "<i8", "float32": "<f4", "bytes": "O"}[schema.features[key].dtype])

@@ -175,7 +175,7 @@ class TooManyRejectedError(ShardfeedError):
 
 
 class IntegrityError(ShardfeedError, ValueError):
-    """Bytes on disk are not what the manifest, the index or a checksum says (exit 4)."""
+    """Bytes on disk that differ from the manifest, the index or a checksum (exit 4)."""
 
     exit_code = 4
 
@@ -199,7 +199,7 @@ class StorageError(ShardfeedError, OSError):
 
 
 class SpaceWarning(UserWarning):
-    """The disk seems to have less room than a conversion will need; said before the first image is read."""
+    """The disk seems to have less room than a conversion will need; issued before the first image is read."""
 
 
 class WorkerLostError(ShardfeedError, RuntimeError):

@@ -36,7 +36,7 @@ _SHOWN = 200  # characters of what is wrong: a damaged manifest may hold any tex
 
 @dataclass(frozen=True)
 class SplitInfo:
-    """One split's shards in order, and what its records hold.
+    """One split's shards in order, and the schema and class counts of its records.
 
     `class_counts[key][v]`: records (values, for ragged features) whose label feature `key` is `v`.
     `formats`: records by `image/format`; empty when unknown.
@@ -86,7 +86,7 @@ class Manifest:
 
     `sidecars`: every other file of the directory by name (TFDS's view, the rejected list).
     `fingerprint`: of the plan: inputs (key, size) and every option that changes bytes; 32 hex digits.
-    `options`: the options that made it, as given; `made_by`: versions of what decides bytes.
+    `options`: the options that made it, as given; `made_by`: versions of the packages that decide its bytes.
     `rejected`: inputs that were left out, by code. `version`: of the format on disk, which all splits have, too.
     `format`: that of the shards, by name, likewise.
     """

@@ -102,7 +102,7 @@ class Feature:
 
     @property
     def scalar(self) -> bool:
-        """Whether a record holds exactly one value, which is no list."""
+        """Whether a record holds exactly one value, not in a list."""
         return self.shape == ()
 
     @property
@@ -202,7 +202,7 @@ class Schema:
     def mismatch(self, found: Mapping[str, tuple[str, Any]]) -> str:
         """Return why `found`, a record as `example.decode` gives it, does not match this schema; "" where it does.
 
-        Features that the schema does not have are no fault: readers pass them over.
+        Features that the schema does not have are not an error: readers skip them.
         """
         for key, feature in self.features.items():
             dtype, values = found.get(key, (None, ()))

@@ -11,7 +11,7 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 
 
 def byte_size(text: str) -> int:
-    """`256MB` in bytes. Raises ValueError for text that is no size of a byte at least."""
+    """`256MB` in bytes. Raises ValueError unless the text is a size of at least one byte."""
     number, unit = text.upper().strip(), "B"
     for candidate in _UNITS:
         if number.endswith(candidate):

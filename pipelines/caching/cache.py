@@ -50,7 +50,7 @@ class Cache:
         decoded: images are stored as pixels, `height * width * 3` bytes each, so that nothing is left to decode; else
             shards are copied as they are.
 
-    Raises UsageError for what is no path.
+    Raises UsageError unless it is a path.
     """
 
     directory: str | os.PathLike[str]
@@ -86,7 +86,7 @@ def cached(samples: Any, cache: CacheLike) -> Any:
             which may say that images are stored decoded.
 
     Raises:
-        StorageError: where there is no room, before anything is written, or no permission.
+        StorageError: without enough free space, before anything is written, or without permission.
         RecordError: for a damaged record, and for an image that cannot be decoded.
         IntegrityError: for a damaged shard.
         UsageError: where images are to be decoded and there are none, and for what is neither a split nor a mixture.
@@ -186,7 +186,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
 
 
 def _make_directories(path: str) -> None:
-    """Create a directory and those above it that are not there."""
+    """Create a directory and its missing parents."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -196,7 +196,7 @@ def _make_directories(path: str) -> None:
 
 
 def _cannot_write(parent: str, error: StorageError) -> StorageError:
-    """That no cache can be made there, in place of what could not be created."""
+    """The error that no cache can be made there, in place of the error of creating a directory."""
     wrapped = StorageError(
         parent, f"no cache is there, and none can be made: {error.problem}", "give another directory"
     )

@@ -54,7 +54,7 @@ class CopyPlan:
 
 
 def open_copy(directory: str, plan: CopyPlan) -> Copy | None:
-    """The copy in `directory`, or None where there is no such directory. No shard is read.
+    """The copy in `directory`, or None if the directory does not exist. No shard is read.
 
     Raises IntegrityError when it is not the one that `plan` describes, whole: another key, a damaged manifest, files
     missing or of another size. Raises StorageError when it cannot be read.

@@ -41,7 +41,7 @@ class UndecodableError(Exception):
 
 
 class BatchDecoder:
-    """Makes batches of what `crop` cuts from images. To be called from any thread.
+    """Makes batches of the windows that `crop` cuts from images. May be called from any thread.
 
     `schema`: of the records. `formats`: all that occur in `image/format`. `threads`: images decoded at once. `keys`:
     the features that the others in a batch lack.
@@ -81,7 +81,7 @@ class BatchDecoder:
         return Batch(images, list(views), list(others))
 
     def _make(self, payload: bytes, choose: ChooseView, image: np.ndarray) -> tuple[View, bytes]:
-        """Fill `image`, uint8 [height, width, 3]; its view, and what else is in the record.
+        """Fill `image`, uint8 [height, width, 3]; return its view, and the rest of the record.
 
         One after the other: to plan several at once would keep the lock of the interpreter for as long.
         """

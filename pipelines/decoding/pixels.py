@@ -42,7 +42,7 @@ _END = b"\xff\xd9"
 
 
 class PlannedView(NamedTuple):
-    """The view that was chosen of an image, and what decodes its window."""
+    """The view chosen for an image, and the function that decodes its window."""
 
     view: View
     decode: Callable[[], np.ndarray]
@@ -59,7 +59,7 @@ class PlannedView(NamedTuple):
 
 
 def plan_view(record: Mapping[str, Any], choose: ChooseView) -> PlannedView:
-    """The view that `choose` picks, by what stands in the image's header.
+    """The view that `choose` picks, by the size in the image's header.
 
     A JPEG is scaled where the content fits into the window 2, 4 or 8 times; then the view's window is in whole pixels
     of the smaller image: up to 7 pixels from the chosen.

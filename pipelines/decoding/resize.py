@@ -24,7 +24,7 @@ def has_opencv() -> bool:
 def fit(pixels: np.ndarray, view: View, image: np.ndarray, fill: int) -> None:
     """Fill `image`, uint8 [height, width, 3], the view's target, with `pixels`, uint8 [h, w, 3], its window.
 
-    `fill`: the value of what shows nothing of the window. Raises ImportError where OpenCV is not installed.
+    `fill`: the value of padding. Raises ImportError if OpenCV is not installed.
     """
     cv2: Any = import_module("cv2")  # of an extra
     top, left, height, width = view.content

@@ -56,7 +56,7 @@ class Global:
         epoch_samples: how many samples make an epoch, 1 to all of them; drawn by class or by part, any number. None: as
             many as there are.
 
-    Raises UsageError for weights that are negative, not finite or all 0, and for an epoch below 1.
+    Raises UsageError for weights that are negative, not finite or all 0, and for an epoch of fewer than 1 sample.
 
         train_batches(data["train"], batch_size=256, image_size=224, order=Global(balance="class"))
         train_batches(data["train"], batch_size=256, image_size=224, order=Global(weights={"cat": 3, "dog": 1}))

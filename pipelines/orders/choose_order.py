@@ -1,4 +1,4 @@
-"""From what a user asks for to an order: `order_samples` looks at the samples and describes it, once and whole."""
+"""From the user's choice to an order: `order_samples` looks at the samples and describes the order completely."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ def order_samples(
         batch_size: samples of a step, of all replicas or ranks together.
         seed: 0 to 2^63 - 1; of the order, and of each sample's augmentation.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
+            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
         drop_remainder: an epoch has whole batches only; False: its last batch may be smaller.
 
     Raises UsageError for samples that are none, a batch that they cannot fill, and an order that they do not have.

@@ -55,7 +55,7 @@ class Order:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches of an epoch."""
+        """Batches per epoch."""
         return -(-self.epoch_samples // self.batch_size)
 
     def to_json(self) -> dict[str, Any]:

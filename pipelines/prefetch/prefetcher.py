@@ -53,7 +53,7 @@ class Workers(ABC):
 
 
 class Prefetcher:
-    """Batches of producers that run ahead of whoever uses them. Made by `prefetch_threads` and its like.
+    """Batches of producers that run ahead of their consumer. Made by `prefetch_threads` and its like.
 
     Iterable again and again: each iteration is an epoch, with other seeds; one at a time. Workers start with the first
     and stay for the next; they end with `with`, `close`, when the prefetcher is collected, when an iteration is

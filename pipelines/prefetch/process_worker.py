@@ -19,7 +19,7 @@ IMPORTABLE = "define the class or function at the top of a module, and make lock
 
 
 class _Desk:
-    """The worker's side: what it sends, and what it hears of its consumer."""
+    """The worker's side of the connection: sends batches, and receives messages of the consumer."""
 
     def __init__(self, connection: Connection, lifeline: Connection, buffer: int) -> None:
         self._connection = connection

@@ -53,12 +53,12 @@ class _Lane:
         self.lost = False
 
     def tell(self, message: object) -> None:
-        """Say something, to no one if the worker is gone: what it says no more tells that."""
+        """Send a message; none if the worker is gone, which its silence shows."""
         with contextlib.suppress(OSError):
             self.connection.send(message)
 
     def hear(self) -> None:
-        """Read what the worker has said, without waiting."""
+        """Read the worker's messages, without waiting."""
         while not self.lost:
             try:
                 if not self.connection.poll():

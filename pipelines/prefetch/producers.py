@@ -1,4 +1,4 @@
-"""Producers of batches, what each is told of the worker that runs it, and what that worker says of it.
+"""Producers of batches, the description of the worker that runs each, and the items that the worker sends.
 
 A producer is a callable that is given a `Worker` and returns an iterable of batches (a generator function with one
 argument is one), or an iterable itself, which needs no seed. A batch is any nesting of dicts, tuples and lists

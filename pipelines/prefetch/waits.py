@@ -35,7 +35,7 @@ class Statistics:
 
 
 class Waits:
-    """Counts what `Statistics` says."""
+    """Counts the numbers of `Statistics`."""
 
     clock = staticmethod(time.perf_counter)
 

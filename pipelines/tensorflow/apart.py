@@ -25,7 +25,7 @@ _MOST_WAITING = 4  # batches read and made at once, each of which is held
 
 @runtime_checkable
 class ImageApart(Protocol):
-    """A transform whose image is that of `image`, and which needs no pixels for the rest of a sample.
+    """A transform whose image comes from `image`, and which needs no pixels for the rest of a sample.
 
     `beside` does with a batch what the transform does with a sample: from features as `tf.io.parse_example` gives them,
     but for the image, seeds, int64 [b, 2], and images, uint8 [b, height, width, 3], to the batch.
@@ -38,7 +38,7 @@ class ImageApart(Protocol):
 
 @runtime_checkable
 class ViewFollower(Protocol):
-    """A transform whose image is that of `image`, and the rest of a sample follows the view that it shows.
+    """A transform whose image comes from `image`, and whose rest of a sample follows the image's view.
 
     `follow` does the rest with a sample: from its features, but for the image, its seed, image and view.
     """

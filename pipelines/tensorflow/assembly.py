@@ -52,7 +52,7 @@ BatchTransform = Callable[[Any, tf.Tensor], Any]
 
 @runtime_checkable
 class SchemaTransform(Protocol):
-    """A transform that looks at the schema first: `bind` gives the features that it needs, and what is then called."""
+    """A transform that looks at the schema first: `bind` returns the features that it needs, and a function to call."""
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
@@ -90,19 +90,19 @@ def assemble_batches(
     parallelism: int,
     batch_transform: BatchTransform | None = None,
 ) -> tf.data.Dataset:
-    """Batches of what `transform` makes of each of `samples`, in `order`; cardinality asserted.
+    """Batches of `samples`, each after `transform`, in `order`; cardinality asserted.
 
     Args:
         start_step: the step of the run at which each iteration starts, which then has no end. None: each is an epoch.
         share: which part of each step's batch; None: all of it.
-        pad: what fills up components whose shape varies; None: none does.
+        pad: value that pads components whose shape varies; None: they are not padded.
         keys: the features that are parsed; None: all of the schema.
         damaged: counts damaged records, which are left out; None: they raise.
         fill: an intact record of the same step comes again for each that is left out; False: none does, and the
             cardinality is unknown.
         evaluates: each iteration is epoch 0, not the next one; of an order with indices, and without `start_step`.
         parallelism: samples transformed, and shards or batches read, at once.
-        batch_transform: what is done with each replica's batch; None: nothing.
+        batch_transform: function applied to each replica's batch; None: none.
     """
     share = share or Share()
     counted = damaged is None or fill  # else nobody knows how many samples there are
@@ -190,7 +190,7 @@ def _drawn(
     fill: bool,
     evaluates: bool,
 ) -> tuple[tf.data.Dataset, ReadChunk]:
-    """Chunks, and what reads one: records drawn by number and read by position. It starts anywhere at no cost."""
+    """Chunks, and a reader of one: records drawn by number and read by position. It starts anywhere at no cost."""
     first_epoch, first_number = divmod(start_step or 0, order.steps_per_epoch)
     first = first_number * order.batch_size
     chunks_per_epoch = -(-order.epoch_samples // order.chunk)

@@ -31,7 +31,7 @@ class GeometricTransform:
     """An image transform that can tell what it did: which window of the image is seen, and where.
 
     Args:
-        crop: what it cuts, as arithmetic.
+        crop: the window that it cuts, as arithmetic.
         draw: the same as operations of a graph: the choice of the window, from a sample's seed.
         antialias: as of `decode_resized`.
     """
@@ -47,7 +47,7 @@ class GeometricTransform:
 
     @property
     def image(self) -> "GeometricTransform":
-        """Itself: what an `ImageApart` has."""
+        """Itself, as the attribute of an `ImageApart`."""
         return self
 
     def beside(self, features: Mapping[str, Any], seeds: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
@@ -56,7 +56,7 @@ class GeometricTransform:
         return images
 
     def see(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, View]:
-        """The image, and what it shows of which image."""
+        """The image, and its view: the window of the stored image that it shows."""
         choose, mirrored = self._draw(seed)
         decoded = decode_window(features, choose, antialias=self.antialias)
         image = resized(decoded.pixels, decoded.target, antialias=self.antialias)
@@ -195,15 +195,15 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 
 
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = False) -> GeometricTransform:
-    """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
+    """The whole image, resized to fit into `size` with its own aspect ratio, centred and padded. The seed is not used.
 
     Gives uint8 [height, width, 3]. An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels with
-    s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of ground above and
+    s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and
     (width - w') // 2 columns to the left. `detection` and `segmentation` take boxes and rasters along.
 
     Args:
         size: pixels, one side or (height, width).
-        fill: the ground's value in all channels, 0 to 255.
+        fill: the padding's value in all channels, 0 to 255.
         antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
             than decoding; without it, shrinking aliases by less than a factor of 2.
 

@@ -1,4 +1,4 @@
-"""A Keras callback for a `fit` that goes on where it was killed: model, optimizer and place in the batches, as one.
+"""A Keras callback to resume a killed `fit`: model, optimizer and position in the batches, saved together.
 
 Keras's own weights file would not do: it leaves out the states of seed generators (Dropout, layers that augment), so
 that a resumed run would draw other masks than the uninterrupted one; and on a full disk HDF5 ends the process.
@@ -33,7 +33,7 @@ class Backup(keras.callbacks.Callback):
     the model has its final weights. More epochs than before continue from there.
 
     `directory`: made where it is missing; for one run alone. `every`: steps between two backups; None for one at the
-    end of each epoch. There is always one more at the end of `fit`, unless its loss is no finite number.
+    end of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
 
     Saved are the model's variables, those of its optimizer, the states of its seed generators, and the position.
     That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations
@@ -78,7 +78,7 @@ class Backup(keras.callbacks.Callback):
         return self._feed.at(self.step).batches
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Check that this `fit` can go on exactly, and restore the model."""
+        """Check that this `fit` can resume exactly, and restore the model."""
         steps, together = self._feed.steps_per_epoch, self._trained.steps_per_execution
         if self._given != self.step:
             raise UsageError(

@@ -58,7 +58,7 @@ def train_batches(
         image_size: of the crops, in pixels: one side, or (height, width).
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
+            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
         label: key of a feature with one number a record, or of the kind "tags". Where it is NaN, samples are left out.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
@@ -72,7 +72,7 @@ def train_batches(
             Python that decode are never more than those.
 
     Raises:
-        UsageError: for no samples, a batch that an epoch cannot fill, a label or an order that there is not, and values
+        UsageError: for no samples, a batch that an epoch cannot fill, an unknown label or order, and values
             out of range.
         tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 
@@ -111,7 +111,7 @@ def make_batches(
     damaged: Skip | None = None,
     parallelism: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of what `transform(features, seed)` makes of each sample: any features, any nest of tensors.
+    """Batches of the outputs of `transform(features, seed)`, one per sample: any features, any nest of tensors.
 
     With the same `seed`, order (any but "stream") and batch size, iteration i of a dataset that ends, an endless one
     from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples, and the same seeds for
@@ -119,7 +119,7 @@ def make_batches(
     begins one more, to build the model, so that it trains on epochs 1, 2... Epochs of "stream" that end are numbered
     by a generator seeded with `seed`. "stored" with `drop_remainder=False` evaluates: each iteration is epoch 0 again.
 
-    Our own transforms, given as they are, have their images made as in `train_batches`; what yours calls is a graph.
+    Our own transforms, given as they are, make images as `train_batches` does; a transform of yours runs as a graph.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
@@ -130,7 +130,7 @@ def make_batches(
         batch_size: samples of a batch.
         seed: 0 to 2^63 - 1; of the order and of the samples' seeds. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
+            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
@@ -148,7 +148,7 @@ def make_batches(
             Threads of Python that decode are never more than those.
 
     Raises:
-        UsageError: for no samples, a batch that an epoch cannot fill, a key or an order that there is not, shapes that
+        UsageError: for no samples, a batch that an epoch cannot fill, an unknown key or order, shapes that
             vary without `pad`, and values out of range.
         tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 

@@ -31,7 +31,7 @@ _GAP = 2  # by how much, at least, the antialiasing resize shrinks what was shru
 class Decoded(NamedTuple):
     """A window of an image of `shape`, int32 [2], shrunk by r: uint8 [h, w, 3]; and its target, int32 [2].
 
-    `window`: int32 [4], what of the image the pixels show: of a JPEG that is shrunk, up to r - 1 pixels less on each
+    `window`: int32 [4], the part of the image in the pixels: of a JPEG that is shrunk, up to r - 1 pixels less on each
     side, or more, than what was chosen, because only whole pixels of the smaller image can be cut.
     """
 

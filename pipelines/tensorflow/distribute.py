@@ -44,7 +44,7 @@ class Feed:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Global batches of an epoch."""
+        """Global batches per epoch."""
         return self.order.steps_per_epoch
 
     @cached_property
@@ -53,7 +53,7 @@ class Feed:
         return self.build(self.start_step)
 
     def at(self, start: int | str | bytes) -> "Feed":
-        """The same batches from another step on: a number, or what `position` gave.
+        """The same batches from another step on: a number, or the result of `position`.
 
         Raises OrderMismatchError for a position of a feed with other data, seed or global batch size, IntegrityError
         for text that is none, UsageError for a number below 0.
@@ -104,7 +104,7 @@ def distribute(
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for what has no stream: a `mix`, a selection, what is in another `storage`.
+            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
         label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
             Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's

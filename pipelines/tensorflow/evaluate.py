@@ -49,7 +49,7 @@ def eval_batches(
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: samples of a batch, of all replicas together.
         image_size: of the crops, in pixels: one side, or (height, width).
-        label: key of a feature with one number a record, or of the kind "tags", which are multi-hot then. Samples whose
+        label: key of a feature with a number per record, or of the kind "tags", which are multi-hot then. Samples whose
             number is missing (NaN) are left out, and a warning counts them.
         replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
             out each batch among the replicas, and the last two batches may be of other sizes (`last_batches`) where a

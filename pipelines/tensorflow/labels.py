@@ -49,7 +49,7 @@ class Labelled:
 def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class that `labels` names, else 0.
 
-    What `train_batches` gives for a feature of the kind "tags", for a transform of your own.
+    As `train_batches` gives a feature of the kind "tags", for a transform of your own.
 
     Args:
         labels: int64 [n], of one sample, each 0 to `classes` - 1; of none, all is 0.
@@ -78,7 +78,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
     """One of the captions of a sample, drawn by its seed: a string [], empty where it has none.
 
     Each is as likely as any other. In another epoch it may be another one; the same seed draws the same one, here and
-    in `pipelines.torch`, and a run that goes on draws what it would have.
+    in `pipelines.torch`, and a resumed run draws as it would have.
 
     Args:
         features: of one sample, with `key`: strings [n], or one string, which is given as it is.
@@ -86,7 +86,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
         key: of the feature with the captions.
 
     Raises:
-        UsageError: where there is no feature `key` of strings.
+        UsageError: if the dataset has no feature `key` of strings.
 
     Example:
         crop = random_resized_crop(224)

@@ -73,13 +73,13 @@ def detection(
     It gives a dict as Keras' own layers have it, here for `max_objects` = m and images of height x width:
 
     - "images": uint8 [height, width, 3].
-    - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 where there is no object.
+    - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
     - "num_objects": int32 [], how many were seen. Where they are more than m, the m largest are given.
     - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to
       those of the stored image; see `source_boxes`.
     - "masks", "keypoints", "crowd", "area", "image_id", as far as they are asked for.
 
-    Objects stand in the order in which they are stored. Boxes are clipped to the window and have an area. An object
+    Objects are in the order in which they are stored. Boxes are clipped to the window and have an area. An object
     that is dropped is dropped with all that belongs to it.
 
     Args:
@@ -134,7 +134,7 @@ class Detection:
     image_id: bool
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
-        """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
+        """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         keys = [*needed_objects(schema), ENCODED, *there(schema, FORMAT)]
         names, flip = 0, None
         if self.masks:
@@ -221,11 +221,11 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
     `keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=255)`.
 
     Args:
-        image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`. The ground of a letterbox is
+        image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`. The padding of a letterbox is
             void.
         sample_weight: adds a third part, float32 [height, width], 0 where the raster is void, else 1; those pixels of
             the raster are then 0, a class that every loss takes.
-        void: the value of pixels of no class. None: what the dataset says.
+        void: the value of pixels without a class. None: the dataset's.
 
     Raises:
         UsageError: for values out of range; and from what makes batches, where the dataset has no rasters, and where it
@@ -250,7 +250,7 @@ class Segmentation:
     void: int | None
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
-        """The features to parse, and the transform. Raises UsageError where the dataset lacks what is asked for."""
+        """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         void = needed_void(schema, self.void, letterboxes=self.image.letterboxes, weighted=self.sample_weight)
         classes, ground = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, ground) > 255 else tf.uint8
@@ -271,7 +271,7 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class _Following:
-    """A transform of which `sample` does the rest, once the image and its view are there."""
+    """A transform that makes the image and its view, and leaves the rest to `sample`."""
 
     image: GeometricTransform
     sample: Callable[[Mapping[str, tf.Tensor], tf.Tensor, View], Any]

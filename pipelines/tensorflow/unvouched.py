@@ -1,8 +1,8 @@
-"""Images of which nobody has said that TensorFlow decodes them: each is looked at before it does.
+"""Images that TensorFlow may not be able to decode: each is checked before it is decoded.
 
 TensorFlow's error for an image that it cannot decode names neither shard nor record, and nothing in a graph can catch
 it. So where the manifest does not vouch for every image of a split, Python looks at each one: what TensorFlow reads
-goes on as it is; what Pillow reads goes on as a PNG; the rest is an error that names its record.
+passes unchanged; what Pillow reads becomes a PNG; the rest is an error that names its record.
 """
 
 import io

@@ -29,7 +29,7 @@ VIEW_NUMBERS = 11  # of a view in one row: size, window, content, and whether it
 
 
 def row_view(row: tf.Tensor, crop: Crop) -> View:
-    """The view by `crop` that a row of numbers stands for, int32 [11]."""
+    """The view by `crop` that a row of numbers encodes, int32 [11]."""
     size, window, content, mirrored = tf.split(row, [2, 4, 4, 1])
     return View(size, window, content, crop.target, mirrored[0] > 0 if crop.mirrors else None)
 

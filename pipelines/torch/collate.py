@@ -19,7 +19,7 @@ _OWN_SEED = 0x0BA7C45EED  # so that a batch draws other numbers than its first s
 
 
 class Undelivered:
-    """In place of a batch, from a worker to the loader: the batch, if any, and what is to be said of it.
+    """Sent by a worker to the loader in place of a batch: the batch, if any, and the error or the omitted records.
 
     In a loader of others, which takes it for a batch, it raises what is to be said when it is used as one.
     """

@@ -77,7 +77,7 @@ class DeviceFeed:
         return batch
 
     def state_dict(self) -> dict[str, str]:
-        """The loader's, at the batch handed out last, not at those made ahead. Raises UsageError where it has none."""
+        """The loader's, at the batch handed out last, not at those made ahead. Raises UsageError if it has none."""
         return self._resumable().state_dict(self._step)
 
     def load_state_dict(self, state: dict[str, str]) -> None:

@@ -59,7 +59,7 @@ def _tensor(image: Any) -> torch.Tensor:
 
 
 def written_in(transform: object, *packages: str) -> bool:
-    """Whether its class, or one that this derives from, is of one of those packages, by dotted name."""
+    """Whether its class, or a base of it, is defined in one of `packages`, by dotted name."""
     modules = [f"{base.__module__}." for base in type(transform).__mro__]
     return any(module.startswith(f"{package}.") for module in modules for package in packages)
 

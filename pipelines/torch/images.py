@@ -78,7 +78,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     middle 224 x 224 are cut.
 
     `antialias`: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear, which
-    takes less time and aliases. Evaluate with what the model was trained with.
+    takes less time and aliases. Evaluate with the same value as in training.
 
     Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1; MissingExtraError
     without antialiasing where OpenCV is not installed.
@@ -91,15 +91,15 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 
 
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
-    """The whole image, resized to fit into `size` with its own aspect ratio, centred on a ground. The seed is not used.
+    """The whole image, resized to fit into `size` with its own aspect ratio, centred and padded. The seed is not used.
 
     Gives uint8 [3, height, width], and pickles. An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels
-    with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of ground above and
+    with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and
     (width - w') // 2 columns to the left. `detection` gives what leads back from there.
 
     Args:
         size: pixels, one side or (height, width).
-        fill: the ground's value in all channels, 0 to 255.
+        fill: the padding's value in all channels, 0 to 255.
         antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
             which takes less time and aliases; its pixels are those of TensorFlow's letterbox in the orders that are
             read by position.
@@ -136,7 +136,7 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
 
     @property
     def target(self) -> tuple[int, int]:
-        """(height, width) of what it gives."""
+        """(height, width) of its images."""
         return self.crop.target
 
     @property
@@ -146,7 +146,7 @@ class GeometricTransform(TwoSteps[torch.Tensor]):
 
     @property
     def letterboxes(self) -> bool:
-        """Whether a view may have ground around it."""
+        """Whether a view may have padding around it."""
         return self.crop.letterboxes
 
     def draw(self, seed: int) -> ChooseView:

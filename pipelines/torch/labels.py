@@ -23,7 +23,7 @@ class Label:
 
     @classmethod
     def of(cls, schema: Schema, key: str) -> "Label":
-        """As the schema says what `key` is."""
+        """The label in feature `key`; with a number of classes if the schema says that it holds tags."""
         return cls(key, tag_count(schema, key))
 
     def __call__(self, record: Mapping[str, Any]) -> Any:
@@ -33,7 +33,7 @@ class Label:
 def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class that `labels` names, else 0.
 
-    What `torch_loader` gives for a feature of the kind "tags", for a transform of your own.
+    As `torch_loader` gives a feature of the kind "tags", for a transform of your own.
 
     Args:
         labels: integers [n], of one sample, each 0 to `classes` - 1; of none, all is 0.
@@ -65,7 +65,7 @@ def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> by
     """One of the captions of a sample, drawn by its seed: bytes in UTF-8, empty where it has none.
 
     Each is as likely as any other. In another epoch it may be another one; the same seed draws the same one, here and
-    with TensorFlow, and a run that goes on draws what it would have.
+    with TensorFlow, and a resumed run draws as it would have.
 
     Args:
         record: of one sample, with `key`: a list of bytes, or one, which is given as it is.
@@ -73,7 +73,7 @@ def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> by
         key: of the feature with the captions.
 
     Raises:
-        UsageError: where there is no feature `key` of texts.
+        UsageError: if the dataset has no feature `key` of texts.
 
     Example:
         class ImageAndCaption:  # a class, which pickles for workers that are spawned

@@ -253,7 +253,7 @@ def _every_sample(
     workers: int | Workers | None,
     ranks: Ranks | None,
 ) -> SampleLoader:
-    """A loader of what is `made` of each sample."""
+    """A loader of the samples after the transform `made`."""
     process = ranks or this_process()
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)

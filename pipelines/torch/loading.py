@@ -1,4 +1,4 @@
-"""DataLoaders over `TorchSamples`: errors come as they are, and what was taken is counted, so that a run can go on."""
+"""DataLoaders over `TorchSamples`: errors are raised unchanged, and batches are counted, so that a run can resume."""
 
 import gc
 import os
@@ -120,7 +120,7 @@ class TorchLoader(SampleLoader):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches of an epoch; `len(loader)` is the same."""
+        """Batches per epoch; `len(loader)` is the same."""
         return self.order.steps_per_epoch
 
     @property

@@ -1,6 +1,6 @@
-"""Detectors and segmentation nets: an image, and what is known of it, under one view that was drawn once.
+"""Samples for detectors and segmentation nets: an image and its annotations, under one view that was drawn once.
 
-What becomes of boxes, masks, key points and rasters is NumPy's `pipelines.geometry` itself, in the worker.
+Boxes, masks, key points and rasters are computed by NumPy's `pipelines.geometry` itself, in the worker.
 """
 
 import io
@@ -136,8 +136,8 @@ def segmentation(
 
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.
-            The ground of a letterbox is void.
-        void: the value of pixels of no class. None: what the dataset says.
+            The padding of a letterbox is void.
+        void: the value of pixels without a class. None: the dataset's.
         dtype: of the rasters. `torch.uint8` takes an eighth of the memory, where values go up to 255.
 
     Raises:
@@ -173,7 +173,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
     meaning: Keypoints | None = None
 
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
-        """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
+        """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         keys = [ENCODED, *needed_objects(schema), *there(schema, FORMAT, SOURCE_ID, OBJECT_AREA, IS_CROWD)]
         if self.masks:
             keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
@@ -187,7 +187,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
         return lambda: self._followed(record, *see())
 
     def _followed(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, Target]:
-        """The image, and of the record's objects what the view shows."""
+        """The image, and the record's objects as the view shows them."""
         corners = np.stack(_columns(record, BOX), 1)
         seen = see_boxes(corners, view, self.min_visible)
         if self.crowd == "drop" and IS_CROWD in record:
@@ -251,7 +251,7 @@ class Segmentation(TwoSteps[tuple[torch.Tensor, torch.Tensor]]):
     dtype: torch.dtype
 
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
-        """See `SchemaTransform`. Raises UsageError where the dataset lacks what is asked for."""
+        """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         void = needed_void(schema, self.void, letterboxes=self.image.letterboxes)
         return [ENCODED, RASTER, *there(schema, FORMAT)], replace(self, void=void)
 
@@ -262,7 +262,7 @@ class Segmentation(TwoSteps[tuple[torch.Tensor, torch.Tensor]]):
     def _followed(
         self, record: Mapping[str, Any], image: torch.Tensor, view: View
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The image, and what the view shows of the record's raster."""
+        """The image, and the record's raster as the view shows it."""
         raster = see_raster(_decoded(record[RASTER], view), view, self.void or 0)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
 
@@ -290,7 +290,7 @@ def _columns(record: Mapping[str, Any], keys: Sequence[str]) -> list[np.ndarray]
 
 
 def _formatted(boxes: np.ndarray, form: str, target: tuple[int, int]) -> np.ndarray:
-    """xmin, ymin, xmax, ymax in pixels in one of those formats: float32 [k, 4]."""
+    """Convert xmin, ymin, xmax, ymax in pixels to a box format: float32 [k, 4]."""
     if form.startswith("rel_"):
         boxes = boxes / np.array([target[1], target[0]] * 2, np.float32)
     x0, y0, x1, y1 = boxes.T

@@ -31,13 +31,13 @@ Key = tuple[int, int]
 
 @runtime_checkable
 class SchemaTransform(Protocol):
-    """A transform that looks at the schema first: `bind` gives the features that it needs, and what is then called."""
+    """A transform that looks at the schema first: `bind` returns the features that it needs, and a function to call."""
 
     def bind(self, schema: Schema) -> tuple[list[str], Transform]: ...
 
 
 class TwoSteps(ABC, Generic[T]):
-    """A transform in two steps: `plan` looks at a record, and what it gives makes the sample.
+    """A transform in two steps: `plan` looks at a record, and returns a function that makes the sample.
 
     The first steps of some records are taken before the second of any, as `decoding.pixels.plan_view` wants it.
     """
@@ -171,7 +171,7 @@ class TorchSamples(Dataset[Any]):
             raise RuntimeError(f"the transform raised StopIteration at {self.samples.where(int(index))}") from error
 
     def _with_aliases(self, record: Record) -> Record:
-        """The record, with what the dataset calls by other names under its usual ones, too."""
+        """The record, with each feature that has an alias under that name, too."""
         return record | {alias: record[key] for alias, key in self._aliases.items()}
 
 

@@ -18,7 +18,7 @@ from shardfeed.pipelines.torch.samples import Key
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that share the batches: number `rank` of `ranks`, counted from 0.
+    """This process among the processes that share the batches: number `rank` of `ranks`, counted from 0.
 
     Args:
         rank: 0 to `ranks` - 1.

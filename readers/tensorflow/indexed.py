@@ -41,7 +41,7 @@ class _Calls:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Around what TensorFlow calls."""
+        """Wrap a function that TensorFlow calls."""
         with self._lock:
             self._running += 1
         try:

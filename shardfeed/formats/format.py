@@ -66,9 +66,9 @@ class ShardSink(Protocol):
         ...
 
     def checkpoint(self) -> Checkpoint | None:
-        """Make durable what was written so far, so that another sink can go on there. Raises StorageError.
+        """Make the bytes written so far durable, so that another sink can continue there. Raises StorageError.
 
-        None where files of this format cannot be gone on with: who is killed begins the shard anew.
+        None if files of this format cannot be continued: after a kill the shard is written anew.
         """
         ...
 
@@ -98,7 +98,7 @@ class ShardView(Protocol):
 
     @property
     def sizes(self) -> np.ndarray:
-        """Bytes of each record with what frames it, int64 [n]: what `ShardFormat.size` says of its payload."""
+        """Bytes of each record with its framing, int64 [n]: `ShardFormat.size` of its payload."""
         ...
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
@@ -138,7 +138,7 @@ class ShardFormat(Protocol):
         ...
 
     def size(self, payload: bytes) -> int:
-        """Bytes of a record with what frames it."""
+        """Bytes of a record with its framing."""
         ...
 
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ShardSink:

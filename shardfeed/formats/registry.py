@@ -17,7 +17,7 @@ FORMATS: Mapping[str, ShardFormat] = {
 
 
 def shard_format(name: str) -> ShardFormat:
-    """Return the format with this name, or raise UsageError listing those there are."""
+    """Return the format with this name, or raise UsageError listing the known formats."""
     if name not in FORMATS:
         raise UsageError("to", f"got {name!r}, expected one of {', '.join(FORMATS)}")
     return FORMATS[name]

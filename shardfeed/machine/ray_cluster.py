@@ -32,7 +32,7 @@ def check_address(address: str | None) -> None:
 
 
 class _Connection:
-    """Ray has one a process, whoever uses it."""
+    """Ray has one per process, whoever uses it."""
 
     def __init__(self) -> None:
         self.guard = threading.RLock()  # a finalizer may leave while another is joined

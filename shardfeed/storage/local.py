@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 def _guard(path: str | bytes, verb: str, action: Callable[[], _T]) -> _T:
-    """Run a system call; an OSError becomes a StorageError that says what could not be done, where, and why."""
+    """Run a system call; an OSError becomes a StorageError with the failed action, the place and the cause."""
     try:
         return action()
     except OSError as error:
@@ -154,13 +154,13 @@ class NewFile:
         self._written = self.size
 
     def checkpoint(self) -> tuple[int, int]:
-        """Make durable what was written so far, before the block ends: its size and CRC-32C."""
+        """Make the bytes written so far durable, before the block ends; return their size and CRC-32C."""
         self._flush()
         _guard(self.path, "fsync", lambda: os.fsync(self._fd))
         return self.size, self.crc32c
 
     def _flush(self) -> None:
-        """Write what waits, whatever number of system calls that takes."""
+        """Write the pending bytes, in as many system calls as that takes."""
         parts, self._waiting = self._waiting, []
         wanted = self.size - self._written
         try:
@@ -384,7 +384,7 @@ class Lock:
                 return escape(name) or "another run"
 
     def release(self) -> None:
-        """Remove the file and let the next run in. Raises nothing: a file that stays is no lock."""
+        """Remove the file and let the next run in. Raises nothing: a file that stays does not lock."""
         _locks.discard(self)
         with suppress(StorageError):
             remove_file(self.path)

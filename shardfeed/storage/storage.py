@@ -1,4 +1,4 @@
-"""Storage that a dataset is read from: directories that can be listed, and files of which ranges of bytes can be read;
+"""Storage that a dataset is read from: directories that can be listed, and files whose ranges of bytes can be read;
 and the local disk as one.
 
 All reading of a dataset goes through these two methods, so that another place than the local disk is another class with
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 class OpenFile(Protocol):
-    """One file, opened: what is read is of one state of it, also when another one takes its name meanwhile.
+    """One file, opened: all reads see one state of it, also when another file takes its name meanwhile.
 
     It has no position, so it serves many threads at once, and it closes when the last reader lets go of it.
     """
@@ -84,7 +84,7 @@ def whole(file: OpenFile) -> bytes:
 
 
 def sizes_by_name(storage: Storage, directory: str, below: Sequence[str] = ()) -> dict[str, int]:
-    """Name -> bytes (-1 for what is no file) of all in a directory, and in those directories `below` it that are there.
+    """Name -> bytes (-1 unless it is a file) of all entries of a directory, and of the directories `below` that exist.
 
     What is in one of those is named `index/train-00000-of-00001.tfindex`; it is itself not listed then. Raises OSError.
     """
@@ -123,7 +123,7 @@ class _LocalFile:
 
 
 class LocalStorage:
-    """The local disk, and what is mounted as one."""
+    """The local disk, and mounted file systems."""
 
     def entries(self, directory: str) -> list[Entry]:
         with os.scandir(directory) as entries:

@@ -65,7 +65,7 @@ RECORDS = [_record(number) for number in range(12)]
 class ShardFormatContract:
     """A format gives records back as they were written, and never one that has changed since.
 
-    Override the fixture `shard_format`: the format. `goes_on`: whether a sink can go on behind a checkpoint.
+    Override the fixture `shard_format`: the format. `goes_on`: whether a sink can continue after a checkpoint.
     `walks_alone`: whether records can be found without the index. `all_records`: whether each byte of a shard's file is
     one of a record, and not of what frames it for other programs, which nothing of ours reads.
     """
@@ -82,7 +82,7 @@ class ShardFormatContract:
     def written(
         self, shard_format: ShardFormat, directory: Path, records: Sequence[Mapping[str, Value]] = RECORDS
     ) -> tuple[ShardInfo, OpenFile, bytes]:
-        """A shard of `records`: what was written, the file and the content of its index."""
+        """Write a shard of `records`; return its ShardInfo, the file and the content of its index."""
         data, index = directory / f"a{shard_format.data_suffix}", directory / "index" / f"a{shard_format.index_suffix}"
         with shard_format.sink(str(data), str(index), SCHEMA, len(records)) as sink:
             for record in records:

@@ -24,7 +24,7 @@ CONTENT = bytes(range(256)) * 17
 
 
 class StorageContract:
-    """A storage lists what is there and reads ranges of it, of one state of a file at a time.
+    """A storage lists entries and reads ranges of files, of one state of a file at a time.
 
     Override the fixture `stored`: the storage, an empty directory in it, and a function that puts a file of some
     content there, in the place of one of that name. Its name may have one directory in it: "index/a".

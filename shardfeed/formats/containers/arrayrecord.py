@@ -44,7 +44,7 @@ class _ArrayRecord:
         self._writer = ArrayRecordWriter(self._file.temporary, _OPTIONS)
 
     def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
-        """A record. It is written by another thread, whose errors `finish` tells."""
+        """Append a record. Another thread writes it, and `finish` raises that thread's errors."""
         payload = b"".join(parts)
         self._writer.write(payload)
         self._sizes.append(len(payload))

@@ -37,7 +37,7 @@ class Container(Protocol):
     """A file of a format that is being written."""
 
     def add(self, values: Mapping[str, Value], parts: Sequence[bytes]) -> None:
-        """Append a record; `parts`: its payload. Raises StorageError, and UsageError for what the file cannot hold."""
+        """Append a record; `parts`: its payload. Raises StorageError, and UsageError if the file cannot hold it."""
         ...
 
     def finish(self) -> Written:
@@ -89,11 +89,11 @@ class ContainerSink:
         self.write(values_of(payload, self._features))
 
     def checkpoint(self) -> Checkpoint | None:
-        """None: most of these files end with what says where all is."""
+        """None: most of these files end with their index, and so cannot be continued."""
         return None
 
     def payloads(self) -> Iterator[bytes]:
-        """Nothing: it never goes on from a checkpoint."""
+        """Nothing: it never continues from a checkpoint."""
         return iter(())
 
     @property

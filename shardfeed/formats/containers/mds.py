@@ -1,4 +1,4 @@
-"""A shard as MDS, Mosaic Data Shards: what `streaming.StreamingDataset(local=DIR, split="train")` reads.
+"""A shard as MDS, Mosaic Data Shards, read by `streaming.StreamingDataset(local=DIR, split="train")`.
 
 train/shard.00000.mds:
     uint32 n                    samples
@@ -35,7 +35,7 @@ _U32 = struct.Struct("<I")
 
 
 class _Column(NamedTuple):
-    """A column by name, the feature in it, its encoding, its bytes where all values have as many, and what encodes."""
+    """A column: name, feature, encoding, bytes of a value where all have the same number, and encoder."""
 
     name: str
     key: str
@@ -50,7 +50,7 @@ def _columns(schema: Schema) -> list[_Column]:
 
 
 def _encoding(schema: Schema, key: str) -> tuple[str, int | None, Callable[[Any], bytes]]:
-    """An encoding's name, its size and what encodes."""
+    """An encoding's name, its size and its encoder."""
     feature, kind = schema.features[key], schema.kind(key)
     if feature.dtype == "bytes":
         if feature.scalar:

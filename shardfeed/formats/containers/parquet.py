@@ -153,7 +153,7 @@ class _Parquet:
 
 
 class _Column:
-    """How a feature stands in Parquet: `type`, pyarrow's; `feature`, what `datasets` calls it."""
+    """A feature in Parquet: `type`, pyarrow's; `feature`, its description for `datasets`."""
 
     def __init__(self, schema: Schema, key: str, *, image: bool) -> None:
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Records read from a container: the image from its file, what is around it in the payload from its index."""
+"""Records read from a container: the image from its file, the rest of the payload from its index."""
 
 from collections.abc import Hashable
 
@@ -13,7 +13,7 @@ _READ_BYTES = 8 << 20  # records that follow each other are read together, up to
 
 
 class TwoFiles:
-    """A shard's file, opened with its index: see `OpenFile`, of which this is one for the shard's file."""
+    """A shard's file, opened with its index; an `OpenFile` of the shard's file."""
 
     def __init__(self, data: OpenFile, index: OpenFile) -> None:
         self._data, self.index = data, index

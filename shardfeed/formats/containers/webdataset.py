@@ -68,7 +68,7 @@ class _Tar:
         self._put(f"{stem}.json", _to_json(rest).encode())
 
     def _put(self, name: str, content: bytes) -> None:
-        """A file, without owner or time: what is in it alone decides the bytes."""
+        """Append a file, without owner or time, so that its content alone decides the bytes."""
         self._file.write([_header(name.encode(), len(content)), content, bytes(-len(content) % _BLOCK)])
 
     def finish(self) -> Written:
