@@ -42,7 +42,7 @@ from shardfeed.text import byte_size
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a running conversion is: images read and planned, bytes of sources read, shards done and planned."""
+    """Progress of a conversion: images read and planned, bytes of sources read, shards done and planned."""
 
     images: int
     images_planned: int
@@ -148,7 +148,7 @@ def convert(
 
 
 def _number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | None]:
-    """How many shards, or how large each. Raises UsageError for text that is no size."""
+    """Parse the number of shards, or the size of each. Raise UsageError for text that is no size."""
     if not isinstance(shards, str):
         return shards, None
     try:
@@ -215,7 +215,7 @@ def write_missing(
     engine: Engine,
     progress: Callable[[Progress], None] | None,
 ) -> list[Receipt]:
-    """Every shard's receipt in the plan's order, having written those that are not among the `finished`.
+    """Write the shards that are not `finished`, and return the receipts of all in the plan's order.
 
     Raises as the engine does; what is finished by then has a receipt.
     """

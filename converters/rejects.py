@@ -1,4 +1,4 @@
-"""Why an input was left out: stable codes that scripts and tests may rely on.
+"""Codes for the reasons why inputs are left out: stable, so that scripts and tests may rely on them.
 
 The names are part of the contract (`rejected.jsonl`); the sentences beside them are not.
 """

@@ -63,7 +63,7 @@ class Noticed(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan, receipts: Sequence[Receipt]) -> "Noticed":
-        """In the source, and in every shard."""
+        """Collect the remarks on the source and on every shard."""
         rejected = [*listed_rejects(plan), *(noted for receipt in receipts for noted in receipt.rejected)]
         onto = plan.options.onto
         before = {name: info for name, info in onto.manifest.splits.items() if info.records} if onto else {}
@@ -290,7 +290,7 @@ def left_out_lines(entries: Sequence[LeftOut]) -> bytes:
 
 
 def unasked(normalised: Sequence[Noted]) -> list[Noted]:
-    """Those that were changed for another reason than the options asking for it: only they are worth a list."""
+    """Images changed for a reason other than that the options asked for it: only these are worth a list."""
     return [noted for noted in normalised if not noted.asked]
 
 

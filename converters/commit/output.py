@@ -1,4 +1,4 @@
-"""Where a dataset goes: whether it can, and the directory that a conversion gives its name in the end."""
+"""Checks of the output directory, and the commit, which gives the finished dataset its name."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How much may be left out: images, and annotations. More, and nothing is committed."""
+"""Limits on how many images and annotations may be left out. Beyond them nothing is committed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from shardfeed.text import number, some
 
 @dataclass(frozen=True)
 class RejectLimit:
-    """How many of something may be left out: a number of them, or a share of all, which is rounded down."""
+    """Number of inputs that may be left out: a count, or a share of all, which is rounded down."""
 
     count: int = 0
     share: float | None = None
 
     @classmethod
     def of(cls, most: int | str, name: str = "max_bad") -> "RejectLimit":
-        """From a count, or text like "12" or "0.5%". Raises UsageError for anything else; `name`: of the argument."""
+        """Parse a count, or text like "12" or "0.5%". Raise UsageError for anything else; `name`: of the argument."""
         text = str(most).strip()
         try:
             found = cls(share=float(text[:-1]) / 100) if text.endswith("%") else cls(int(text))
@@ -37,7 +37,7 @@ class RejectLimit:
         return str(self.count) if self.share is None else f"{100 * self.share:g}%"
 
     def allowed(self, total: int) -> int:
-        """How many of `total` may be left out."""
+        """Number of inputs that may be left out of `total`."""
         return self.count if self.share is None else int(self.share * total)
 
 

@@ -1,4 +1,4 @@
-"""Where a dataset is built before it has its name: a hidden sibling of the output.
+"""Directory in which a dataset is built before it has its name: a hidden sibling of the output.
 
 .flowers.staging/plan.json      what is being built: options, versions, digest of the inputs; in the end, which manifest
                  inputs.jsonl   every input, to say what changed when some differ later
@@ -132,7 +132,7 @@ class Staging:
         publish(self._partial, self.root)
 
     def _change_inputs(self, plan: Plan) -> str:
-        """Take the inputs of `plan` for those that are here; in words, what differs."""
+        """Replace the stored list of inputs by that of `plan`, and say in words how they differ."""
         path = os.path.join(self.root, _INPUTS)
         try:
             with open(path, encoding="ascii") as file:
@@ -182,7 +182,7 @@ def _write_inputs(path: str, plan: Plan) -> None:
 
 
 def _manifest_checksum(directory: str) -> list[int]:
-    """Size and CRC-32C: a manifest has the checksums of all else. Empty where there is none."""
+    """Size and CRC-32C of the manifest, which has the checksums of all else. Empty if there is no manifest."""
     path = os.path.join(directory, MANIFEST)
     try:
         info = FileInfo.of_file(path)

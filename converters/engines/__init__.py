@@ -1,1 +1,1 @@
-"""Where shards are written: worker processes of this machine, or a Ray cluster."""
+"""Engines, which write shards: worker processes of this machine, or a Ray cluster."""

@@ -1,4 +1,4 @@
-"""From what a user says of workers to an engine."""
+"""Choose an engine by the `workers` that the user asked for."""
 
 from dataclasses import dataclass
 

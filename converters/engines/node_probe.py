@@ -1,4 +1,4 @@
-"""Whether shards can be written from a node: what is put down for it to find, what it sees, and what that must be."""
+"""Check that shards can be written from a node: it must see a probe file and an image, and have the same versions."""
 
 import os
 import platform

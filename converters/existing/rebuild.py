@@ -206,7 +206,7 @@ def _sidecars(manifest: Manifest, damaged: Collection[str]) -> dict[str, bytes]:
 
 
 def _stored_as(manifest: Manifest) -> Iterator[ImageOptions]:
-    """How the images may be stored; the checksum of what comes out tells which it was."""
+    """List the ways in which the images may be stored; the checksum of the result tells which it was."""
     size = manifest.options.get("size")
     yield ImageOptions()
     yield ImageOptions(encode="raw")

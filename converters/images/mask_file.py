@@ -151,5 +151,5 @@ def _grays(count: int) -> np.ndarray:
 
 
 def place_text(index: int | np.integer, width: int) -> str:
-    """Where pixel `index`, counted row by row, is."""
+    """Describe the position of pixel `index`, counted row by row."""
     return f"column {index % width}, row {index // width}"

@@ -1,4 +1,4 @@
-"""How images become records: every choice about images that changes bytes."""
+"""Options for images: every choice that changes their bytes in records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -259,7 +259,7 @@ def _cover(height: int, width: int, goal_height: int, goal_width: int, how: Filt
 
 
 class Placement(NamedTuple):
-    """Where the pixels of an image file went when it was stored.
+    """Placement of the pixels of an image file in the stored image.
 
     `height`, `width`: of the file, pixels. `orientation`: EXIF's, 1 to 8, by which it was turned upright. `fit`: what
     was cut out of the file's pixels and scaled, before it was turned; None where all of it was kept.

@@ -113,7 +113,7 @@ def load_clean_jpeg(data: bytes, header: JpegHeader, fit: Fit | None = None) -> 
 
 
 def _reduction(header: JpegHeader, fit: Fit | None) -> int:
-    """By what a decoder may divide the sides: 1, 2, 4 or 8."""
+    """Factor by which a decoder may divide the sides: 1, 2, 4 or 8."""
     if fit is None:
         return 1
     # At least twice the size wanted: the last step is then always a real, antialiased one.

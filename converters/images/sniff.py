@@ -1,4 +1,4 @@
-"""Which image format some bytes are, by content and never by name."""
+"""Detect the image format of some bytes, by content and never by name."""
 
 import re
 from typing import Literal

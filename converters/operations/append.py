@@ -1,4 +1,4 @@
-"""A dataset with more samples: what was there stays as it is, what is new comes behind it."""
+"""Append samples to a dataset: old records stay unchanged, new ones follow them."""
 
 import os
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ def check_no_dataset(source: str | os.PathLike[str]) -> None:
 
 
 def _image_options(opened: Dataset, options: Mapping[str, Any]) -> ImageOptions:
-    """How the dataset's images were stored. Raises UsageError where nothing tells."""
+    """Options with which the dataset's images were stored. Raise UsageError if they are unknown."""
     problem = "does not say how its images were stored: "
     if options.get("adopted"):
         remedy = f"{convert_anew(opened.manifest.format)}, to which you append"

@@ -155,7 +155,7 @@ class Opened:
         return sum(map(len, self.splits.values()))
 
     def made_with(self, *without: str) -> dict[str, Any]:
-        """Its options but those that each new dataset decides anew, and those called `without`."""
+        """Options of the dataset, except those that each new dataset decides anew and those called `without`."""
         left_out = {"shards", "shard_size", "to", "appended", COUNTED_IDS, *without}
         return {key: value for key, value in self.manifest.options.items() if key not in left_out}
 

@@ -1,4 +1,4 @@
-"""How every operation makes its dataset: as a conversion does, of records that are there."""
+"""Make the dataset of an operation: as a conversion does, but of existing records."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -83,7 +83,7 @@ def merge(
 
 
 def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
-    """By label feature. Raises UsageError where datasets differ in more than classes."""
+    """Join the class lists of each label feature. Raise UsageError if datasets differ in more than classes."""
     first = opened[0]
     for other in opened[1:]:
         if problem := schema_difference(first.schema, other.schema, other_place=other.directory):

@@ -78,7 +78,7 @@ def _where_they_remain(opened: Opened) -> list[str]:
 
 
 def _names(path: str) -> int:
-    """How many names a file has; 0 for one that is not there."""
+    """Number of names (hard links) of a file; 0 if it is missing."""
     try:
         return os.stat(path).st_nlink
     except OSError:

@@ -33,7 +33,7 @@ class Onto:
         object.__setattr__(self, "version", f"{crc32c(self.manifest.to_bytes()):08x}")
 
     def shards(self, split: str) -> int:
-        """How many shards of a split stay."""
+        """Number of shards of a split that stay."""
         info = self.manifest.splits.get(split)
         return 0 if info is None else len(info.shards)
 

@@ -1,4 +1,4 @@
-"""How much disk a dataset will take, said before the first image is read: hours later is too late."""
+"""Forecast of the disk space of a dataset, made before the first image is converted: hours later is too late."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""Which split each sample goes to: by shares that are exact to the image, or by its key alone.
+"""Assign each sample to a split: by shares that are exact to the image, or by its key alone.
 
 Exact: `counts_by_class` says how many images of each class go to each split; those with the smallest draws go to the
 first split, and so on. Where files are added, every draw stays, and only images near such a border change sides.
@@ -40,7 +40,7 @@ class Shares:
 
     @classmethod
     def of(cls, split: "Mapping[str, float] | Shares | None") -> "Shares":
-        """From a mapping alone, too."""
+        """Make `Shares` from a mapping; a `Shares` is returned as it is."""
         return split if isinstance(split, Shares) else cls(split)
 
 
@@ -92,7 +92,7 @@ def exact_shares(shares: Mapping[str, float]) -> dict[str, Fraction]:
 
 
 def largest_remainders(total: int, shares: Sequence[Fraction]) -> list[int]:
-    """`total` shared out: each part rounded down, then one more for those that lost most, the first of equal ones.
+    """Share out `total`: round each part down, then add one to the parts that lost most, the first of equal ones.
 
     `shares` add up to 1; so do the parts to `total`, and each is less than one off.
     """
@@ -189,5 +189,5 @@ def label_of(sample: Sample) -> int:
 
 
 def counts_of(labels: np.ndarray, classes: int) -> tuple[int, ...]:
-    """How many of `labels`, int32 [n], are 0, 1, ... `classes` - 1."""
+    """Count the `labels`, int32 [n], of each class 0, 1, ... `classes` - 1."""
     return tuple(np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes).tolist())

@@ -140,12 +140,12 @@ def from_json(value: dict[str, Any]) -> Receipt:
 
 
 def receipt_path(directory: str, split: str, number: int, count: int) -> str:
-    """Where the receipt of a shard lies."""
+    """Path of the receipt of a shard."""
     return os.path.join(directory, shard_stem(split, number, count) + ".json")
 
 
 def receipt_count(name: str) -> int:
-    """How many shards the split has of which the receipt with this file name is of one; 0 for other names."""
+    """Number of shards of the split, as the file name of a receipt states it; 0 for other names."""
     number = name.removesuffix(".json").rpartition("-of-")[2]
     return int(number) if number.isdecimal() else 0
 
@@ -166,7 +166,7 @@ def save_receipt(path: str, receipt: Receipt) -> Receipt:
 
 
 def load_receipt(path: str) -> Receipt | None:
-    """The receipt, or None when there is none that is whole: then the shard is to be made again."""
+    """Load a receipt; None if it is missing or damaged: then the shard is to be made again."""
     try:
         with open(path, "rb") as file:
             content = file.readline()[:-1]
@@ -241,7 +241,7 @@ def _states(stored: bytes) -> Iterator[bytes]:
 
 
 class EarlierShards:
-    """Those in `directory`, which is made when there is one. Takes about 170 bytes for each of their images."""
+    """Earlier shards in `directory`, which is made for the first of them. Takes about 170 bytes per image."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -277,7 +277,7 @@ class EarlierShards:
         self._add(place)
 
     def find(self, samples: Sequence[Sample], schema: Schema, image: ImageOptions, user: User) -> dict[int, Kept]:
-        """Where images are stored already, by their places in the list; `user`: who takes them."""
+        """Find the images that are stored already, by their places in the list; `user`: who takes them."""
         found: dict[int, Kept] = {}
         if not self._found:
             return found
@@ -291,7 +291,7 @@ class EarlierShards:
         return found
 
     def remove_unused(self, user: User | None = None) -> None:
-        """Remove those that nobody takes images from, now that `user` is done: a disk need not hold all of them."""
+        """Remove the shards from which nobody takes images, now that `user` is done: they would only fill the disk."""
         for shard in self._shards:
             if user is not None:
                 shard.users.discard(user)

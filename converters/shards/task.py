@@ -69,7 +69,7 @@ class ShardTask:
 
     @property
     def checkpoint(self) -> str:
-        """Where a try says how far it is."""
+        """Path of the checkpoint, which states how far a try has come."""
         return checkpoint_path(self.paths[0])
 
 
@@ -80,7 +80,7 @@ def shard_paths(directory: str, split: str, number: int, count: int, format: str
 
 
 def checkpoint_path(data: str) -> str:
-    """Where it is written down how much of the shard `data` is durable, while it is not finished."""
+    """Path of the checkpoint of the unfinished shard `data`, which states how much of it is durable."""
     return f"{data}.checkpoint"
 
 

@@ -1,4 +1,4 @@
-"""From a list of samples to one shard on disk: what a worker does, wherever it runs.
+"""Write a list of samples as one shard on disk: the work of a worker, wherever it runs.
 
 The result is a pure function of the task, whatever there is to go on from. Engines only decide where and when.
 """

@@ -101,7 +101,7 @@ class CocoForm:
         self._files[split, kind] = _File(self._tree, f"annotations/{kind_word}{word}.json".encode(), categories)
 
     def add(self, item: Item) -> bytes:
-        """The image, and what is on it."""
+        """Write an image, its objects and its captions."""
         name = image_name(item)
         self._tree.write(_FOLDER + name, item.image, item.where)
         number = _number_of(item)

@@ -23,7 +23,7 @@ _FLAGS = {"class_names": "classes", "tasks": "task", "reader": "from"}  # where 
 
 @dataclass(frozen=True)
 class Again:
-    """How an export is converted again: `open_source(path, **options)`, paths relative to the export's folder."""
+    """Arguments that convert an export again: `open_source(path, **options)`, paths relative to the export's folder."""
 
     path: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def stem(name: bytes) -> bytes:
 
 
 def usual_words(items: Items, to: str) -> dict[str, bytes]:
-    """By split the folder or file that `to` has for it. Raises UsageError for a split that it has no word for."""
+    """Folder or file name of each split in the format `to`. Raise UsageError for a split that has none there."""
     others = [split for split in items.splits if split not in WORDS]
     if others:
         problem = f"got the split {some(others)}, and {to} knows train, validation and test alone"

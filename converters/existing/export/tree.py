@@ -79,7 +79,7 @@ class Tree:
 
     @property
     def alike(self) -> int:
-        """How many names differ from another only in case: a disk that does not tell case apart holds one of them."""
+        """Number of names that differ from another only in case: a disk that ignores case holds one of them."""
         found = np.sort(np.frombuffer(self._folded, np.uint64)) if self._folded else np.zeros(0, np.uint64)
         return int(np.count_nonzero(found[1:] == found[:-1]))
 
@@ -107,7 +107,7 @@ class Tree:
         return os.path.join(self.root or "", os.fsdecode(name))
 
     def _make_folders(self, name: bytes, where: object) -> None:
-        """Those above a new file. Raises UsageError where another file is called so."""
+        """Make the folders above a new file. Raise UsageError if another file has the name of one."""
         folder = name.rpartition(b"/")[0]
         missing = []
         while folder not in self._folders:

@@ -1,1 +1,1 @@
-"""A new dataset of what is whole in a damaged one."""
+"""Salvage: a new dataset of the undamaged records of a damaged one."""

@@ -28,7 +28,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int | None:
-        """By how many records the shard is short; None if nothing tells how many there were."""
+        """Number of records that the shard lost; None if nothing tells how many there were."""
         return None if self.expected is None else max(0, self.expected - self.recovered)
 
     def to_json(self) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def _copy_shard(building: str, shard: SurvivingShard, survivors: Survivors, take
 
 
 def _pieces(path: str | None) -> Iterator[Piece]:
-    """Those of a shard's file; none of one that is gone. Raises StorageError."""
+    """Yield the pieces of a shard's file; none if it is missing. Raise StorageError."""
     try:
         yield from pieces(path) if path is not None else ()
     except OSError as error:

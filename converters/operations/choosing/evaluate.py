@@ -1,4 +1,4 @@
-"""Which records of a split meet a condition."""
+"""Find the records of a split that meet a condition."""
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -90,7 +90,7 @@ def _compare(condition: Comparison, split: Split) -> np.ndarray:
 
 
 def feature_of(name: str, schema: Schema, at: int) -> str:
-    """The key of the feature that a condition calls `name`. Raises UsageError where it is none, or one of several."""
+    """Key of the feature that a condition calls `name`. Raise UsageError if there is none, or more than one."""
     if (found := schema.key(name)) is not None:
         return found
     label = schema.key(LABEL)
@@ -131,7 +131,7 @@ def _counts(split: Split) -> np.ndarray:
 
 
 def _labels(condition: Comparison, names: Sequence[str]) -> Iterable[int]:
-    """The numbers of the classes that a comparison names. Raises UsageError for a name that is none."""
+    """Numbers of the classes that a comparison names. Raise UsageError for a name that is not a class."""
     number = {name: i for i, name in enumerate(names)}
     for value in condition.texts:
         if value not in number:

@@ -1,4 +1,4 @@
-"""From the text of a condition to what it says.
+"""Parse the text of a condition.
 
     condition  = both {"or" both}              both = not {"and" not}          not = {"not"} (comparison | group)
     group      = "(" condition ")"             comparison = name operator value | name ["not"] "in" list
@@ -38,14 +38,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Not:
-    """Where `condition` does not hold."""
+    """Negation: true where `condition` is not."""
 
     condition: "Condition"
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Where all of the conditions hold, or of "or" any."""
+    """Conditions of which all must hold, or with "or" any."""
 
     word: Literal["and", "or"]
     conditions: tuple["Condition", ...]
@@ -126,7 +126,7 @@ class _Parser:
         return found
 
     def error(self, expected: str) -> UsageError:
-        """That something else was expected here."""
+        """Error that something else was expected at the next token."""
         token = self.next
         got = "it ends" if token.kind == "end" else f"got {escape(token.text)!r} at character {token.at + 1}"
         return UsageError("where", f"{got}, expected {expected}", _HOW)

@@ -114,7 +114,7 @@ def place_objects(key: bytes, objects: Objects | None, image: StoredImage, schem
 
 
 def _value_faults(objects: Objects) -> dict[int, BadAnnotationError]:
-    """Objects whose area or crowd flag is none, by their places."""
+    """Faults of objects with an invalid area or crowd flag, by place."""
     faults: dict[int, BadAnnotationError] = {}
     if objects.areas is not None:
         areas = np.asarray(objects.areas, np.float64)
@@ -156,7 +156,7 @@ def _of_upright(objects: Objects, placement: Placement) -> bool:
 
 
 def _beyond(places: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """By how many pixels points [..., k, 2] leave the image on either axis, 0 inside: float64 [..., 2]."""
+    """Number of pixels by which points [..., k, 2] leave the image on either axis, 0 inside: float64 [..., 2]."""
     return (np.abs(places - places.clip(0, 1)) * sides).max(axis=-2, initial=0)
 
 
@@ -178,7 +178,7 @@ def _are_visibilities(values: np.ndarray) -> np.ndarray:
 def _fault(
     corners: np.ndarray, points: np.ndarray | None, sides: np.ndarray, placement: Placement
 ) -> BadAnnotationError:
-    """Why one object, its box [2, 2] and its key points [K, 3], is not written."""
+    """Explain why an object with its box [2, 2] and its key points [K, 3] is not written."""
     if not np.isfinite(corners).all() or not (corners[0] < corners[1]).all():
         return BadAnnotationError(AnnotationCode.BOX_EMPTY, "expected left < right and top < bottom")
     beyond = _beyond(corners, sides)
