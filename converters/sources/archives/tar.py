@@ -42,6 +42,8 @@ class Member(NamedTuple):
 
 def is_tar(path: str) -> bool:
     """Whether a file begins with the header of a tar's member, or is an empty tar."""
+    if not os.path.isfile(path):  # to open a pipe would wait for ever
+        return False
     try:
         with open(path, "rb") as file:
             block = file.read(BLOCK)

@@ -47,8 +47,8 @@ def _sample(found: Annotations, path: str, number: int, sample: Any) -> None:
     """One sample of a FiftyOneDataset: the first field that holds labels is taken."""
     if not isinstance(sample, dict) or not isinstance(sample.get("filepath"), str):
         raise LabelFileError(f"{path}, sample {number}", "no filepath", "export the dataset again")
-    tags = [split for tag in sample.get("tags") or () if (split := usual_split(str(tag)))]
-    split = tags[0] if tags else None
+    tags = sample.get("tags")
+    split = next(filter(None, map(usual_split, map(str, tags))), None) if isinstance(tags, list) else None
     image = found.image(sample["filepath"], where=f"sample {number}", split=split, once=True)
     for value in sample.values():
         if isinstance(value, Mapping) and value.get("_cls") == "Detections":
