@@ -48,12 +48,12 @@ _PLACE = re.compile(r"entry \d+|line \d+|column \d+|char \d+|offset \d+|byte \d+
 
 
 def outcome(fault: Fault, row: dict[str, Any], base: str) -> str:
-    """What a program did with what is at fault; `base`: what it prints of the dataset without a fault.
+    """Classify how a program handled the fault; `base`: its output for the dataset without a fault.
 
     told: a message says which annotation, image or file is meant. no place: it ended, with a message of its own that
     does not say where. crash: it ended with an exception of Python's for a program's own mistakes. dropped: it read
-    fewer images or objects than there are, without a word. kept: it read all, without a word. Of what is right, kept
-    is all that it should be; refused: it ended with a message of its own.
+    fewer images or objects than there are, without a message. kept: it read all, without a message. For a dataset
+    without a fault, kept is the right outcome; refused: it ended with a message of its own.
     """
     known = set(base.splitlines())
     said = "\n".join(line for line in row["said"].splitlines() if line not in known)

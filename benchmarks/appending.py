@@ -1,10 +1,10 @@
-"""What appending 500 samples costs, onto datasets of 10,000 to 1,000,000: seconds, bytes read and written.
+"""Cost of appending 500 samples to datasets of 10,000 to 1,000,000: seconds, bytes read and written.
 
     python benchmarks/appending.py DIR [RECORDS ...]
 
-Datasets of small PNGs (16 x 16 pixels, about 900 bytes) are made in DIR, which stay for another run. Bytes are those
-that the command's process reads and writes by system calls, which the columns of old records are among; workers read
-the new images, and write their shards. "shared" are bytes of the new dataset that are old files under another name.
+Datasets of small PNGs (16 x 16 pixels, about 900 bytes) are made in DIR and kept for another run. Bytes are those
+that the command's process reads and writes by system calls, the columns of old records included; workers read the
+new images and write their shards. "shared" are bytes of the new dataset that are old files under another name.
 """
 
 import argparse

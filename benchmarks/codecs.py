@@ -1,4 +1,4 @@
-"""What each JPEG decoder costs as a check of images, and which damage it sees: `python benchmarks/codecs.py [PHOTOS]`.
+"""Cost of each JPEG decoder as a check of images, and the damage it sees: `python benchmarks/codecs.py [PHOTOS]`.
 
 Photos are encoded in five ways, damaged in ten, and given to every decoder, alone and behind shardfeed's own look at
 headers and markers. A damaged file is *harmed* when Pillow's full decode fails or gives other pixels than the whole
@@ -154,7 +154,7 @@ def decoders() -> dict[str, Check]:
 
 
 def own_checks(data: bytes) -> None:
-    """What needs no decoder: the header, and the markers in the image data."""
+    """Check the header and the markers in the image data, which needs no decoder."""
     check_scans(data, read_jpeg_header(data, MAX_PIXELS))
 
 

@@ -35,7 +35,7 @@ class Contender:
     remark: str = ""
 
     def command(self, python: str, photos: str, out: str, values: Mapping[str, int]) -> list[str]:
-        """What to run for `photos` into the empty folder `out`."""
+        """Command that converts `photos` into the empty folder `out`."""
         arguments = [argument.format(**values) for argument in self.arguments]
         return [python, str(SCRIPTS / self.script), photos, out, *arguments]
 

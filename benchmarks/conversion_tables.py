@@ -84,9 +84,9 @@ def conversion_result(
 
 
 def costs(runs: Runs, images: int) -> dict[str, float]:
-    """What our own rows say beside each other, each a median over rounds; those that were measured.
+    """Compare our own rows in pairs, as far as they were measured; each figure is a median over rounds.
 
-    sha256: microseconds of CPU time an image. fsync: share added to the time without any, and to the time with one
+    sha256: microseconds of CPU time per image. fsync: share added to the time without any, and to the time with one
     `sync -f` at the end instead. decode: share of the decoder's rate that conversion reaches, without hashes and with.
     """
     found: dict[str, float] = {}

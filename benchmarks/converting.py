@@ -41,7 +41,7 @@ class FailedRunError(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """What the runs have in common: `values` fill in the contenders' arguments."""
+    """Settings shared by all runs: `values` fill in the contenders' arguments."""
 
     photos: str
     few: str

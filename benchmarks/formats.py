@@ -110,7 +110,7 @@ def mosaic() -> dict[str, list[str]]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """What stands in the page."""
+    """Text and tables of the results for the documentation page, in Markdown."""
     on = results["machine"]
     packages = ", ".join(f"{name} {number}" for name, number in results["packages"].items())
     on_what = f"{on['cpu']}, {on['cores']} cores, Linux {on['kernel']}, Python {on['python']}, {packages}"
@@ -144,7 +144,7 @@ def _rates(report: dict[str, Any]) -> str:
 
 
 def _costs(report: dict[str, Any]) -> str:
-    """What it costs besides."""
+    """Table of other costs: CPU time per image, time to the first batch, peak memory."""
     titles = ["", *(f"CPU µs an image, random: {MODES[0]}", *MODES[1:])]
     titles += ["first batch, ms: disk", *MODES, f"peak memory, MB: {MODES[0]}", *MODES[1:]]
     rows = []

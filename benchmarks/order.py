@@ -1,7 +1,7 @@
-"""What the orders cost: `python benchmarks/order.py [PHOTOS]`, on photos as reading.py takes them.
+"""Cost of the orders: `python benchmarks/order.py [PHOTOS]`, on the same photos as reading.py.
 
 1. `train_batches` (224 pixels, flip) in the stream, global and block-wise order: whole epochs, alternating.
-2. Going on at the middle of an epoch: time to the first batch, from a new pipeline, against starting at step 0.
+2. Resuming in the middle of an epoch: time to the first batch, from a new pipeline, against starting at step 0.
 3. The order alone, without data: time for a batch of 256 and memory, for 10^5 and 10^9 samples.
 4. A dataset of 10,000 shards: time to open it and to the first batch in the global order.
 """

@@ -42,7 +42,7 @@ _HEADER = re.compile(r"^# /// script\n((?:#.*\n)+?)# ///$", re.MULTILINE)
 
 
 def requirements(script: Path) -> list[str]:
-    """What a script's first lines say it needs: inline metadata, as PEP 723 has it."""
+    """Read a script's requirements from its inline metadata (PEP 723)."""
     found = _HEADER.search(script.read_text())
     assert found, f"{script}: no `# /// script`"
     return tomllib.loads(re.sub("^# ?", "", found[1], flags=re.MULTILINE))["dependencies"]
@@ -90,7 +90,7 @@ def make_datasets(root: Path) -> None:
 
 
 def _expected(record: Any) -> dict[str, Any]:
-    """Of one record, by the keys that checks compare."""
+    """Expected values of one record, by the keys that checks compare."""
     found = {
         "name": record["image/filename"].decode(),
         "id": record["image/source_id"].decode(),
@@ -120,7 +120,7 @@ def _expected(record: Any) -> dict[str, Any]:
 
 
 def _pixels(png: bytes) -> Any:
-    """Of a PNG with one channel, uint8 [height, width], decoded by Pillow."""
+    """Pixels of a PNG with one channel, uint8 [height, width], decoded by Pillow."""
     import numpy as np
     from PIL import Image
 
@@ -132,7 +132,7 @@ def _shardfeed(*words: object) -> None:
 
 
 def run(script: Path, root: Path) -> list[dict[str, Any]]:
-    """What a script's checks say, a dict each; one with the reason where it could not be installed, or ended early."""
+    """Run a script; return a dict per check, and one with the reason if it was not installable or ended early."""
     wanted = requirements(script)
     nothing = {"program": script.stem, "version": "", "call": "", "note": "", "compared": {}}
     try:

@@ -70,7 +70,7 @@ def photo_set(name: str, given: Path | None, count: int, pixels: tuple[int, int]
 
 
 def command(contender: Contender, photos: PhotoSet) -> tuple[list[str], dict[str, str]]:
-    """What to run, and its environment variables. Raises NotInstallableError."""
+    """Command line of a contender, and its environment variables. Raises NotInstallableError."""
     own: Environment = contender.environment
     python, variables = sys.executable, dict(os.environ)
     if own.requirements:
@@ -129,7 +129,7 @@ def drop(name: str, reason: str, processes: dict[str, ContenderProcess], found: 
 
 
 def check_epoch(answer: dict[str, Any], photos: PhotoSet) -> None:
-    """Raises ContenderError unless each image was delivered once, but for a last batch that each worker may drop."""
+    """Raise ContenderError unless each image was delivered once, but for a last batch that each worker may drop."""
     seen = Counter({int(label): number for label, number in answer["labels"].items()})
     if surplus := seen - photos.labels:
         raise ContenderError(f"delivered {surplus.total()} images more than there are of their labels")

@@ -1,4 +1,4 @@
-"""What the rounds of the reading benchmark come to: medians, and a Markdown table."""
+"""Results of the reading benchmark over its rounds: medians, and a Markdown table."""
 
 import statistics
 from collections.abc import Mapping

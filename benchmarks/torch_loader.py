@@ -31,7 +31,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
-    """Of this process and its children, which are alive."""
+    """CPU seconds of this process and its living children."""
     me, found = os.getpid(), 0.0
     for entry in os.listdir("/proc"):
         if entry.isdecimal():

@@ -1,4 +1,4 @@
-"""What it costs to move an array of 48 MB from one process to another: `python benchmarks/transport.py`.
+"""Cost of moving an array of 48 MB from one process to another: `python benchmarks/transport.py`.
 
 One process gives the same float32 (4, 1,000,000, 3) again and again, the other takes it and reads a number of each
 page, or all of it. No producer's work is in the figures. Contenders alternate; figures are medians over rounds.

@@ -24,7 +24,7 @@ def assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str,
 
 
 def shards_of(args: argparse.Namespace) -> int | str | Mapping[str, int] | None:
-    """Of `--shards`, `8` or `train=8,validation=2`, or else of `--shard-size`. Raises UsageError for both."""
+    """Read `--shards`, `8` or `train=8,validation=2`, or else `--shard-size`. Raise UsageError if both are given."""
     text, size = args.shards, args.shard_size
     if text is not None and size is not None:
         raise UsageError("--shard-size", "--shards says how many there are", "leave one of the two out")
@@ -43,7 +43,7 @@ def size_argument(text: str) -> str:
 
 
 def workers_of(args: argparse.Namespace) -> LocalWorkers | RayWorkers:
-    """Of `--engine`, `--workers`, `--address` and `--start-method`, where the command has that. Raises UsageError."""
+    """Read `--engine`, `--workers`, `--address` and, if the command has it, `--start-method`. Raises UsageError."""
     method = getattr(args, "start_method", "spawn")
     if args.engine == "ray":
         return RayWorkers(args.workers, args.address, method)

@@ -30,10 +30,10 @@ class ImageSize:
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Of `images` images. `median`: (height, width), of the one in the middle by its pixels. `pixels`: of all.
+    """Sizes of `images` images. `median`: (height, width) of the one with the median number of pixels. `pixels`: sum.
 
-    `largest`: (height, width). `half`: how many of the largest ones hold half of all pixels. `expensive`: those that
-    take longest to decode, the first takes longest. `decode_s`: seconds of one core to decode all of them once, about.
+    `largest`: (height, width). `half`: how many of the largest images hold half of all pixels. `expensive`: the images
+    that take longest to decode, slowest first. `decode_s`: about how many seconds one core takes to decode all once.
     """
 
     images: int

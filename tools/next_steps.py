@@ -83,7 +83,7 @@ def _wrapper(schema: Schema) -> tuple[str, str] | None:
 
 
 def next_steps(out: str, manifest: Manifest) -> str:
-    """What to do with a dataset that has just been made."""
+    """Lines of Python and a command to use a dataset that has just been made."""
     split = in_usual_order(manifest.splits)[0]
     lines = training_lines(out, manifest.schema, split, manifest.splits[split].records)
     rest = (

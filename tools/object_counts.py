@@ -15,12 +15,12 @@ _SMALL, _MEDIUM = 32**2, 96**2  # pixels: below these an object is small, medium
 
 @dataclass(frozen=True)
 class ObjectCounts:
-    """Of a split with objects. `images`: it has; `read`: so many were looked at, spread evenly over it, for the rest.
+    """Object counts of a split. `images`: images it has; `read`: images that were read, spread evenly over the split.
 
-    `by_class`: objects of each class in the whole split, in label order; empty where they have no class. `objects`:
-    among those read, crowds too, as are `empty`, images without any, and `median` and `most`, objects an image.
-    `small`, `medium`, `large`: objects that are no crowd, by square pixels of the stored image: below 32 x 32, below
-    96 x 96, and others; of the region where it is known, else of the box.
+    `by_class`: objects of each class in the whole split, in label order; empty if objects have no class. All others
+    are of the images that were read. `objects`: number of objects, crowds included. `empty`: images without objects.
+    `median`, `most`: objects per image. `small`, `medium`, `large`: objects that are no crowd, by their area in square
+    pixels of the stored image (below 32 x 32, below 96 x 96, others): the region's if it is known, else the box's.
     """
 
     images: int

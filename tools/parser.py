@@ -46,7 +46,7 @@ class CommandParser(argparse.ArgumentParser):
         return found
 
     def _check_names(self, typed: Iterable[str]) -> None:
-        """Raises UsageError for the first option that there is not: before argparse takes its value for something."""
+        """Raise UsageError for the first unknown option, before argparse takes its value for another argument."""
         shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
         known = ["--help", *(name for action in shown for name in action.option_strings)]
         for word in typed:
@@ -72,7 +72,7 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(place, problem)
 
     def short_usage(self) -> str:
-        """What must be given: `shardfeed convert SOURCE OUT [options]`. All options would fill a page."""
+        """Required arguments only: `shardfeed convert SOURCE OUT [options]`. All options would fill a page."""
         wanted = []
         for action in self._actions:
             if not action.option_strings and action.help != argparse.SUPPRESS:

@@ -53,9 +53,9 @@ class EventLog:
 
 
 class SignsOfLife:
-    """What is being done, on stderr: a bar, or a line a minute where that is no terminal; nothing with `quiet`.
+    """Progress on stderr: a bar, or a line per minute if that is not a terminal; nothing with `quiet`.
 
-    `log` is told of each step that is finished.
+    `log` receives the steps that are finished.
     """
 
     def __init__(self, *, quiet: bool, log: EventLog, clock: Callable[[], float] = time.monotonic) -> None:

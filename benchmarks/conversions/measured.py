@@ -1,4 +1,4 @@
-"""What the script of each contender shares. Standard library only: it runs in every peer's environment.
+"""Measurement shared by the scripts of all contenders. Standard library only: it runs in every peer's environment.
 
 A script is called as `python SCRIPT PHOTOS OUT [ITS OWN ARGUMENTS]`, writes all images of the folder PHOTOS under the
 folder OUT and ends with one line of JSON on stdout, which `measure` prints:
@@ -105,7 +105,7 @@ def _peak_bytes() -> int:
 
 
 def _descendants() -> list[int]:
-    """Of this process, those that live or were not waited for."""
+    """Process ids of this process's descendants that live or were not waited for."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

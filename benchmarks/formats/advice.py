@@ -54,10 +54,10 @@ class Packed:
 def advise(
     formats: Sequence[Read], decode_us: float, packed: Sequence[Packed], image_bytes: int, dropped: bool | None = True
 ) -> list[str]:
-    """What to do with these images, one sentence or two each: about format, preloading, the disk, compression.
+    """Advise about format, preloading, the disk and compression for these images, in one or two sentences each.
 
-    `formats`: the first is what there is anyway. `decode_us`: CPU microseconds to decode an image. `image_bytes`: of
-    all. `dropped`: whether what was read "from the disk" came from there.
+    `formats`: the first is the usual one. `decode_us`: CPU microseconds to decode an image. `image_bytes`: bytes of
+    all images. `dropped`: whether the data read "from the disk" did come from the disk.
     """
     usual = formats[0]
     best = min(formats, key=lambda one: delivered(one, decode_us))

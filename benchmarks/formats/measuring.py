@@ -53,7 +53,7 @@ Pythons = Mapping[str, Sequence[str]]  # format -> the command that runs a scrip
 
 @dataclass(frozen=True)
 class Library:
-    """What reads a format. `name`: as people call it. `module`: what is imported. `codec`: how it compresses."""
+    """Library that reads a format. `name`: its usual name. `module`: the module to import. `codec`: its compression."""
 
     format: str
     name: str
@@ -186,7 +186,7 @@ def _images(split: Split) -> list[tuple[bytes, bytes]]:
 
 
 def _decoding(split: Split, seconds: float) -> dict[str, float]:
-    """What an image takes to be decoded, from memory."""
+    """Time to decode an image from memory."""
     images = _images(split)
     decode_image(*images[0])  # imports
 
@@ -204,7 +204,7 @@ def _sizes(directory: str, image_bytes: int) -> dict[str, Any]:
 
 
 def _summary(costs: dict[str, list[Any]]) -> dict[str, Any]:
-    """Of one format, over its rounds."""
+    """Summarise the costs of one format over its rounds."""
     modes = {}
     for mode in MODES:
         rounds = costs[mode]
@@ -229,7 +229,7 @@ def _libraries(
     progress: Progress,
     pythons: Pythons,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """What the libraries took, and library -> why it took nothing."""
+    """Measure the libraries; return their figures, and a mapping of library to the reason why it was not measured."""
     found, silent = [], {}
     for library in LIBRARIES:
         if library.format not in names:
@@ -263,7 +263,7 @@ def _of_library(library: Library, directory: str, rounds: int, seconds: float, p
 
 
 def _figures(report: dict[str, Any]) -> tuple[list[Read], float, list[Packed], int]:
-    """What advice is made of."""
+    """Figures for `advise`: reads of each format, decode time, compressed copies, bytes of all images."""
     reads = [
         Read(
             name,
@@ -291,12 +291,12 @@ def _figures(report: dict[str, Any]) -> tuple[list[Read], float, list[Packed], i
 def read_by_library(
     library: Library, directory: str, out: str, rounds: int, seconds: float, python: Sequence[str] = _PYTHON
 ) -> dict[str, Any]:
-    """What a new process found, the library reading a dataset, and a copy that it makes of it in `out`.
+    """Measure, in a new process, the library reading a dataset and a compressed copy that it writes to `out`.
 
     `python`: the command that runs a script where the library is installed.
-    `plain`, `compressed`: for each of "sequential" and, where it reads at random, "random" a list of {"wall_us",
-    "cpu_us"} of an image, one for each round; "bytes" of the files. Raises IntegrityError with what it said when it
-    fails.
+    `plain`, `compressed`: for "sequential" and, if the library reads at random, "random" a list of {"wall_us",
+    "cpu_us"} per image, one for each round; "bytes" of the files. Raises IntegrityError with the process's output
+    when it fails.
     """
     split = open_dataset(directory)[SPLIT]
     asked = {

@@ -68,7 +68,7 @@ class _Preloaded(LocalStorage):
 
 
 def storage_of(mode: str) -> Storage:
-    """What a dataset is read through in a mode."""
+    """Storage through which a dataset is read in `mode`."""
     return {MAPPED: _Mapped(), PRELOADED: _Preloaded()}.get(mode, LOCAL)
 
 
@@ -106,13 +106,13 @@ def files_below(directory: str) -> list[str]:
 
 
 def read_fresh(directory: str, mode: str, seconds: float, decoded: bool) -> dict[str, Any]:
-    """What a new process found, reading `directory`, a dataset with one split, in `mode`, for `seconds` or an epoch.
+    """Measure, in a new process, reading `directory` (one split) in `mode` for `seconds` or an epoch.
 
-    `sequential`, `random`, and with `decoded` that too: {"wall_us", "cpu_us"} of an image. `first_batch_s`: from
-    opening the dataset. `peak_bytes`: of memory, all in all; `growth_bytes`: of it, since the imports. `dropped`:
-    whether all came from the disk; None in other modes and where the kernel does not say.
+    `sequential`, `random` and, with `decoded`, `decoded`: {"wall_us", "cpu_us"} per image. `first_batch_s`: seconds
+    from opening the dataset. `peak_bytes`: peak memory; `growth_bytes`: its growth since the imports. `dropped`:
+    whether all data came from the disk; None in other modes and if the kernel does not say.
 
-    Raises IntegrityError with what it said when it fails.
+    Raises IntegrityError with the process's output when it fails.
     """
     asked = json.dumps({"directory": directory, "mode": mode, "seconds": seconds, "decoded": decoded})
     return run_fresh([sys.executable, "-P", __file__, asked], directory)

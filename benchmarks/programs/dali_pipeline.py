@@ -67,7 +67,7 @@ def read_columns(paths, indexes, columns):
 
 
 def columns_of(data, name, columns):
-    """Of each record: its id, then a list for each column."""
+    """Rows of all records: the id, then a list for each column."""
     paths = data.files("train", name)
     pipe = read_columns(paths, [data.index_of(path) for path in paths], columns)
     pipe.build()

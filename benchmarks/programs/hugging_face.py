@@ -85,7 +85,7 @@ open(f"{out}.{accelerator.process_index}", "w").write(json.dumps(found))
 
 
 def two_processes(data: Data, how: str) -> list[dict]:
-    """What each of two processes found."""
+    """Run the script in two processes and return the output of each."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "two.py")
         script.write_text(TWO)

@@ -36,7 +36,7 @@ def pixels(batch):
 
 
 def anchored(model, images, targets):
-    """Of each image: the labels and boxes, yxyx in pixels, that the label encoder gave to anchors."""
+    """Yield the boxes (yxyx in pixels) and labels that the label encoder assigned to anchors, image by image."""
     deltas, labels = model.label_encoder(images, targets["boxes"], targets["labels"])
     boxes = keras.utils.bounding_boxes.decode_deltas_to_boxes(
         anchors=np.concatenate([np.asarray(level) for level in model.anchor_generator(images).values()]),

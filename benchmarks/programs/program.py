@@ -1,4 +1,4 @@
-"""What a script of this folder checks, and how it says what it found; the standard library alone.
+"""Checks of the scripts in this folder and the lines of JSON that report them; standard library only.
 
 A script reads our datasets with another program and compares what came with what was written. Its first lines say what
 is installed for it, as `pip` takes it (PEP 723); `other_programs.py` makes the environment and runs
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class DifferentError(Exception):
-    """What was read is not what was written."""
+    """Records that were read differ from those that were written."""
 
 
 @dataclass
@@ -41,11 +41,11 @@ class Data:
         return str(self.root / name / "1.0.0")
 
     def glob(self, pattern: str, name: str = "photos") -> str:
-        """What a user of the other program types."""
+        """Path with a pattern, as a user of the other program types it."""
         return str(self.root / name / "1.0.0" / pattern)
 
     def files(self, split: str, name: str = "photos") -> list[str]:
-        """What `train*` matches, as a shell would."""
+        """Files of a split: those that a shell matches with `train*`."""
         return sorted(map(str, Path(self.folder(name)).glob(f"{split}*")))
 
     def index_of(self, shard: str) -> str:
@@ -53,12 +53,12 @@ class Data:
         return str(path.parent / "index" / f"{path.stem}.tfindex")
 
     def values(self, split: str, *keys: str, name: str = "photos") -> list[Any]:
-        """Of each record of a split, in stored order: the value of a key, or a tuple of several."""
+        """Expected values of a split's records, in stored order: the value of a key, or a tuple of several."""
         rows = [tuple(record[key] for key in keys) for record in self.expected[name][split]]
         return [row[0] for row in rows] if len(keys) == 1 else rows
 
     def compare(self, split: str, found: Iterable[Any], *keys: str, name: str = "photos") -> None:
-        """Raises DifferentError unless each record was found as often as it is there, with those values of its keys."""
+        """Raise DifferentError unless each record was read as often as it is stored, with the right values of `keys`."""
         wanted = Counter(map(repr, self.values(split, *keys, name=name)))
         seen = Counter(map(repr, found))
         if seen != wanted:

@@ -110,7 +110,7 @@ POINTS = ("keypoint/x", "keypoint/y", "keypoint/visibility")
 
 
 def objects_of(row, prefix="image/object/"):
-    """What our checks compare, of a record of objects whose columns are lists."""
+    """Values that our checks compare, of a record of objects whose columns are lists."""
     columns = {key.removeprefix(prefix): value for key, value in row.items() if key.startswith(prefix)}
     sides = [columns[f"bbox/{key}"].tolist() for key in ("ymin", "xmin", "ymax", "xmax")]
     found = [

@@ -17,7 +17,7 @@ POINTS = {f"{OBJECT}keypoint/x": "float", f"{OBJECT}keypoint/y": "float", f"{OBJ
 
 
 def rows(data, name, more):
-    """Of each record: the lists of COLUMNS, then those of `more`; a column of bytes as it comes."""
+    """Yield for each record the lists of COLUMNS, then those of `more`; a column of bytes as it comes."""
     from tfrecord.reader import tfrecord_loader
 
     for path in data.files("train", name):

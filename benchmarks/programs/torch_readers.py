@@ -2,7 +2,7 @@
 # dependencies = ["shardfeed[torch]", "torch==2.13.0", "torchdata==0.11.0", "tfrecord==1.14.6", "tfrecord-lite==0.0.8",
 #   "monai==1.6.1", "spdl==0.8.0"]
 # ///
-"""What reads a map-style dataset of PyTorch, and readers of TFRecords for it."""
+"""Programs that read a map-style dataset of PyTorch, and readers of TFRecords for PyTorch."""
 
 import itertools
 import tempfile

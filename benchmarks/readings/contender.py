@@ -38,7 +38,7 @@ Batches = Iterable[tuple[Any, Any]]  # (images, labels): arrays or tensors
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of this process: its arguments, see above."""
+    """Task of this process: its arguments, see above."""
 
     photos: Path
     data: Path
@@ -129,7 +129,7 @@ def _epoch(batches: Callable[[], Batches], batch: int, shape: tuple[int, ...], d
 
 
 def _cpu_seconds() -> float:
-    """Of this process and its descendants, living and ended."""
+    """CPU seconds of this process and its descendants, living and ended."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     ticks = sum(sum(map(int, stat_fields(pid)[11:15])) for pid in descendants(os.getpid()))  # proc(5): utime to cstime
     return sum(usage.ru_utime + usage.ru_stime for usage in usages) + ticks / os.sysconf("SC_CLK_TCK")

@@ -31,7 +31,7 @@ def crop_of(decoder: str) -> Crop:
 
 
 def random_window(height: int, width: int) -> Window:
-    """Of an image of so many pixels; the generator is Python's global one, which loaders seed in each worker."""
+    """Draw a window of a `height` x `width` image from Python's global generator, which loaders seed in each worker."""
     low, high = math.log(_RATIO[0]), math.log(_RATIO[1])
     for _ in range(_ATTEMPTS):
         area = height * width * random.uniform(*_AREA)

@@ -1,8 +1,8 @@
-"""What a process pays that has just been started: `python -m shardfeed.tools.bench.fresh_process JSON` measures itself.
+"""Measure a new process from inside: `python -m shardfeed.tools.bench.fresh_process JSON`.
 
-It imports, opens, makes batches, and goes through an epoch or through as much of it as it is given time for; one line
-of JSON says how long the first batch took and how much memory was held. The peak is VmHWM of /proc: `ru_maxrss` starts
-with that of the process that started this one.
+It imports, opens, makes batches, and reads an epoch or as much of it as fits in the time allowed; one line of JSON
+says how long the first batch took and how much memory was held. The peak is VmHWM of /proc: `ru_maxrss` starts with
+that of the process that started this one.
 """
 
 import json

@@ -258,7 +258,7 @@ def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: fl
 def _advice(
     work: Workload, look: Look, report: dict[str, Any], slice_s: float, deadline: float, progress: Progress
 ) -> dict[str, Any]:
-    """What each change brings, measured on some of the images; the one that helps most first."""
+    """Measure the gain of each possible change on some of the images; the change that helps most comes first."""
     changes = list(possible_changes(work, look))
     found: list[dict[str, Any]] = []
     not_tried: list[dict[str, str]] = []

@@ -1,4 +1,4 @@
-"""What `shardfeed bench` prints: the measured figures as sentences and tables, ending with what to type next."""
+"""Output of `shardfeed bench`: the measured figures as sentences and tables, ending with the next command to type."""
 
 from typing import Any
 

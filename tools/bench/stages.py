@@ -201,7 +201,7 @@ class HeldImages:
 
 
 def check_images(split: Split) -> None:
-    """Raises UsageError unless the split's records hold an image each, and there are some."""
+    """Raise UsageError unless the split has records and each of them holds an image."""
     if ENCODED not in split.schema.features:
         has = ", ".join(sorted(split.schema.features))
         raise UsageError(f"split {split.name}", f"its records have no feature {ENCODED!r}", f"they have {has}")

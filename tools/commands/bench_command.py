@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises UsageError for options that cannot be meant, before anything is opened."""
+    """Check the options before anything is opened; raise UsageError for a value that makes no sense."""
     for option, value, least in (
         ("--batch-size", args.batch_size, 1),
         ("--image-size", args.image_size, 1),
@@ -136,7 +136,7 @@ def _quiet_stderr() -> Iterator[TextIO]:
 
 @contextmanager
 def _named_damage(dataset: str) -> Iterator[None]:
-    """What stops TensorFlow inside, a record that is damaged or does not decode, as an error of ours."""
+    """Turn the TensorFlow error raised inside for a damaged record, or one that does not decode, into our own."""
     import tensorflow as tf
 
     tf.config.set_visible_devices([], "GPU")  # batches stay on the host: what is measured is the pipeline

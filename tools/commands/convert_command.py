@@ -308,7 +308,7 @@ def _log_rejected(rejected: Sequence[Noted], log: EventLog) -> None:
 
 
 def _check_log(args: argparse.Namespace) -> None:
-    """Raises UsageError for a log that would be listed with the images."""
+    """Raise UsageError if the log would lie in the source folder, where it would be listed with the images."""
     if args.log is not None and os.path.isdir(args.source):
         folder = os.path.realpath(args.source)
         if os.path.realpath(args.log).startswith(os.path.join(folder, "")):
@@ -380,7 +380,7 @@ def _number_column(text: str) -> tuple[Any, Feature | None]:
 
 
 def _separators(texts: Sequence[str] | None) -> str | dict[Any, str] | None:
-    """What separates labels: of the first label column, or of those that are named before a `=`."""
+    """Label separator of the first label column, or one for each column that is named before a `=`."""
     named = [text.partition("=") for text in texts or ()]
     whole = [text for text, (name, _, separator) in zip(texts or (), named, strict=True) if not (name and separator)]
     if whole and len(named) > 1:

@@ -1,4 +1,4 @@
-"""What the commands that make a dataset print of it when they are done, or with --dry-run, when they could begin."""
+"""Reports printed by the commands that make a dataset: when they are done or, with --dry-run, before they begin."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ _CLASS_HEADS = 8  # classes that have a column of their own in the table of spli
 
 
 def print_report(report: Report, args: argparse.Namespace, *, told: str = "", what: str = "image") -> None:
-    """What there is, or would be; `told`: a note that the user has seen. `what`: records are called so."""
+    """Print the dataset that was or would be made. `told`: a note already shown. `what`: word for a record."""
     if args.json:
         print(json.dumps(report.to_json()))
         return
@@ -66,7 +66,7 @@ def print_report(report: Report, args: argparse.Namespace, *, told: str = "", wh
 
 
 def print_failed(error: TooManyRejectedError, args: argparse.Namespace, *, told: str = "", what: str = "image") -> None:
-    """What was rejected, and all else that there is to say where the conversion began."""
+    """Print the rejected inputs or, if the conversion had begun, its whole report."""
     if error.report is not None:
         print_report(error.report, args, told=told, what=what)
     elif args.json:
@@ -130,7 +130,7 @@ def _print_objects(report: Report, objects: int, without: int) -> None:
 
 
 def _print_account(report: Report, account: Account) -> None:
-    """What became of the annotations: the sentence that adds up, and those that were left out."""
+    """Print the account of the annotations, read = written + left out, and list those that were left out."""
     where = f"{escape(report.out)}/{LEFT_OUT}{'' if report.committed else ', once it is committed'}"
     if report.planned is not None:
         where = "the report of --json"
@@ -144,7 +144,7 @@ def _print_account(report: Report, account: Account) -> None:
 
 
 def _print_pixels(report: Report, args: argparse.Namespace, images: int) -> None:
-    """What an image takes as raw pixels, and why; nothing where images are stored as files."""
+    """Print how many bytes raw pixels take, in all and per image; print nothing if images are stored as files."""
     planned, splits = report.planned, report.manifest.splits.values()
     raw = sum(split.formats.get("raw", 0) for split in splits) if planned is None else images
     size = sum(split.size for split in splits) if planned is None else planned.raw_bytes

@@ -140,7 +140,7 @@ def _print_classes(data: Dataset, key: str, splits: list[str]) -> None:
 
 
 def _meanings(schema: Schema) -> list[str]:
-    """What key points and the values of rasters mean, where records have any: a line each."""
+    """Describe the key points and the class values of rasters, one line each, if records have any."""
     lines = []
     if schema.keypoints is not None:
         points = schema.keypoints

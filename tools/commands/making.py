@@ -1,4 +1,4 @@
-"""What the commands that make a dataset of datasets have in common: options, progress, and what they print."""
+"""Options, progress and output shared by the commands that make a dataset from other datasets."""
 
 import argparse
 import contextlib

@@ -115,7 +115,7 @@ def _shown_labels(split: Split, labels: Sequence[int] | None) -> Sequence[int]:
 
 
 def _extent(split: Split, shown: Sequence[int]) -> list[str]:
-    """What is shown, and what is not."""
+    """Describe how many images and classes there are, and how many of the classes are shown."""
     classes, images = len(_names(split)), number(len(split), "image")
     if not classes and split.schema.raster is not None:
         return [f"{images}, {number(len(split.schema.raster.class_names), 'class', 'classes')} of pixels"]
@@ -183,7 +183,7 @@ def _tile(record: dict[str, Any], schema: Schema) -> Tile:
 
 
 def _texts(record: dict[str, Any], schema: Schema) -> list[str]:
-    """What stands below a picture: its tags where an image may have several, and its captions, the first of them."""
+    """Texts below a picture: its tags, if images may have several, and the first of its captions."""
     texts = []
     key = schema.key(LABEL) or LABEL
     if key in schema.class_names and not schema.features[key].scalar:

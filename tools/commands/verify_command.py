@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Deep:
-    """What `--deep` does with a record, and what it has decoded. `why_not`: why it decodes no image of any record."""
+    """Check of each record for `--deep`, and counts of decoded ones. `why_not`: the reason why it decodes no image."""
 
     def __init__(self, directory: str) -> None:
         self.decoded = self.not_decoded = 0
@@ -133,7 +133,7 @@ def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> 
 
 
 def check_annotations(payload: bytes, schema: Schema) -> None:
-    """Raises IntegrityError unless the objects and the mask of a record are as its schema and its image say."""
+    """Raise IntegrityError unless the objects and the mask of a record agree with its schema and its image."""
     from shardfeed.converters.shards.annotations.check_record import annotations_problem
 
     if problem := annotations_problem(decode(payload), schema):
@@ -141,7 +141,7 @@ def check_annotations(payload: bytes, schema: Schema) -> None:
 
 
 def _check_other(encoded: bytes) -> None:
-    """Raises IntegrityError unless Pillow decodes a file that no conversion stores: WebP, GIF, BMP."""
+    """Raise IntegrityError unless Pillow decodes a file of a format that no conversion stores: WebP, GIF, BMP."""
     from PIL import Image, UnidentifiedImageError
 
     try:

@@ -1,4 +1,4 @@
-"""What is known of an image, drawn over its picture: boxes with names, masks, key points, a class for each pixel."""
+"""Draw the annotations of an image over its picture: boxes with names, masks, key points, a class for each pixel."""
 
 import colorsys
 import io
