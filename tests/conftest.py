@@ -122,7 +122,7 @@ def connected(cluster: Any) -> Any:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """What a sweep draws with: SHARDFEED_SEED, or in a long one another each time. A failing test prints it."""
+    """Seed of a sweep: SHARDFEED_SEED, or a new one each time in a long sweep. A failing test prints it."""
     torture = request.node.get_closest_marker("torture") is not None
     number = int(os.environ.get("SHARDFEED_SEED", random.SystemRandom().randrange(2**32) if torture else 0))
     print(f"SHARDFEED_SEED={number}")

@@ -58,7 +58,7 @@ class Data:
         return [row[0] for row in rows] if len(keys) == 1 else rows
 
     def compare(self, split: str, found: Iterable[Any], *keys: str, name: str = "photos") -> None:
-        """Raise DifferentError unless each record was read as often as it is stored, with the right values of `keys`."""
+        """Raise DifferentError unless each record was read as often as stored, with the right values of `keys`."""
         wanted = Counter(map(repr, self.values(split, *keys, name=name)))
         seen = Counter(map(repr, found))
         if seen != wanted:

@@ -112,7 +112,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def states(pids: list[int]) -> list[str]:
-    """Of processes that are there, one letter each; zombies are gone."""
+    """States of the processes that exist, one letter each; zombies count as gone."""
     found = []
     for pid in pids:
         if os.path.exists(f"/proc/{pid}/stat"):
@@ -139,7 +139,7 @@ def test_it_answers_epochs_and_stands_still_between_them(start: Any) -> None:
 
 
 def test_the_time_of_workers_counts(start: Any) -> None:
-    """Of those that live and of those that ended; what they did before the epoch does not."""
+    """CPU time of living and of ended workers counts; their time before the epoch does not."""
     spin = "import time\\nwhile time.process_time() < 0.3: pass\\nprint(flush=True)\\ninput()"
     worker = f"subprocess.Popen([sys.executable, '-c', '{spin}'], stdin=-1, stdout=-1)"
     alive = f"self = {worker}; self.stdout.readline(); os.workers = [self]; {GOOD}"

@@ -157,7 +157,7 @@ def test_numpy_integers_are_integers(value: int) -> None:
 
 
 def only(payload: bytes, key: str) -> bytes | None:
-    """What `cut_out` is to find."""
+    """Value that `cut_out` must find."""
     dtype, values = decode(payload, {key}).get(key, ("bytes", []))
     return values[0] if dtype == "bytes" and len(values) == 1 else None
 

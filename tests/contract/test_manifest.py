@@ -146,7 +146,7 @@ IMPOSSIBLE: list[tuple[list[str | int], Any]] = [
 @pytest.mark.promise(22)
 @pytest.mark.parametrize(("where", "value"), IMPOSSIBLE, ids=map(str, range(len(IMPOSSIBLE))))
 def test_a_checksum_that_is_right_does_not_make_it_a_manifest(where: list[str | int], value: Any) -> None:
-    """What would be an OverflowError, a file outside the directory or gigabytes of zeros later is refused here."""
+    """Refuse values that would later cause an OverflowError, a file outside the directory or gigabytes of zeros."""
     content: Any = json.loads(example().to_bytes())
     at = content
     for key in where[:-1]:

@@ -1,4 +1,4 @@
-"""What a record holds: kinds, where they are stated and where a rule gives them, and what a schema refuses."""
+"""Features of a record: their kinds, stated or derived by a rule, and the schemas that are refused."""
 
 import json
 from typing import Any, get_args

@@ -10,7 +10,7 @@ from shardfeed.testing.storage import StorageContract, Stored
 
 
 class TestLocal(StorageContract):
-    """What replaces a file here does so by a rename, as a converter does."""
+    """Contract of local storage; the tests replace files by a rename, as a converter does."""
 
     @pytest.fixture
     def stored(self, tmp_path: Path) -> Stored:

@@ -1,4 +1,4 @@
-"""What `verify --deep` finds in objects and masks: each fault that a record can have."""
+"""Faults that `verify --deep` finds in objects and masks: each one that a record can have."""
 
 from collections.abc import Mapping
 from pathlib import Path

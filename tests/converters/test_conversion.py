@@ -229,7 +229,7 @@ def test_other_classes_cost_no_image(folder: Callable[..., Path], tmp_path: Path
 
 
 def fresh(root: Path, place: Path, **options: Any) -> dict[str, bytes]:
-    """What a conversion that nothing came before makes."""
+    """Files of a conversion without earlier runs."""
     place.mkdir()
     convert(ImageFolder(root), place / "out", workers=OwnEngine(1), **options)
     return tree(place / "out")

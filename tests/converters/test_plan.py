@@ -1,4 +1,4 @@
-"""What goes where: a pure function of the samples and of the options that change bytes."""
+"""Assignment of samples to shards: a pure function of the samples and of the options that change bytes."""
 
 import json
 from collections import Counter
@@ -56,7 +56,7 @@ def test_the_order_in_which_shares_are_given_says_nothing(source: ImageFolder) -
 
 
 def test_shares_are_exact_and_each_class_has_its_own(source: ImageFolder) -> None:
-    """Of 20 images a class, whatever the seed."""
+    """Shares of 20 images per class are exact, whatever the seed."""
     for seed in range(5):
         plan = make_plan(source, PlanOptions({"train": 0.75, "validation": 0.15, "test": 0.1}, seed=seed))
         assert plan.split_sizes() == {"train": 45, "validation": 9, "test": 6}

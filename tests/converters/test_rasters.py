@@ -57,7 +57,7 @@ def decoded(record: Mapping[str, Any]) -> np.ndarray:
 
 
 def turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """What an EXIF orientation makes of pixels, as Pillow turns images."""
+    """Turn pixels by an EXIF orientation as Pillow turns images."""
     return np.asarray(upright(Image.fromarray(pixels), orientation))
 
 

@@ -1,4 +1,4 @@
-"""What a report lists, and what it only counts."""
+"""Inputs that a report lists, and those that it only counts."""
 
 import json
 from collections.abc import Callable

@@ -20,7 +20,7 @@ from shardfeed.tools.cli import main
 
 @pytest.fixture
 def leaking(folder: Callable[..., Path], tmp_path: Path) -> Path:
-    """Of the 18 images of test two are in train, one of them in another class, and one is in validation."""
+    """Folder where 2 of test's 18 images are also in train, one of them in another class, and one in validation."""
     root = tmp_path / "split"
     for name in ("train", "validation", "test"):
         shutil.copytree(folder(6), root / name)
@@ -72,7 +72,7 @@ def test_what_is_there_once_is_not_mentioned(folder: Callable[..., Path], tmp_pa
 
 
 def receipt(split: str, hashes: list[bytes], labels: list[int]) -> Receipt:
-    """Of a shard of records with these hashes and labels."""
+    """Receipt of a shard of records with these hashes and labels."""
     texts, keys = np.dtype("O"), [b"%s/%d" % (split.encode(), i) for i in range(len(hashes))]
     columns = {
         SHA256: encode_column(hashes, texts),

@@ -62,7 +62,7 @@ def batches(dataset: Dataset) -> list[torch.Tensor]:
 
 
 def pieces(dataset: Dataset) -> dict[bytes, bytes]:
-    """What the records say of their images' pieces, by file name; that is right of each."""
+    """Row lengths stored in the records, by file name; each is checked against its image."""
     records: list[Any] = list(dataset["train"])
     for record in records:
         assert record["image/restarts"] in (b"", row_lengths(record["image/encoded"]))

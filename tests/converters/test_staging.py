@@ -1,4 +1,4 @@
-"""What a run finds of one that was stopped around the commit, when the user then wants something else."""
+"""Leftovers of a run that was stopped around the commit, found by a run with other options."""
 
 import shutil
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_the_same_again_after_the_commit(
 
 
 def test_something_else_after_the_commit(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was asked for is not there: no success is reported, and --replace makes it."""
+    """A run with other options reports no success, as its dataset is not there; --replace makes it."""
     out = tmp_path / "out"
     stop_at("_clear", monkeypatch, images, out)
     before = inode(out)

@@ -72,7 +72,7 @@ def test_a_directory_called_as_tfds_calls_versions(flowers_folder: Path, tmp_pat
 @pytest.mark.long
 @pytest.mark.parametrize("size", [(24, 30), None])
 def test_tfds_reads_raw_pixels(flowers_folder: Path, tmp_path: Path, size: tuple[int, int] | None) -> None:
-    """Of one size they are a uint8 tensor; of many, bytes beside the height and width that shape them."""
+    """Pixels of one size are a uint8 tensor; of many sizes, bytes beside the height and width that shape them."""
     import tensorflow_datasets as tfds
 
     options = ImageOptions(encode="raw", size=size)

@@ -28,7 +28,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What `page.md#anchor` may say: headings as GitHub and myst-parser number them."""
+    """Anchors that `page.md#anchor` may name: headings as GitHub and myst-parser spell them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 

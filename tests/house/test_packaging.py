@@ -1,4 +1,4 @@
-"""What is built for others holds every module and no tests, and its core works in an environment of its own."""
+"""Built packages hold every module and no tests, and their core works in an environment of its own."""
 
 import re
 import shutil

@@ -61,7 +61,7 @@ def run_by_default() -> set[str]:
 
 
 def promise_rows(node: ast.AST) -> Iterator[str]:
-    """Of each `pytest.mark.promise(...)` in `node`."""
+    """Yield the rows that each `pytest.mark.promise(...)` in `node` names."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.promise":
             yield from (str(ast.literal_eval(row)) for row in call.args)

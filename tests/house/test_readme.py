@@ -1,7 +1,7 @@
-"""What README.md and docs/ show runs as it stands, and prints what they say.
+"""Run the code of README.md and docs/ as it is shown, and check that it prints what they say.
 
-The ```python blocks of a page are one script: each may build on those before, and TensorFlow is imported once. What is
-marked ```py is of another library, or needs what no test has, and is not run.
+The ```python blocks of a page are one script: each may build on those before, and TensorFlow is imported once. Blocks
+marked ```py use another library, or need something that no test has, and are not run.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What annotation tools save in forms of their own."""
+"""Layouts of annotation tools that save in forms of their own."""
 
 import base64
 from typing import Any

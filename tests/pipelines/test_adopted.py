@@ -147,7 +147,7 @@ def test_images_for_tensorflow() -> None:
 
 @pytest.mark.long
 def test_tfds_prepared_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What TFDS itself writes trains without an argument: image, label and names of classes are found."""
+    """Data that TFDS itself writes trains without an argument: image, label and class names are found."""
     import tensorflow_datasets as tfds
 
     from shardfeed.tools.cli import main

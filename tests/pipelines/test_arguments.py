@@ -1,4 +1,4 @@
-"""What is said where a split was expected, and of functions that cannot be called so."""
+"""Errors for an argument that is not the expected split, and for functions that do not take our arguments."""
 
 import functools
 from typing import Any

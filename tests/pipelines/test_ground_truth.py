@@ -248,7 +248,7 @@ def test_a_mask_that_was_enlarged_comes_back_whole(height: int, width: int, tall
 
 
 def test_what_a_model_did_not_see_is_no_mask() -> None:
-    """Of a crop of the middle half: its surroundings are 0."""
+    """Pixels around a crop of the middle half are 0."""
     view = cropped((8, 8), Window(2, 2, 4, 4), (4, 4))
     scale, offset = to_source(view)
     expected = np.zeros((8, 8), np.uint8)

@@ -36,7 +36,7 @@ def split(dataset: Path) -> Split:
 
 
 def rows(batches: Any) -> Rows:
-    """Of TensorFlow's batches, or PyTorch's."""
+    """Name and image bytes of each sample in TensorFlow's or PyTorch's batches."""
     return [
         (name, np.asarray(image).tobytes())
         for images, names in batches

@@ -74,7 +74,7 @@ def from_inks(data: bytes, *, inverted: bool) -> np.ndarray:
 
 
 def as_jpeg(image: Image.Image, chroma: str = "4:2:0") -> np.ndarray:
-    """What is left of an image after the JPEG that transcoding makes of it."""
+    """Pixels of an image after it was transcoded to JPEG."""
     return pixels(encode(image.convert("RGB"), "JPEG", subsampling=chroma))
 
 
@@ -297,7 +297,7 @@ def here(image: Image.Image) -> Callable[[], np.ndarray]:
 
 
 def upright(orientation: int) -> np.ndarray:
-    """What a turned JPEG must become: its pixels turned, and compressed once more."""
+    """Expected pixels of a turned JPEG: turned back, and compressed once more."""
     stored = Image.open(io.BytesIO(encode(turned(orientation), "JPEG")))
     back = {6: _TURNS.ROTATE_270, 8: _TURNS.ROTATE_90}.get(orientation, TURNED_BACK.get(orientation))
     found = stored.transpose(back) if back is not None else stored

@@ -164,7 +164,7 @@ def _since(started: float) -> int:
 
 
 def streamed(split: Split) -> tuple[list[bytes], type[Exception] | None]:
-    """What tf.data gives before it ends or raises."""
+    """Records that tf.data yields before it ends or raises, and the type of its error."""
     found: list[bytes] = []
     try:
         for _, record in serialized_records(split).as_numpy_iterator():

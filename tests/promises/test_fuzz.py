@@ -77,9 +77,9 @@ Check = Callable[[bytes], bool]
 
 @dataclass
 class Target:
-    """What reads the mutants of `seeds`: `check` returns whether it took one, or raises one with `exit_code`.
+    """Reader of mutants of `seeds`: `check` returns whether it took one, or raises an error with `exit_code`.
 
-    `forge(rng)` makes mutants that no checksum gives away; a `share` of all is made so.
+    `forge(rng)` makes mutants that no checksum reveals; a `share` of all mutants is made so.
     """
 
     seeds: list[bytes]
@@ -140,7 +140,7 @@ def little_memory() -> Iterator[None]:
 
 @dataclass
 class Swept:
-    """Of a sweep: mutants, how many were taken, and CPU seconds of the slowest."""
+    """Counts of a sweep: mutants, how many were taken, and CPU seconds of the slowest."""
 
     mutants: int = 0
     taken: int = 0
@@ -343,7 +343,7 @@ def sign_manifest(content: dict[str, Any]) -> bytes:
 
 
 def use_manifest(manifest: Manifest) -> None:
-    """What opening a dataset does with a manifest, but for looking at its files."""
+    """Use a manifest as opening a dataset does, but without looking at its files."""
     for name in manifest.files():
         assert os.path.basename(name) == name.removeprefix("index/")
         assert name not in ("", ".", "..", MANIFEST)

@@ -206,7 +206,7 @@ def change_entry(rng: random.Random, path: Path, outside: Path) -> None:
 
 
 def digest(root: Path) -> str:
-    """Of all that is below a folder: names, kinds, links, bytes."""
+    """Hash of everything below a folder: names, kinds, links, bytes."""
     found = hashlib.blake2b()
     for path in sorted(root.rglob("*")):
         found.update(os.fsencode(path.relative_to(root)) + b"\0" + b"%o\0" % path.lstat().st_mode)

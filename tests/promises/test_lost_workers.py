@@ -42,7 +42,7 @@ def die(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
 
 @pytest.fixture
 def whole(folder: Callable[..., Path], tmp_path: Path) -> dict[str, bytes]:
-    """Of nine images in three shards, what a run without deaths makes."""
+    """Files that a run without deaths makes of nine images in three shards."""
     (tmp_path / "whole").mkdir()
     convert(ImageFolder(folder(3)), tmp_path / "whole" / "out", shards=3, workers=1)
     return tree(tmp_path / "whole" / "out")

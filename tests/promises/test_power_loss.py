@@ -50,7 +50,7 @@ def images(folder: Callable[..., Path]) -> Path:
 
 
 def recorded(place: Path, action: Callable[[], object]) -> tuple[dict[str, bytes], list[Any]]:
-    """What lay in `place` before, and the operations of `action` on it."""
+    """Files in `place` before `action`, and the operations of `action` on it."""
     before, operations = tree(place), []
 
     def note(operation: Any) -> None:
@@ -113,7 +113,7 @@ def convert_with(root: Path, out: Path, *, checkpoints: bool = False, **options:
 
 
 def leave_half(place: Path, images: Path) -> None:
-    """What a run that was stopped in its second shard leaves."""
+    """Leave the files of a run that was stopped in its second shard."""
 
     def stop(operation: Any) -> None:
         if operation.name == "fsync" and "train-00001" in operation.path:

@@ -273,7 +273,7 @@ NAMESPACE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
 
 
 def in_namespace(script: str, *arguments: object) -> Any:
-    """What a script that may mount file systems prints as JSON. Skips where nobody may."""
+    """Run a script that may mount file systems, and return the JSON that it prints. Skips where nobody may mount."""
     probe = [*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"]
     if shutil.which("unshare") is None or subprocess.run(probe, check=False, capture_output=True).returncode:
         pytest.skip("no mount namespaces here: a disk of one's own cannot be made")

@@ -102,7 +102,7 @@ def rewrite(directory: Path, change: Callable[[SplitInfo], SplitInfo]) -> Manife
 
 
 def make_older(directory: Path) -> Path:
-    """What a version without columns would have made."""
+    """Turn a dataset into one that a version without columns would have made."""
     rewrite(directory, lambda split: dataclasses.replace(split, columns={}))
     for path in directory.glob("index/*.npy"):
         path.unlink()

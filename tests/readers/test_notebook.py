@@ -1,4 +1,4 @@
-"""What notebooks show of a dataset, a split and a report: bounded, escaped, and never an error."""
+"""Display of a dataset, a split and a report in notebooks: bounded, escaped, and never an error."""
 
 import re
 import shutil

@@ -59,7 +59,7 @@ Damaged = Callable[..., Split]
 
 @pytest.fixture
 def damaged(flowers: Dataset, tmp_path: Path) -> Damaged:
-    """Of a copy of the flowers, train with some samples' records damaged."""
+    """Return a function that copies the flowers, damages records of train (sample -> kind) and opens train."""
 
     def make(samples: dict[int, str]) -> Split:
         copy = Path(shutil.copytree(flowers.directory, tmp_path / "copy"))

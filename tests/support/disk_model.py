@@ -1,4 +1,4 @@
-"""What a disk may hold after the power was cut: storage operations replayed, what was not fsynced lost in many ways.
+"""Disk contents possible after a power cut: operations replayed, with changes that were not fsynced lost in many ways.
 
 As strict as POSIX lets a file system be, stricter than ext4 and XFS: a file's fsync makes its bytes durable and not its
 name, a directory's fsync all its names; any of the other changes may be lost, whatever came after them. One operation,

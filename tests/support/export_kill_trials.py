@@ -44,7 +44,7 @@ def run_until(dataset: Path, at: Path, to: Any, stop: int, half: bool) -> None:
 
 
 def wrong(dataset: Path, at: Path, to: Any, expected: dict[str, bytes]) -> str:
-    """What is not as promised after a kill and after running again; empty when all is."""
+    """Describe the promise broken after a kill and after running again; empty if none is."""
     found = tree(at / "out") if (at / "out").exists() else None
     if found not in (None, expected):
         return "the output is neither absent nor complete"

@@ -1,4 +1,4 @@
-"""What the core said that extras install, as tests/support/core_only.py printed it."""
+"""Check of the extras that the core named in its errors, as tests/support/core_only.py printed them."""
 
 import re
 
@@ -8,7 +8,7 @@ WITHOUT_EXTRA = {"Cache", "Position", "cached", "mix", "order_samples", "prefetc
 
 
 def extras_named(said: str) -> dict[str, str]:
-    """What was asked for -> the extra that one line each told to install."""
+    """Read one line per error: the place that needs an extra -> the extra to install."""
     line = re.compile(r"(?:shardfeed: )?([^:]+): .* is not installed; pip install 'shardfeed\[(\w+)\]'.*")
     found = [line.fullmatch(each) for each in said.splitlines()]
     assert all(found), said
@@ -16,7 +16,7 @@ def extras_named(said: str) -> dict[str, str]:
 
 
 def check_what_was_named(named: dict[str, str]) -> None:
-    """Of everything that needs an extra, and of nothing else."""
+    """Check that an extra was named for everything that needs one, and for nothing else."""
     for place in ("cache", "shardfeed bench", "shardfeed demo"):
         assert named.pop(place) == "tensorflow"
     for place in ("prefetch_ray", "workers"):

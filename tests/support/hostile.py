@@ -18,9 +18,9 @@ MOST_MEMORY = 500 << 20  # bytes that a hostile source may take more than the sa
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a source: `said` is "read", an error, "TRACEBACK ...", or "killed by SIGXCPU" for a hang.
+    """Outcome of opening a source: `said` is "read", an error, "TRACEBACK ...", or "killed by SIGXCPU" for a hang.
 
-    `memory`: bytes that it took. `left`: names in the temporary folder. `escapes`: files opened outside.
+    `memory`: bytes that it took. `left`: names in the temporary folder. `escapes`: files opened outside of it.
     """
 
     said: str
@@ -29,7 +29,7 @@ class Outcome:
     escapes: list[str] = field(default_factory=list)
 
     def problem(self, memory: int = 0) -> str:
-        """What is wrong with it; "" for nothing. `memory`: bytes that the same source takes without hostility."""
+        """Describe what is wrong with this outcome; "" if nothing. `memory`: bytes that a harmless twin of it takes."""
         if self.said.startswith(("TRACEBACK", "killed")):
             return self.said
         if self.left or self.escapes:

@@ -33,7 +33,7 @@ reading: list[bool] = []  # whether images are: a table may be a link, what it n
 
 
 def opened(path: str, options: dict[str, Any]) -> str:
-    """What came of opening a source, and of its first images: "read", or the error."""
+    """Open a source and read its first images; return "read", or the error."""
     try:
         source = open_source(path, **options)
         findings_of(source)

@@ -89,7 +89,7 @@ def prepare(place: Path, old: Path | None, left: Path) -> None:
 
 
 def leave_other_inputs(root: Path, place: Path) -> Path:
-    """What a run leaves that rejected an image, which is gone since, and had read one that is older now."""
+    """Leave the staging directory of a run that rejected an image and read another, older one, both now gone."""
     images = place / "images"
     shutil.copytree(root, images)
     first, *_ = sorted(images.rglob("*.jpg"))
@@ -125,7 +125,7 @@ def wrong(
     digests: set[str],
     options: Mapping[str, Any],
 ) -> str:
-    """What is not as promised after a kill and after running again; empty when all is."""
+    """Describe the promise broken after a kill and after running again; empty if none is."""
     found = tree(place / "out") if (place / "out").exists() else None
     if found not in (old, new):
         return "the output is neither absent nor complete" if old is None else "the output is neither old nor new"

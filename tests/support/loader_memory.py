@@ -1,4 +1,4 @@
-"""What a process and the workers of its loader hold, in a module that a process of its own can import."""
+"""Memory held by a process and the workers of its loader, in a module that a process of its own can import."""
 
 import gc
 import os

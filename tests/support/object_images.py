@@ -69,7 +69,7 @@ def converted(source: Source, out: Path, **options: Any) -> tuple[Report, dict[s
 
 
 def expected(scenes: Mapping[str, Objects] = SCENES, classes: Sequence[str] = ("cat", "dog", "owl")) -> dict[str, Any]:
-    """What `converted` gives of scenes, by the stem of the key, without the split: boxes and labels."""
+    """Boxes and labels that `converted` must return for scenes, by the stem of the key and without the split."""
     found = {}
     for name, objects in scenes.items():
         sides = {}
@@ -82,5 +82,5 @@ def expected(scenes: Mapping[str, Objects] = SCENES, classes: Sequence[str] = ("
 
 
 def stems(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """What `converted` gives, as `expected` does."""
+    """Result of `converted` in the form of `expected`: by the stem of the key, without the split."""
     return {Path(key).stem: {k: v for k, v in values.items() if k != "split"} for key, values in found.items()}

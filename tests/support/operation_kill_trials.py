@@ -64,7 +64,7 @@ def make_inputs(place: Path, to: str) -> None:
 
 
 def operation(name: str, place: Path) -> Callable[[Path], object]:
-    """What makes the dataset whose path it gets."""
+    """Return a function that runs the named operation and writes its dataset to the path it is given."""
     a, b = place / "A", place / "B"
     calls: dict[str, Callable[[Path], object]] = {
         "append": lambda out: append(a, place / "new", out, shards=2, workers=here()),
@@ -96,7 +96,7 @@ def run_until(make: Callable[[Path], object], place: Path, stop: int, half: bool
 
 
 def wrong(make: Callable[[Path], object], place: Path, expected: dict[str, bytes]) -> str:
-    """What is not as promised after a kill and after running again; empty when all is."""
+    """Describe the promise broken after a kill and after running again; empty if none is."""
     found = tree(place / "out") if (place / "out").exists() else None
     if found not in (None, expected):
         return "the output is neither absent nor complete"

@@ -115,7 +115,7 @@ ERRORS = {
 
 
 class Raiser:
-    """Raises at its item `at`; not a generator, which would turn StopIteration into another error."""
+    """Producer that raises at its item `at`; not a generator, which would turn StopIteration into another error."""
 
     def __init__(self, at: int, error: str = "ValueError", by: int = 0) -> None:
         self.at, self.error, self.by = at, error, by

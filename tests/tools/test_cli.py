@@ -52,7 +52,7 @@ finally:
 
 
 def test_converting_a_few_images_loads_little(folder: Callable[..., Path], tmp_path: Path) -> None:
-    """What is imported is most of its time."""
+    """Imports take most of its time."""
     script = """
 import os, sys
 from shardfeed.tools.cli import main

@@ -1,4 +1,4 @@
-"""What `shardfeed convert` says before and after: early rejections, the language of messages, next steps that work."""
+"""Messages of `shardfeed convert` before and after: early rejections, their language, next steps that work."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a new process says of itself."""
+"""Figures that a new process reports of itself."""
 
 import numpy as np
 import pytest

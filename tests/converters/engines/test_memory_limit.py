@@ -30,7 +30,7 @@ def encoded(kind: str, mode: str = "RGB", side: int = 8, **options: object) -> b
 
 
 def written(directory: Path, *images: object) -> tuple[Receipt, list[str]]:
-    """What a real worker makes of `images`, and what the engine warns of."""
+    """Receipt of a shard of `images` by a real worker, and the warnings of the engine."""
     samples = tuple(Sample(b"%d" % i, image) for i, image in enumerate(images))  # type: ignore[arg-type]
     schema = Schema(image_features(sha256=False), {})
     task = ShardTask(str(directory), "train", 0, 1, 0, samples, schema, ImageOptions())

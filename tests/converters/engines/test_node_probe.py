@@ -1,4 +1,4 @@
-"""What a node must see before it gets a shard."""
+"""Check of the files that a node must see before it gets a shard."""
 
 import os
 import re

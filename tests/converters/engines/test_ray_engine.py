@@ -350,7 +350,7 @@ def test_a_node_must_see_the_output_and_the_images(
 
 @pytest.mark.long
 def test_what_cannot_be_sent_is_said(connected: Any, tmp_path: Path) -> None:
-    """What does not pickle at all, and what only Ray pickles."""
+    """Images that do not pickle at all, and images that only Ray pickles."""
     for image in (threading.Lock().acquire, lambda: b""):
         with pytest.raises(UsageError, match="its samples cannot be sent to workers"):
             run(RayEngine(str(tmp_path / "tries"), connected.address, 1), [task(tmp_path, 0, [image])])

@@ -198,7 +198,7 @@ def test_not_beside_where_they_are_not(garden: Path, tmp_path: Path) -> None:
 
 
 def test_tfds_files_are_adopted(tmp_path: Path) -> None:
-    """What TFDS itself writes, with the names it gives them."""
+    """Files that TFDS itself writes are adopted with the names that it gives them."""
     import tensorflow_datasets as tfds
 
     class Builder(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What can be done for a damaged dataset whose shards are no TFRecords, and what cannot."""
+"""Repairs that are possible, and impossible, for a damaged dataset whose shards are not TFRecords."""
 
 import os
 import shutil

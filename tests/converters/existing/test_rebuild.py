@@ -1,4 +1,4 @@
-"""What is made of shards comes back byte for byte, or not at all."""
+"""Files rebuilt from shards come back byte for byte, or not at all."""
 
 import os
 import shutil
@@ -165,7 +165,7 @@ def test_what_other_programs_read_beside_shards(name: str, tmp_path: Path, folde
     "name", ["webdataset", "mds", *(pytest.param(name, marks=pytest.mark.long) for name in ("arrayrecord", "parquet"))]
 )
 def test_an_index_that_cannot_be_made_again(name: str, tmp_path: Path, folder: Callable[..., Path]) -> None:
-    """What is said helps: the command that the error names gives the same images, labels and splits."""
+    """Run the command that the error names: it gives the same images, labels and splits."""
     classes, place = ("tulip", "rose", "daisy"), tmp_path / "old"
     source, options = ImageFolder(folder(3), class_names=classes), {"split": {"train": 0.5, "test": 0.5}, "to": name}
     convert(source, place, workers=OwnEngine(1), **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What records have in common, found record by record."""
+"""Schema common to all records, found record by record."""
 
 import numpy as np
 import pytest

@@ -322,9 +322,9 @@ def records_in(data: bytes, payloads: list[bytes]) -> list[bytes]:
 def by_the_rule(
     damaged: Path, whole: dict[str, list[bytes]], order: list[str], manifest: bool
 ) -> dict[str, list[bytes]]:
-    """What is to be found: whole shards as they are, then of each other one what was not there before, as it lies.
+    """Records to be salvaged: intact shards whole, then from each other shard the records not yet taken, in its order.
 
-    With a manifest each payload is there once in all splits, without one once in a split.
+    With a manifest each payload is taken once in all splits, without a manifest once per split.
     """
     shards = sorted(whole, key=lambda name: (order.index(name.split("-")[0]), name))
     everything = [payload for of_shard in whole.values() for payload in of_shard]
@@ -460,7 +460,7 @@ def test_repetitions_of_others_stay_where_nothing_is_damaged(tmp_path: Path) -> 
 
 @pytest.mark.promise(20, 23)
 def test_a_shard_of_others_in_the_place_of_another(tmp_path: Path) -> None:
-    """What lies there is no remains of the shard whose name it has, also where records have no names of their own."""
+    """A shard under another one's name is not salvaged as that one, even if its records have no names of their own."""
     place = tmp_path / "twice"
     shards = foreign(place, [[*range(9), 8], [*range(10, 20)]])
     adopt(survey(place))

@@ -1,4 +1,4 @@
-"""What is gathered of a shard while its records pass by is what its receipt says."""
+"""Columns and counts gathered while a shard's records pass by equal those of its receipt."""
 
 import numpy as np
 import pytest

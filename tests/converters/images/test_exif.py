@@ -58,7 +58,7 @@ def test_a_directory_outside_the_data_is_a_warning(offset: int) -> None:
 @pytest.mark.promise(32)
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_directory_without_an_entry_is_whole(order: str) -> None:
-    """What programs leave that take every tag out; Pillow reads it as empty, too."""
+    """Directory left by programs that remove every tag; Pillow reads it as empty, too."""
     whole = exif(6, order)[:4] + struct.pack(order + "LHL", 8, 0, 0)
     assert read_orientation(whole) == (1, None)
     assert read_orientation(whole[:-4]) == (1, None)

@@ -1,4 +1,4 @@
-"""What is said of files that are no images: what they are, and what to do."""
+"""Messages about files that are not images: their kind, and the remedy."""
 
 import bz2
 import gzip

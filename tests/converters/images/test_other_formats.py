@@ -141,7 +141,7 @@ def test_more_than_one_frame(kind: str) -> None:
 @pytest.mark.promise(34)
 @pytest.mark.parametrize("kind", ["gif", "webp"])
 def test_frames_are_not_walked(kind: str) -> None:
-    """What comes after the second frame is not even looked at."""
+    """Bytes after the second frame are not even read."""
     data = frames(kind)
     assert refused(kind, data + data[-50:] * 100_000) is RejectCode.ANIMATED
 

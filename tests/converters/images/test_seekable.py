@@ -79,7 +79,7 @@ def test_twice_changes_nothing() -> None:
 
 
 def test_tables_that_lack_a_code() -> None:
-    """Of a flat image with a gradient the differences are few, and no table needs a code for large ones."""
+    """A flat image with a gradient has few differences, and no table of it needs a code for large ones."""
     steps = np.repeat(np.arange(0, 250, dtype=np.uint8)[None], 160, 0)
     data = jpeg(Image.fromarray(np.stack([steps] * 3, 2)), optimize=True)
     made = seekable(data)
@@ -112,7 +112,7 @@ def test_pieces_of_a_row_that_cannot_be_divided() -> None:
 
 
 def test_bytes() -> None:
-    """What markers take of photos is what is said of them, of drawn pictures less; it is below 1.5 % of the bytes."""
+    """Markers cost as many bytes of a photo as estimated, fewer of a drawn picture, and below 1.5 % of all bytes."""
     data = jpeg(drawn(375, 500, 6), quality=90, subsampling="4:2:0")
     made = seekable(data)
     lengths = row_lengths(made)

@@ -87,7 +87,7 @@ def test_other_shards_have_the_same_records_in_the_same_order(
 def test_from_a_format_and_back_by_each_operation(
     name: str, of_format: Callable[[str], Dataset], small: Dataset, tmp_path: Path
 ) -> None:
-    """What is chosen does not depend on the format, and records are the same bytes."""
+    """The choice of records does not depend on the format, and their bytes are the same."""
     data = of_format(name)
     calls: list[Callable[..., Any]] = [
         lambda of, out: split_dataset(of, out, {"a": 0.7, "b": 0.3}, to="tfrecord", workers=here()),

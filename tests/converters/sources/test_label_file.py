@@ -46,7 +46,7 @@ def labels(source: LabelFile) -> dict[str, tuple[Any, Any]]:
 
 
 def refusal(root: Path, content: bytes | str, name: str = "l.csv", **options: Any) -> str:
-    """What is said of a label file, without its path; it must be exit 2."""
+    """Message that refuses a label file, without its path; its exit code must be 2."""
     path = write(root, content, name)
     with pytest.raises(LabelFileError) as caught:
         LabelFile(path, **options)

@@ -12,7 +12,7 @@ from shardfeed.converters.sources.look import Look
 
 
 class CountedEntries:
-    """What os.scandir gives, each entry told when it is taken."""
+    """Result of os.scandir that calls `tell` for each entry taken."""
 
     def __init__(self, entries: Any, tell: Callable[[], None]) -> None:
         self.entries, self.tell = entries, tell

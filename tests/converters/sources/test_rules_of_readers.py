@@ -447,7 +447,7 @@ def test_rules(tmp_path: Path, rule: str, reader: str) -> None:
 
 
 def found(out: Path, about: Any) -> dict[str, list[Any]]:
-    """What records say, in the order of their names, by what a rule is about."""
+    """Values of the records in the order of their names, for each thing that a rule is about."""
     data = shardfeed.open(out)
     records = [record for split in data.manifest.splits for record in data[split]]
     records.sort(key=lambda record: record[FILENAME])

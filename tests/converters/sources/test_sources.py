@@ -1,4 +1,4 @@
-"""What every source promises (shardfeed/testing/source.py), asked of each one here; and what broken ones are told."""
+"""Contract of every source (shardfeed/testing/source.py), run over each one here; and the errors of broken ones."""
 
 import itertools
 import json
@@ -74,7 +74,7 @@ Build = Callable[[], ListedSource]
 
 
 class TestListedSources(SourceContract):
-    """What every source promises, of each that lists files."""
+    """Contract of every source, for each one that lists files."""
 
     keys_are_sorted = True
 

@@ -1,4 +1,4 @@
-"""What a user says of an order: names and objects, and what is refused before any samples are looked at."""
+"""Choice of an order by name or by object, and choices that are refused before any samples are read."""
 
 import dataclasses
 from collections.abc import Callable

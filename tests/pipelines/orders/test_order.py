@@ -172,7 +172,7 @@ def test_a_rare_stratum_is_spread_over_the_epoch() -> None:
 
 
 def test_classes_meet_in_batches_by_chance() -> None:
-    """Of 60 classes, 6 a batch: which ones meet differs from epoch to epoch."""
+    """Classes in a batch (6 of 60) are others from epoch to epoch."""
     order = StratifiedOrder(DATASET, 600, 6, 600, 2, (10,) * 60, (10,) * 60)
     met = np.zeros((60, 60), bool)
     for epoch in range(60):

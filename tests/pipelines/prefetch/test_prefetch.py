@@ -355,6 +355,6 @@ def test_an_unpicklable_batch_is_an_error() -> None:
 
 
 def test_workers_keep_no_batch() -> None:
-    """What was copied is freed before the next is made: a worker that keeps it grows by each batch."""
+    """A copied batch is freed before the next is made: a worker that keeps batches grows by each of them."""
     with prefetch_processes([producers.alive_at_once]) as batches:
         assert [int(each[0]) for each in batches] == [0] * 12

@@ -1,4 +1,4 @@
-"""What goes wrong while prefetching: the stated error, no hang; no process, thread, descriptor or memory is left."""
+"""Faults while prefetching: the stated error, no hang; no process, thread, descriptor or memory is left."""
 
 import errno
 import gc
@@ -60,7 +60,7 @@ def processes(session: int | None = None) -> dict[int, str]:
 
 
 def held() -> dict[str, set[str]]:
-    """What this process and its children hold; the servers of multiprocessing itself, which stay, left out."""
+    """Resources held by this process and its children, without the servers of multiprocessing itself, which stay."""
     gc.collect()
     return {
         "processes": {str(pid) for pid, command in processes().items() if "_tracker" not in command},

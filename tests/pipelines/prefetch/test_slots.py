@@ -194,7 +194,7 @@ except StorageError as error:
 
 
 def in_a_process(code: str) -> str:
-    """What a new process that runs `code` says."""
+    """Output of a new process that runs `code`."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     return done.stdout or done.stderr

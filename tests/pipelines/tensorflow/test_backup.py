@@ -53,7 +53,7 @@ def start(flowers: Dataset, root: Path, *arguments: str) -> subprocess.Popen[str
 
 
 def run(flowers: Dataset, root: Path, *arguments: str) -> dict[str, Any]:
-    """What a child that is not killed found."""
+    """Result of a child process that is not killed."""
     out, errors = start(flowers, root, *arguments).communicate(timeout=550)
     lines = out.splitlines() or [""]
     assert lines[-1].startswith("{"), errors[-3000:]
@@ -518,7 +518,7 @@ def variables(model: Any) -> list[str]:
 
 
 def exactly(found: dict[str, Any]) -> dict[str, Any]:
-    """What a fit found, with its variables, as JSON."""
+    """Result of a fit with the values of its variables, as JSON."""
     return {"variables": variables(found["model"])} | {
         key: value for key, value in found.items() if key not in ("model", "backup")
     }

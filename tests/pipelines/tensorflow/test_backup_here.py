@@ -14,7 +14,7 @@ STEPS = 5
 
 
 class Interrupted(Exception):
-    """What ends a fit in the middle."""
+    """Error that ends a fit in the middle."""
 
 
 class Steps(keras.callbacks.Callback):

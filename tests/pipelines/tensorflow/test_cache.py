@@ -65,7 +65,7 @@ def without_pixels(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def caches(directory: Path) -> list[str]:
-    """What lies in a cache directory, hidden files too."""
+    """Names in a cache directory, hidden files too."""
     return sorted(os.listdir(directory))
 
 

@@ -45,7 +45,7 @@ def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def child(colours: Path) -> tuple[dict[str, Any], str]:
-    """What the child found, and what `fit` wrote to standard error."""
+    """Result of the child process, and the text that `fit` wrote to standard error."""
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(
         [sys.executable, __file__, str(colours)], capture_output=True, text=True, env=environment, timeout=550

@@ -36,9 +36,9 @@ STOP = STEPS + 2  # where a checkpoint is written: within the second epoch
 
 
 def run_workers(workers: int, command: list[str], cwd: Path) -> list[str]:
-    """What each of so many workers prints. One worker is a process without a cluster.
+    """Run so many workers and return the output of each. One worker is a process without a cluster.
 
-    When one fails, or all take too long, none is left running.
+    If one fails, or all take too long, none is left running.
     """
     sockets = [socket.socket() for _ in range(workers)]
     for each in sockets:
@@ -91,13 +91,13 @@ def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(colours: Path) -> list[dict[str, Any]]:
-    """What both workers found in two whole epochs."""
+    """Results of both workers in two whole epochs."""
     return [json.loads(text.splitlines()[-1]) for text in run_workers(2, [__file__, "whole"], colours)]
 
 
 @pytest.fixture(scope="module")
 def resumed(colours: Path, whole: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What two other processes found, which went on from step STOP."""
+    """Results of two other processes, which resumed at step STOP."""
     assert whole
     return [json.loads(text.splitlines()[-1]) for text in run_workers(2, [__file__, "resumed"], colours)]
 

@@ -153,7 +153,7 @@ CROPS = {
     "name", ["random", "letterbox", *(pytest.param(name, marks=pytest.mark.long) for name in CROPS)]
 )
 def test_what_is_drawn_stays_under_its_box(train: Split, name: str) -> None:
-    """Of the pixels themselves: each object's colour fills its box, and its mask, and joins its key points."""
+    """Check the pixels themselves: each object's colour fills its box, and its mask, and joins its key points."""
     detect = detection(CROPS[name], max_objects=5, masks=True, keypoints=True, area=True, min_visible=0)
     seen = 0
     for sample in samples(make_batches(train, detect, batch_size=8, order="global", seed=3)):

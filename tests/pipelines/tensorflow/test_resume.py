@@ -69,7 +69,7 @@ def place_and_seed(features: Any, seed: tf.Tensor) -> tf.Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.long
 def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
-    """What the augmentation is a function of: each sample and its seed."""
+    """Each sample and its seed, the only inputs of the augmentation, are the same from any start step on."""
     samples = samples_of(flowers, kind)
     options: dict[str, Any] = {"batch_size": BATCH, "seed": 3, "keys": [], **KINDS[kind]}
     whole = fingerprint(make_batches(samples, place_and_seed, start_step=0, **options), 3 * STEPS + 3)

@@ -93,7 +93,7 @@ def test_images_of_other_channels(channels: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_endless_loader_left_early(flowers: Dataset, workers: int) -> None:
-    """What was on its way to the device comes again, and nothing else does."""
+    """Batches that were on their way to the device come again, and no others."""
 
     def batches(**options: Any) -> Any:
         return torch_loader(flowers["train"], batch_size=16, image_size=16, seed=3, **({"start_step": 0} | options))

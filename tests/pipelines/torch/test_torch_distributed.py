@@ -18,7 +18,7 @@ BATCH = 12
 
 
 def run(flowers: Dataset, out: Path, processes: int, *arguments: str) -> list[dict[str, Any]]:
-    """What each rank wrote."""
+    """Run so many processes and return the rows that each rank wrote."""
     out.mkdir()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     done = subprocess.run(

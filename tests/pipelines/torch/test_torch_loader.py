@@ -642,7 +642,7 @@ def test_errors_of_transforms(flowers: Dataset, workers: int) -> None:
 
 
 def stops(record: Mapping[str, Any], seed: int) -> Any:
-    """What a forgotten default of `next` does; torch would take it for the end of the epoch."""
+    """Raise StopIteration, as a forgotten default of `next` does; torch would take it for the end of the epoch."""
     return next(iter([]))
 
 

@@ -129,7 +129,7 @@ FULL: dict[str, Any] = {"masks": True, "keypoints": True}
 
 
 def made_by_numpy(record: Any, view: geometry.View, **options: Any) -> dict[str, np.ndarray]:
-    """What the reference says of a record."""
+    """Targets of a record by the reference in NumPy."""
     seen = geometry.see_boxes(np.stack([record[key] for key in BOX], 1), view, **options)
     x, y, v = (np.asarray(record[key]).reshape(-1, 3) for key in (KEYPOINT_X, KEYPOINT_Y, KEYPOINT_VISIBILITY))
     masks = [np.asarray(Image.open(io.BytesIO(record[OBJECT_MASK][i]))) for i in seen.kept]

@@ -29,7 +29,7 @@ def number(record: Mapping[str, Any], seed: int) -> int:
 
 
 class Every(BatchSampler):
-    """What Accelerate puts around the batch sampler of a loader that is prepared."""
+    """Wrapper that Accelerate puts around the batch sampler of a prepared loader."""
 
     def __init__(self, sampler: Any, part: int, parts: int) -> None:
         self.batch_sampler, self.part, self.parts = sampler, part, parts

@@ -1,4 +1,4 @@
-"""What an export refuses, renames, leaves out and says; that nothing half written is ever seen."""
+"""Refusals, renamed files, left-out columns and messages of an export; no half-written output is ever visible."""
 
 import errno
 import json
@@ -301,7 +301,7 @@ def test_voc_says_by_how_much_boxes_are_rounded(tmp_path: Path) -> None:
 
 
 def test_any_box_is_the_same_to_the_float32(tmp_path: Path) -> None:
-    """Of an image whose sides are no powers of two: what is written is read as the same number."""
+    """Boxes of an image whose sides are no powers of two are read as the numbers that were written."""
     rng = np.random.default_rng(7)
     low, high = np.sort(rng.random((2, 200, 2)), axis=0)
     boxes = np.concatenate([low * 8, high * 8], axis=1)
@@ -391,7 +391,7 @@ def test_no_room(folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytes
 def test_a_disk_that_is_full(
     at: int, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of any file, whichever thread writes it: the error is the disk's, and nothing stays."""
+    """Fail to write any file, in whichever thread: the error is the disk's, and no file stays."""
     data = made(ImageFolder(folder(2)), tmp_path)
     before = tree(tmp_path)
     real, count = os.writev, iter(range(1000))

@@ -220,7 +220,7 @@ def test_what_is_converted_twice_is_the_same_to_the_byte(tmp_path: Path) -> None
 
 
 def test_from_coco_to_yolo_and_voc(tmp_path: Path) -> None:
-    """What is dropped is counted; a crowd's object goes with the crowd."""
+    """Dropped values are counted; a crowd's object is dropped with the crowd."""
     data = scenes(tmp_path, COCO / "instances.json", images=IMAGES, tasks=["boxes", "masks"])
     drop = ["areas", "crowds", "ids", "masks"]
     objects = sum(len(record[XMIN]) for named in records(data).values() for record in named.values())

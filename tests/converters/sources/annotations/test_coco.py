@@ -598,7 +598,7 @@ def test_a_stream_gives_what_the_whole_file_has(tmp_path: Path, chunk: int, monk
 
 
 def placed(source: ColumnarSource) -> None:
-    """What a worker makes of the objects of every image: a record that is right, or a rejected image."""
+    """Check that a worker makes a correct record of the objects of every image, or rejects the image."""
     schema = source.schema
     points = len(schema.keypoints.names) if schema.keypoints else 0
     for i in range(len(source)):

@@ -66,7 +66,7 @@ def tree(root: Path, *pairs: str, values: tuple[int, ...] = (0, 1, 2, 255)) -> P
 
 
 def keys(source: Source) -> dict[str, tuple[str, str | None]]:
-    """Of each sample its mask and its split."""
+    """Mask and split of each sample, by its key."""
     samples = [source[i] for i in range(len(source))]
     assert all(sample.raster for sample in samples)
     return {os.fsdecode(s.key): (s.raster.name, s.split) for s in samples if s.raster}
@@ -210,7 +210,7 @@ def test_names_are_asked_for_with_the_values_that_are_there(tmp_path: Path) -> N
 
 
 def stored_masks(source: Source) -> dict[str, np.ndarray]:
-    """What a worker makes of each mask."""
+    """Masks as a worker stores them, by the key of their sample."""
     assert source.schema.raster is not None
     found = {}
     for i in range(len(source)):

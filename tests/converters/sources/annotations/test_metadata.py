@@ -81,7 +81,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {"flat": flat, "splits": splits, "
 
 
 class TestContract(SourceContract):
-    """What every source promises."""
+    """Contract of every source."""
 
     keys_are_sorted = True
 

@@ -143,7 +143,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
 
 
 class TestContract(SourceContract):
-    """What every source promises."""
+    """Contract of every source."""
 
     keys_are_sorted = True
 

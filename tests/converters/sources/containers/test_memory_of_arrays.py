@@ -1,4 +1,4 @@
-"""What a sample costs in memory, of databases and of arrays: measured in processes of their own."""
+"""Memory per sample of databases and arrays, measured in processes of their own."""
 
 import subprocess
 import sys

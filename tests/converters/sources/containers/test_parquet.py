@@ -151,7 +151,7 @@ def rows_of(source: ColumnarSource) -> tuple[dict[int, bytes | None], set[bytes]
 
 
 def test_plain_columns_labels_and_captions(tmp_path: Path) -> None:
-    """Of others than `datasets`: binary, names of classes, lists of captions, a column of splits."""
+    """Columns as programs other than `datasets` write them: binary, class names, lists of captions, a split column."""
     columns = {
         "file": ["a/1.png", "a/2.png"],
         "image": pa.array([image_file(), image_file(seed=1)], pa.large_binary()),

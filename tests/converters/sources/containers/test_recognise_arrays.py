@@ -1,4 +1,4 @@
-"""What is of another kind is left to others: no reader raises, and none waits."""
+"""Files of another kind are left to other readers: no reader raises, and none waits."""
 
 import os
 from pathlib import Path

@@ -88,7 +88,7 @@ def test_a_tar_of_class_folders(tmp_path: Path, png: bytes) -> None:
 
 
 def notes_of(path: Path) -> list[str]:
-    """What the report says of a source."""
+    """Notes of the report about a source."""
     source = open_source(path)
     assert isinstance(source, ColumnarSource)
     return list(source.findings.notes)

@@ -145,7 +145,7 @@ def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
 
 
 def test_a_fork_reads_for_itself(tmp_path: Path, pixels) -> None:
-    """What is open here is closed before, and each opens its own."""
+    """Open files are closed before a fork, and parent and child each open their own."""
     chunked = save(tmp_path / "a.h5", {"images": pixels}, chunks=(3, 5, 7, 3), compression="gzip")
     source = read_file(chunked)
     expected = [source[i].image() for i in range(12)]  # type: ignore[operator]
@@ -173,7 +173,7 @@ def test_few_files_stay_open(tmp_path: Path, pixels) -> None:
 
 
 class TestElsewhere:
-    """What lies in other files is not read, and said."""
+    """Data in other files is not read, and a message says so."""
 
     def test_external_links(self, tmp_path: Path, pixels, labels) -> None:
         other = save(tmp_path / "other.h5", {"images": pixels})

@@ -81,7 +81,7 @@ def test_mnist(tmp_path: Path, gray, labels, check_samples, end: str) -> None:
 
 
 def test_torchvision_leaves_both(tmp_path: Path, gray, labels, check_samples) -> None:
-    """What is packed is passed over where it is there unpacked."""
+    """A compressed file is passed over if it is there decompressed, too."""
     save_mnist(tmp_path, gray, labels, ".gz")
     save_mnist(tmp_path, gray, labels)
     source = read_folder(tmp_path)

@@ -123,7 +123,7 @@ def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
 
 
 def test_a_folder_of_npy(tmp_path: Path, pixels, labels, check_samples) -> None:
-    """What `unzip` makes of an .npz."""
+    """Read the folder that `unzip` makes of an .npz."""
     for name, array in (("x_train", pixels), ("y_train", labels)):
         np.save(tmp_path / name, array)
     source = read_file(tmp_path)

@@ -216,7 +216,7 @@ def test_damaged_shards(home: Path) -> None:
 
 
 def test_cells_that_cannot_be_read(home: Path) -> None:
-    """Of a column that is taken; one that is left is not looked at."""
+    """Damaged cells matter in a column that is stored; a column that is not stored is not read."""
     path = home / "photos" / "val" / "shard.00000.mds"
     data = path.read_bytes()
     assert data.count(b"[6, 7]") == 1

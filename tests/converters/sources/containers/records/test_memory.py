@@ -1,4 +1,4 @@
-"""What is held of a file of many records grows by few bytes a sample, whatever the file holds."""
+"""Memory held for a file of many records grows by few bytes per sample, whatever the file holds."""
 
 import io
 import json

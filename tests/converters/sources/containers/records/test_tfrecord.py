@@ -478,7 +478,7 @@ def test_any_damage_is_listed_or_refused(
 
 
 def test_a_file_by_a_relative_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies beside it is found; workers elsewhere find it."""
+    """Files beside it are found, and workers in another directory find it."""
     monkeypatch.chdir(home)
     (home / "label_map.pbtxt").write_text(ITEMS + "item { id: 2 name: 'x' }")
     with pytest.raises(UsageError, match=r"'bee' beside 2, and by the class names that is 3; correct the names"):
