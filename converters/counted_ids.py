@@ -33,7 +33,7 @@ def ids_were_counted(dataset: Dataset, split: str) -> bool:
 
 
 def id_numbers(split: Split) -> np.ndarray | None:
-    """The numbers of a split's records, int64 [n]; None where they are no numbers."""
+    """Ids of a split's records as numbers, int64 [n]; None if any is not a number."""
     feature = split.schema.features.get(SOURCE_ID)
     if feature is None or not feature.scalar or feature.dtype != "bytes":
         return None

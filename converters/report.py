@@ -212,7 +212,7 @@ class Report:
         return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
 
     def committed_with(self, notes: Sequence[str]) -> "Report":
-        """The same, of a dataset that has its name now; `notes`: what there is to say of that."""
+        """Copy for a dataset that is committed now; `notes`: remarks on the commit."""
         return replace(self, committed=True, notes=[*self.notes, *notes])
 
     def _left_out(self) -> list[dict[str, str]]:

@@ -116,9 +116,9 @@ def split_info(
 def _write_columns(
     directory: str, split: str, schema: Schema, receipts: Sequence[Receipt], before: Before | None
 ) -> dict[str, FileInfo]:
-    """The columns of a split, put together from its shards', and what was before; none for a split without records.
+    """Write the columns of a split, joined from those of `before` and of its shards; none for a split without records.
 
-    A feature that the receipts, or what was before, have no column of goes without, too.
+    A feature that lacks a column in a receipt or in `before` gets none.
     """
     records = [receipt.info.records for receipt in receipts]
     there = 0 if before is None else before.info.records
@@ -146,7 +146,7 @@ def _of_shards(receipts: Sequence[Receipt], key: str) -> Iterator[bytes]:
 
 
 def _column_before(before: Before, key: str) -> Iterator[bytes]:
-    """The bytes of a column of what was there. Raises IntegrityError where they are others, StorageError."""
+    """Read the bytes of an existing column. Raise IntegrityError if they differ from its checksum, or StorageError."""
     path = os.path.join(before.directory, before.info.column_file(key))
     info, crc, at = before.info.columns[key], 0, 0
     try:

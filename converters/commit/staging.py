@@ -65,7 +65,7 @@ class Staging:
         return stored is not None and _is_committed_as(stored, out)
 
     def is_of(self, plan: Plan) -> bool:
-        """Whether what is here was made by the same plan."""
+        """Whether the staging directory was made by the same plan."""
         stored = self._stored() or {}
         return {key: value for key, value in stored.items() if key != _COMMIT} == plan.identity()
 
@@ -98,7 +98,7 @@ class Staging:
         return changed
 
     def left_by(self, plan: Plan) -> dict[str, Any] | None:
-        """plan.json of an unfinished conversion that a run of `plan` goes on with; None where it begins anew.
+        """Load plan.json of an unfinished conversion that a run of `plan` continues; None if it begins anew.
 
         A shard that was finished counts as long as its own digest agrees, so other inputs are no reason to refuse.
         Raises PlanMismatchError where it is options or versions that differ: its shards may be hours of work, and a
@@ -166,7 +166,7 @@ class Staging:
                     raise UsageError(root, problem, "move it away, or choose another output")
 
     def sweep(self) -> None:
-        """Remove what was being made, or removed, when a run was killed."""
+        """Remove files that a killed run was making or removing."""
         remove_tree(self._partial)
 
     def clear(self) -> None:
@@ -252,7 +252,7 @@ _REMEDY = "the dataset that is appended to has changed: run `shardfeed verify` o
 
 
 class _File(NamedTuple):
-    """A file that stays: where it is, where it goes, and what it is."""
+    """File that stays: its present path, its path in the new dataset, and its size and checksum."""
 
     path: str
     final: str
@@ -260,7 +260,7 @@ class _File(NamedTuple):
 
 
 def new_counts(plan: Plan) -> dict[str, int]:
-    """The number of shards of each split of the new dataset, those that stay among them."""
+    """Number of shards of each split of the new dataset, including those that stay."""
     onto = plan.options.onto
     counts = {} if onto is None else {name: len(info.shards) for name, info in onto.manifest.splits.items()}
     return counts | {shard.split: shard.count for shard in plan.shards}

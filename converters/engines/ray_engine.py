@@ -228,7 +228,7 @@ class RayEngine:
         return written.receipt
 
     def _lost(self, writer: _Writer, error: RayError) -> None:
-        """Have another actor in the place of one that is gone."""
+        """Replace an actor that is gone by another one."""
         why = f"{type(error).__name__}: {' '.join(escape(error).split())}"
         with suppress(RayError):
             ray.kill(writer.actor)

@@ -99,7 +99,7 @@ def _tfds_view(
     tallies: Sequence[ShardTally],
     kept: Mapping[str, FileInfo],
 ) -> dict[str, bytes]:
-    """TFDS's files, unless the folder has its own: other ones than those that a run of ours, now killed, had made."""
+    """Make TFDS's files, unless the folder has its own; files that a killed run of ours made do not count."""
     view = tfds_view(name, schema, splits, tallies)
     own = [file for file in TFDS_FILES & kept.keys() if file not in view or kept[file] != FileInfo.of(view[file])]
     return {} if own else view

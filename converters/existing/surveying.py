@@ -234,7 +234,7 @@ def _last_word(key: str) -> str:
 
 
 def _with_roles(features: Mapping[str, Feature], image: str | None, label: str | None) -> dict[str, Feature]:
-    """The features, of which two say what they are, and what readers look for them by."""
+    """Mark the features that are image and label, with the keys by which readers look for them."""
     found = dict(features)
     if image is not None:
         found[image] = replace(found[image], kind="image", alias=None if image == ENCODED else ENCODED)

@@ -44,7 +44,7 @@ class ShardTally:
         self._columns: dict[str, list[Any]] = {key: [] for key in columns}
 
     def add(self, features: Fields, framed_size: int) -> None:
-        """One record, decoded, and its size in bytes with its framing."""
+        """Add one record, decoded, and its size in bytes with its framing."""
         self.sizes.append(framed_size)
         self._records += 1
         for key, (dtype, values) in features.items():

@@ -133,7 +133,7 @@ def read_jpeg_header(data: bytes, max_pixels: int) -> JpegHeader:
 
 
 def _read_header(data: bytes, max_pixels: int) -> JpegHeader:
-    """As `read_jpeg_header`, and MarkerError is raised."""
+    """Like `read_jpeg_header`, but let MarkerError through."""
     frame = b""
     height = width = process = restart_interval = 0
     transform: int | None = None
@@ -188,7 +188,7 @@ def _read_header(data: bytes, max_pixels: int) -> JpegHeader:
 
 
 def _color(ids: bytes, jfif: bool, transform: int | None) -> Color | None:
-    """As libjpeg decides (default_decompress_parms), so that this and every decoder built on it agree."""
+    """Color space as libjpeg decides it (default_decompress_parms), so that every decoder built on it agrees."""
     if len(ids) == 1:
         return "gray"
     if len(ids) == 3:

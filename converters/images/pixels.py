@@ -77,7 +77,7 @@ def strict_decoding(kind: Kind) -> Iterator[None]:
 
 
 def check_pixels(data: bytes, header: JpegHeader | PngHeader) -> tuple[str, ...]:
-    """Decode a whole JPEG or PNG and throw the pixels away; what was odd about it. Raises RejectedError."""
+    """Decode a whole JPEG or PNG, discard the pixels and return its oddities. Raise RejectedError."""
     if isinstance(header, PngHeader):
         check_rows(data, header)
         return ()

@@ -210,7 +210,7 @@ class _There:
 
     @property
     def other_values(self) -> str:
-        """A sentence about samples of which the dataset says something else; "" where there are none."""
+        """Sentence about samples that have other values in the dataset; "" if there are none."""
         if not self._other:
             return ""
         has = "has" if len(self._other) == 1 else "have"

@@ -71,5 +71,5 @@ def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> No
 
 
 def convert_anew(format: str) -> str:
-    """The remedy, as the beginning of a sentence, where records of others lack what those of a conversion have."""
+    """Remedy, as the beginning of a sentence, if records that others made lack features of a conversion's."""
     return f"`shardfeed convert DIR NEW --from {format}` makes a dataset with our features of them"

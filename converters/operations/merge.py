@@ -155,7 +155,7 @@ def _made_with(opened: Sequence[Opened]) -> dict[str, Any]:
 
 
 class _Taken:
-    """The records that are taken so far, by their new keys; and of those that were there already, how many."""
+    """Records taken so far, by their new keys, and the number of records that had been taken already."""
 
     def __init__(self) -> None:
         self._where: dict[bytes, tuple[SplitRecords, int, Change | None]] = {}

@@ -17,9 +17,9 @@ from shardfeed.schema import SOURCE_ID
 
 
 def numbered(parts: Sequence[Part], seed: int, *, renumber: bool) -> list[Part]:
-    """The parts, whose order is drawn with `seed`; those of splits in which numbers would clash are counted anew.
+    """Renumber the parts of the splits in which ids clash; `seed` draws the order of records.
 
-    `renumber`: also where they are the source's own. Raises UsageError for those else.
+    Ids that come from the source (COCO) are only changed with `renumber`; otherwise raise UsageError for a clash.
     """
     anew = {name for name in {part.split for part in parts} if _clash(name, parts, seed, renumber=renumber)}
     return [

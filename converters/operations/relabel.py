@@ -83,7 +83,7 @@ def relabel(
 
 
 def _features(schema: Schema, feature: str | None) -> list[str]:
-    """The keys of the label features that are meant. Raises UsageError for one that has no classes."""
+    """Keys of the label features to change. Raise UsageError for one that has no classes."""
     if feature is None or feature == RASTER:
         return sorted(schema.class_names) if feature is None else []
     key = schema.key(feature)

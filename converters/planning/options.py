@@ -137,7 +137,7 @@ class Inputs:
         self._keys, self._ends, self._states = bytearray(), array("q", [0]), bytearray()
 
     def add(self, key: bytes, state: bytes) -> None:
-        """One sample more; `state`: 16 bytes of what shows in the output, and 8 of modification times."""
+        """Add one sample; `state`: 16 bytes of what shows in the output, and 8 of modification times."""
         self._keys += key
         self._ends.append(len(self._keys))
         self._states += state

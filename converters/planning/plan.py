@@ -179,7 +179,7 @@ def make_plan(source: Source, options: PlanOptions) -> Plan:
 def _draw(
     split_of: np.ndarray, names: dict[str, int], draws: np.ndarray, labels: np.ndarray, options: PlanOptions
 ) -> bool:
-    """Whether there was any sample of which the source names no split; those have one in `split_of` and `names` now."""
+    """Draw a split, in `split_of` and `names`, for each sample without one; return whether there was any."""
     open_ = np.flatnonzero(split_of < 0)
     if not len(open_):
         return False

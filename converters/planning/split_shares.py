@@ -180,7 +180,7 @@ def has_label(schema: Schema) -> bool:
 
 
 def label_of(sample: Sample) -> int:
-    """The first label; -1 for what cannot be one, which whoever encodes it refuses."""
+    """First label of a sample; -1 for an invalid one, which is refused when it is encoded."""
     try:
         label = operator.index(sample.features[LABEL])  # type: ignore[arg-type]  # NumPy's integers are labels too
     except (KeyError, TypeError):

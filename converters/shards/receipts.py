@@ -156,7 +156,7 @@ def with_checksum(content: bytes) -> bytes:
 
 
 def save_receipt(path: str, receipt: Receipt) -> Receipt:
-    """Write a receipt atomically and durably; the same one, its columns in the file alone."""
+    """Write a receipt atomically and durably; return it with its columns in the file alone."""
     infos = {key: FileInfo.of(column) for key, column in receipt.columns.items()}
     columns = [[key, info.size, info.crc32c] for key, info in infos.items()]
     head = with_checksum(json.dumps({**to_json(receipt), "columns": columns}, sort_keys=True).encode())
@@ -322,7 +322,7 @@ class ImagesOfEarlier:
         self._open: dict[str, tuple[ShardView, OpenFile]] = {}
 
     def take(self, kept: Kept, key: bytes, image: ImageOptions) -> Taken | None:
-        """The image of the sample `key`; None where it is not as it was, and must be read again."""
+        """Read the stored image of the sample `key`; None if it has changed, and its source must be read again."""
         try:
             if kept.path not in self._open:
                 view = self._format.view(kept.info, whole(LOCAL.open(kept.index_path)), kept.index_path)

@@ -57,7 +57,7 @@ def _error(sample: Sample, key: str, problem: str, remedy: str) -> UsageError:
 
 
 def _flat(value: Any, depth: int) -> Any:
-    """A list of lists of `depth` levels as one list; anything else as it is."""
+    """Flatten nested lists of `depth` levels; return anything else as it is."""
     for _ in range(depth - 1):
         if not isinstance(value, list) or not all(isinstance(part, list) for part in value):
             return value

@@ -18,7 +18,7 @@ MADE_OF = ""  # among the columns of a receipt, and no feature's name: what stan
 
 
 class Kept(NamedTuple):
-    """An image that an earlier run has stored, in `row` of the shard at `path`, and what was said of it then."""
+    """An image that an earlier run has stored, in `row` of the shard at `path`, and the remarks on it then."""
 
     path: str
     index_path: str

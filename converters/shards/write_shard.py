@@ -213,7 +213,7 @@ def write_shard(task: ShardTask, progress: Progress = lambda place, size: None) 
 
 
 def _begun(task: ShardTask) -> tuple[ShardSink, ShardContents]:
-    """A shard to write and what is in it already, by the checkpoint of an earlier try where that can be used."""
+    """Open a shard to write, with the contents up to the checkpoint of an earlier try if that can be used."""
     begun = partial(task.shard_format.sink, *task.paths, task.schema, len(task.samples))
     earlier = load_receipt(task.checkpoint)
     if earlier is not None and earlier.digest == task.digest and not earlier.worth_another_try:

@@ -143,7 +143,7 @@ class CocoForm:
         return found
 
     def finish(self) -> list[Again]:
-        """The JSON files, each as it is converted again."""
+        """Close the JSON files; return how each is converted again."""
         for file in self._files.values():
             file.close()
         again = []
@@ -171,12 +171,12 @@ class _File:
         self._lines.write(_json(head)[:-1] + b',\n"images":[')
 
     def image(self, entry: Mapping[str, Any]) -> None:
-        """One more image."""
+        """Write one image."""
         self._lines.write((b",\n" if self._images else b"\n") + _json(entry))
         self._images += 1
 
     def annotation(self, entry: Mapping[str, Any]) -> None:
-        """One more annotation."""
+        """Write one annotation."""
         line = (b",\n" if self._count else b"\n") + _json(entry)
         self._count += 1
         if self._waiting is None:

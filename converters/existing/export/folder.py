@@ -21,7 +21,7 @@ from shardfeed.text import counted
 
 
 class FolderForm:
-    """One class an image. Without folders of splits where all is in train and names begin with their classes."""
+    """One class per image. Without folders of splits if all is in train and names begin with their classes."""
 
     NEEDS: ClassVar[str] = "one class an image (image/class/label)"
 
@@ -59,7 +59,7 @@ class FolderForm:
         return self._folders[self._names.index(name_of(self._names, item.values[LABEL], item, LABEL))]
 
     def add(self, item: Item) -> bytes:
-        """One file; folders that its name has already are not doubled."""
+        """Write one file; folders that its name has already are not doubled."""
         word, folder = self._words[item.split.name], self._folder_of(item) + b"/"
         rest = image_name(item).removeprefix(word).removeprefix(folder)
         name = word + folder + rest

@@ -116,9 +116,9 @@ def usual_words(items: Items, to: str) -> dict[str, bytes]:
 
 
 def folder_words(items: Items, to: str, part: int) -> dict[str, bytes]:
-    """As `usual_words`; the word that keys have there already, as their part of that number, where it means the split.
+    """Like `usual_words`, but keep the word that keys have as their part number `part`, if it means the split.
 
-    So what was converted from such folders has the same names again.
+    So images that were converted from such folders get the same names again.
     """
     words = usual_words(items, to)
     for split in words:
@@ -129,7 +129,7 @@ def folder_words(items: Items, to: str, part: int) -> dict[str, bytes]:
 
 
 def class_names(items: Items, key: str, to: str) -> tuple[str, ...]:
-    """The names of a label. Raises UsageError where there are none, or one would not be read as it stands."""
+    """Class names of a label. Raise UsageError if there are none, or if one begins or ends with a blank."""
     names = items.schema.class_names.get(key, ())
     if not names:
         raise UsageError(items.directory, f"{key} has no class names, which {to} needs", "name them in the dataset")
@@ -166,11 +166,11 @@ class Twins:
         self._seen: set[str] = set()
 
     def begin(self) -> None:
-        """Another image."""
+        """Begin another image."""
         self._seen.clear()
 
     def again(self, text: str, item: Item) -> bool:
-        """Whether an object is there already, and is to be left out. Raises UsageError unless the user said so."""
+        """Whether an object is a duplicate, to be left out. Raise UsageError for one unless the user drops "twins"."""
         if text not in self._seen:
             self._seen.add(text)
             return False
@@ -181,7 +181,7 @@ class Twins:
 
 
 def object_keys(schema: Schema, *more: str) -> frozenset[str]:
-    """Boxes and classes of objects, and `more` of what is there; nothing where there are no boxes with a class."""
+    """Keys of the boxes and classes of objects, and those of `more` in the schema; none if boxes have no class."""
     keys = schema.object_keys
     if OBJECT_LABEL not in keys:
         return frozenset()

@@ -1,4 +1,4 @@
-"""The records of a dataset on their way out: under TensorFlow's own keys, without what is to be left out."""
+"""Records to export: under TensorFlow's own keys, without the features that are to be left out."""
 
 import io
 from collections import Counter
@@ -63,7 +63,7 @@ class Item:
         return np.stack([np.asarray(self.values[side], np.float64) for side in BOX], axis=-1)
 
     def text(self, name: bytes, what: str) -> str:
-        """A value as text. Raises UsageError for what is not UTF-8."""
+        """Decode a value. Raise UsageError if it is not UTF-8."""
         try:
             return name.decode()
         except UnicodeDecodeError:
@@ -182,7 +182,7 @@ def _count(name: str, values: Mapping[str, Any], key: str) -> int:
 
 
 def _single(values: dict[str, Any]) -> dict[str, Any]:
-    """The same without the objects that are crowds."""
+    """Remove the objects that are crowds from a copy of `values`."""
     keep = np.flatnonzero(np.asarray(values[IS_CROWD]) == 0)
     count = len(values[IS_CROWD])
     if len(keep) == count:

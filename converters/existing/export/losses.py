@@ -87,7 +87,7 @@ def losses_of(
 
 
 def _label_of(key: str, schema: Schema) -> str:
-    """The label of which a feature is the text, which goes with it; of any other the feature itself."""
+    """Key of the label that a text feature names, as both go together; for any other feature its own key."""
     prefix, _, last = key.rpartition("/")
     return f"{prefix}/label" if last == "text" and f"{prefix}/label" in schema.class_names else key
 

@@ -53,7 +53,7 @@ class MasksForm:
         return frozenset({RASTER}) if schema.raster is not None else frozenset()
 
     def add(self, item: Item) -> bytes:
-        """The image and its mask, byte for byte."""
+        """Write the image and its mask, byte for byte."""
         name = image_name(item)
         name = name.removeprefix(_IMAGES) if self._inside else name
         word = self._words[item.split.name]

@@ -28,7 +28,7 @@ class Found:
         self.part, self.count, self.sum = part, 0, 0
 
     def add(self, key: bytes, split: str, values: Mapping[str, Any], objects: int) -> None:
-        """One image with its values; `objects`: how many it has."""
+        """Add one image with its values; `objects`: how many it has."""
         found = [(feature, _plain(values[feature])) for feature in sorted(self.part.features) if feature in values]
         parts = (key, split, found, objects if self.part.objects else 0)
         digest = hashlib.blake2b(repr(parts).encode(), digest_size=_BITS // 8).digest()

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exported:
-    """An export that is there; with `dry_run` one that would be.
+    """Result of an export; with `dry_run` of one that would be made.
 
     Attributes:
         out: its folder, an absolute path.
@@ -15,7 +15,7 @@ class Exported:
         splits: images by split.
         files, size: files in it, and their bytes.
         left_out: what the format cannot hold, and how many there were of each: values, crowds, boxes.
-        renamed: images that are called otherwise when they are converted again.
+        renamed: number of images that get another name when they are converted again.
         notes: sentences.
         again: the commands that convert it again; with several each gives another part.
         dry_run: whether nothing was written.

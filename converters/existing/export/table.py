@@ -187,7 +187,7 @@ class TableForm:
 
 
 def _more_labels(items: Items) -> list[str]:
-    """Keys of further labels, sorted: those whose classes a table tells, as they are sorted and all occur.
+    """Keys of further labels, sorted, whose class lists a table can restore: they are in order and all classes occur.
 
     Only beside the class of the image, as the first label column would be that.
     """
@@ -206,7 +206,7 @@ def _more_labels(items: Items) -> list[str]:
 
 
 def _values(schema: Schema) -> list[str]:
-    """Keys of texts and numbers of which an image has one, sorted."""
+    """Keys of texts and numbers with one value per image, sorted."""
     made = {*IMAGE_KEYS, LABEL, TEXT}
     keys = []
     for key, feature in sorted(schema.features.items()):

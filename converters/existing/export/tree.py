@@ -122,7 +122,7 @@ class Tree:
             self._folders.add(folder)
 
     def _wait(self, most: int) -> None:
-        """Until no more than so many bytes wait; raises what went wrong."""
+        """Wait until no more than `most` bytes are unwritten; raise the error of a write that failed."""
         while self._writes and (self._waiting > most or most == 0):
             done, name, size = self._writes.popleft()
             self._waiting -= size
@@ -137,7 +137,7 @@ class Lines:
         self._tree, self._file = tree, None if path is None else NewFile(path, sync_directory=False)
 
     def write(self, data: bytes) -> None:
-        """More of it."""
+        """Append to the file."""
         self._tree.size += len(data)
         if self._file is not None:
             self._file.write([data])

@@ -50,7 +50,7 @@ class YoloForm:
         return object_keys(schema, *KEYPOINTS)
 
     def add(self, item: Item) -> bytes:
-        """The image and the file of its labels, which is empty where there is no object."""
+        """Write the image and the file of its labels, which is empty if there is no object."""
         folder = self._words[item.split.name] + b"/"
         name = folder + image_name(item).removeprefix(b"images/" + folder)
         self._tree.write(b"images/" + name, item.image, item.where)

@@ -1,5 +1,5 @@
-"""Finding what is left of a damaged dataset, with its manifest or without: which shards are as they were written, and
-where the records of the others lie.
+"""Search of a damaged dataset, with its manifest or without: which shards are undamaged, and where the records of the
+others are.
 """
 
 import json
@@ -57,7 +57,7 @@ class Survivors:
 
 
 def read_side_file(path: str) -> bytes | None:
-    """A side file's content; None where it is not there, or is larger than any. Raises StorageError."""
+    """Read a side file; None if it is missing, or larger than any can be. Raise StorageError."""
     try:
         if not os.path.isfile(path):
             return None
@@ -101,7 +101,7 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
 
 
 def _listed(directory: str, manifest: Manifest, present: set[str], progress: Callable[[int], object]) -> Survivors:
-    """A shard's file is the one that holds its bytes, whatever its name; else the one of its name."""
+    """Find the file of each shard: the one with its bytes, whatever its name; otherwise the one with its name."""
     expected = manifest.files()
     sizes = {info.size for name, info in expected.items() if is_shard(name)}
     by_content: dict[FileInfo, list[str]] = {}
@@ -205,7 +205,7 @@ def _shard_lengths(directory: str) -> dict[str, list[int]]:
 
 
 def _names_beside(directory: str, key: str) -> tuple[str, ...] | None:
-    """The class names in the file that TFDS reads them from; None where there is none, or it cannot be right."""
+    """Class names in the file that TFDS reads them from; None if it is missing, or cannot be right."""
     data = read_side_file(os.path.join(directory, label_names_file(key)))
     try:
         names = tuple((data or b"").decode().split("\n"))

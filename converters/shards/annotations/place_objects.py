@@ -161,7 +161,7 @@ def _beyond(places: np.ndarray, sides: np.ndarray) -> np.ndarray:
 
 
 def _beyond_of_seen(points: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """The same of key points [..., K, 3], of those that are there."""
+    """Like `_beyond`, of the key points [..., K, 3] that are present."""
     return _beyond(np.where(points[..., 2:] > 0, points[..., :2], 0), sides)
 
 
@@ -203,7 +203,7 @@ def _share_left(moved: np.ndarray, shown: np.ndarray) -> np.ndarray:
 
 
 def _keypoint_values(points: np.ndarray, placement: Placement, *, upright: bool) -> dict[str, Value]:
-    """The columns of key points [n, K, 3]: those that are cut off are not there."""
+    """Columns of key points [n, K, 3]; those that are cut off count as absent."""
     moved = placement.moved(np.clip(points[..., :2], 0, 1), upright=upright)
     there = (points[..., 2] > 0) & ((moved >= 0) & (moved <= 1)).all(axis=-1)
     x, y = (_floats(np.where(there, moved[..., axis], 0).ravel()) for axis in (0, 1))
