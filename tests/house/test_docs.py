@@ -1,5 +1,6 @@
 """Docs hold together: links lead somewhere, and the command line's reference has every option."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -105,3 +106,18 @@ def test_the_reference_has_every_public_name(page: str) -> None:
     """These pages list their names, in the order in which you meet them."""
     listed = re.findall(r"auto(?:function|class):: (\w+)", (ROOT / "docs" / "api" / f"{page}.md").read_text())
     assert sorted(listed) == sorted(import_module(f"shardfeed.{page}").__all__)
+
+
+CODE = ("shardfeed", "converters", "readers", "pipelines", "tools", "tests", "benchmarks")
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.body[0].lineno}"
+        for folder in CODE
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.match(r"(What|Of|Whose|Raises)\b", ast.get_docstring(node) or "")
+    ]
+    assert not found, "begin it with a verb or a noun phrase"
