@@ -101,7 +101,7 @@ def results_of(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def mosaic() -> dict[str, list[str]]:
-    """How to run a script where `streaming` is; nothing where it cannot be installed."""
+    """Command that runs a script where `streaming` is installed; nothing if it cannot be installed."""
     try:
         return {"mds": [environment_python(MOSAIC.name, MOSAIC.requirements, MOSAIC.probe), str(WITH_MOSAIC)]}
     except NotInstallableError as error:
@@ -131,7 +131,7 @@ def _head(report: dict[str, Any]) -> str:
 
 
 def _rates(report: dict[str, Any]) -> str:
-    """How fast the formats are read by us."""
+    """Table of the rates at which our readers read the formats."""
     titles = ["images/s", "kB each", "written", "disk, in sequence", "disk, random", "cache, in sequence"]
     titles += [*(f"{mode}, random" for mode in MODES), "and decoded"]
     rows = []

@@ -88,7 +88,7 @@ def workers() -> int:
 def running(
     contenders: Sequence[Contender], photos: PhotoSet, found: dict[str, dict[str, Any]]
 ) -> Iterator[dict[str, ContenderProcess]]:
-    """Those of `contenders` that could be started, ready and stopped; they are gone afterwards, whatever happens."""
+    """Start `contenders`; yield the processes that became ready, stopped. They are ended in any case."""
     processes: dict[str, ContenderProcess] = {}
     patience = INTERRUPTED_SECONDS
     try:
@@ -115,7 +115,7 @@ def running(
 
 
 def end_on_signals() -> None:
-    """By an exception, so that no contender is left."""
+    """End on SIGINT and SIGTERM by an exception, so that no contender is left running."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
 

@@ -116,7 +116,7 @@ CONTENDERS = (
 
 
 def chosen(names: Sequence[str] | None, large: bool) -> list[Contender]:
-    """Those that take part; with `names` only these and the yardsticks. Raises ValueError for unknown ones."""
+    """Contenders that take part; with `names` only these and the yardsticks. Raises ValueError for unknown ones."""
     known = {contender.name for contender in CONTENDERS}
     if unknown := sorted({*(names or ())} - known):
         raise ValueError(f"got {', '.join(unknown)}; there is {'; '.join(sorted(known))}")

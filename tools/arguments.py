@@ -10,7 +10,7 @@ from shardfeed.text import byte_size
 
 
 def assignments(option: str, text: str, kind: Callable[[str], Any]) -> dict[str, Any]:
-    """`train=0.9,validation=0.1` as a mapping. Raises UsageError, in which `option` is the place."""
+    """Parse `train=0.9,validation=0.1` into a mapping. Raises UsageError with `option` as its place."""
     values: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(arguments: Sequence[str]) -> int:
-    """That of the command that `arguments` begin with; what went wrong has been printed on one line."""
+    """Run the command that `arguments` begin with and return its exit code; errors are printed on one line."""
     flags: dict[str, str] = {}
     try:
         if not arguments:  # on stderr, and no success: in a script a word is missing

@@ -19,7 +19,7 @@ _COST = {b"jpeg": _JPEG, b"raw": 0.0}
 
 @dataclass(frozen=True)
 class ImageSize:
-    """An image: its name, height and width in pixels, its format, and about what it takes to decode, on one core."""
+    """An image: its name, height and width in pixels, its format, and about how long one core takes to decode it."""
 
     filename: bytes
     height: int

@@ -74,7 +74,7 @@ def training_lines(
 
 
 def _wrapper(schema: Schema) -> tuple[str, str] | None:
-    """The function that takes along what is in an image, and its options; None where only the image is to be seen."""
+    """Name of the function that transforms an image with its annotations, and its options; None without annotations."""
     if OBJECT_LABEL in schema.object_keys:
         flips = schema.keypoints is not None and bool(schema.keypoints.flip)
         options = {"masks": OBJECT_MASK in schema.features, "keypoints": flips}

@@ -37,7 +37,7 @@ class ObjectCounts:
 
 
 def object_counts(split: Split, most_read: int = RECORDS_READ) -> ObjectCounts | None:
-    """None where records have no objects. Reads up to `most_read` records."""
+    """Count the objects of a split, reading up to `most_read` records. None if records have no objects."""
     schema = split.schema
     if not schema.object_keys or not len(split):
         return None

@@ -37,7 +37,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)  # whoever reads it has found it
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # pyright: ignore
-        """As argparse's; raises UsageError where that would exit with 2."""
+        """Parse as argparse does, but raise UsageError where argparse would exit with 2."""
         typed = list(args or ())
         self._check_names(typed)
         found, rest = self.parse_known_args(typed, namespace)

@@ -31,7 +31,7 @@ class EventLog:
                 raise UsageError("--log", storage_error(path, "open", error).problem, "name another file") from error
 
     def say(self, event: str, **fields: Any) -> None:
-        """Add an event. A disk that is full is no reason to stop what is logged."""
+        """Add an event. A full disk does not stop the command that is being logged."""
         if self._file is None:
             return
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **fields})

@@ -119,7 +119,7 @@ def read_fresh(directory: str, mode: str, seconds: float, decoded: bool) -> dict
 
 
 def run_fresh(command: list[str], directory: str) -> dict[str, Any]:
-    """The JSON on the last line that a process prints. Raises IntegrityError, with the last line of what it said."""
+    """Run a process and return the JSON on its last line. Raises IntegrityError with the last line of its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | _MALLOC)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]

@@ -72,7 +72,7 @@ def sample_of(path: str, images: int, size: int) -> Part:
 
 
 def _size(sample: Sample) -> int:
-    """Bytes of an image, about."""
+    """Approximate size of an image in bytes."""
     if sample.record is not None:
         return sample.record.size
     image = sample.image

@@ -89,7 +89,7 @@ def prepare(place: Path, old: Path | None, left: Path) -> None:
 
 
 def leave_other_inputs(root: Path, place: Path) -> Path:
-    """Leave the staging directory of a run that rejected an image and read another, older one, both now gone."""
+    """Leave the staging directory of a run over other images: one rejected and gone since, one of another mtime."""
     images = place / "images"
     shutil.copytree(root, images)
     first, *_ = sorted(images.rglob("*.jpg"))

@@ -20,13 +20,13 @@ _PEAK, _NOW = "VmHWM:", "VmRSS:"
 def measure_fresh(
     directory: str, split: str, *, batch_size: int, image_size: int, order: str, parallelism: int, seconds: float
 ) -> dict[str, Any]:
-    """Start a process that takes batches for an epoch, or for `seconds` after the first one; what it found.
+    """Measure a new process that takes batches for an epoch, or for `seconds` after the first batch.
 
     `import_s`: to import shardfeed and TensorFlow. `first_batch_s`: from there to the first batch. `epoch`: whether the
-    epoch was gone through whole; `batches`: how many there were. Memory in bytes: `imported_bytes` held after the
+    whole epoch was read; `batches`: how many there were. Memory in bytes: `imported_bytes` held after the
     import, `peak_bytes` at most.
 
-    Raises IntegrityError with what it said when it fails.
+    Raises IntegrityError with the process's output when it fails.
     """
     asked = {
         "directory": directory,

@@ -30,9 +30,9 @@ def judge(
     seconds: float,
     done: float = 1.0,
 ) -> Refusal | None:
-    """None where the rounds can be believed: there are enough, they agree, and so do the waits with them.
+    """Return None if the rounds are reliable: there are enough, they agree, and the measured waits agree with them.
 
-    `waiting`: the slices with a pause of `model_ms` after each batch. `seconds`: the time there was; `done`: the share
+    `waiting`: the slices with a pause of `model_ms` after each batch. `seconds`: the time allowed; `done`: the share
     of the rounds that was measured in it.
     """
     if len(rounds) < ROUNDS:

@@ -362,7 +362,7 @@ def source_of(args: argparse.Namespace) -> Source:
 
 
 def _void(text: str) -> Any:
-    """The value of void in masks: a number, or "none" where there is none."""
+    """Value of void in masks: a number, or "none" for masks without void."""
     if text == "none" or text.isdecimal():
         return text if text == "none" else int(text)
     raise argparse.ArgumentTypeError(f"got {text!r}, expected a number or none")

@@ -77,7 +77,7 @@ def print_failed(error: TooManyRejectedError, args: argparse.Namespace, *, told:
 
 
 def _print_listed(rejected: Sequence[Noted], what: str, done: str, where: str) -> None:
-    """How many were left out, with which codes, and the first of them; `where`: all are listed there."""
+    """Print how many were left out, with which codes, and the first of them; `where`: the place that lists all."""
     if not rejected:
         return
     codes = listing([f"{count:,} {code}" for code, count in counts_by_code(rejected).items()])
@@ -119,7 +119,7 @@ def _print_by_class(head: str, columns: Sequence[str], names: Sequence[str], row
 
 
 def _print_objects(report: Report, objects: int, without: int) -> None:
-    """How many objects a dry run finds of each class, and how many images without."""
+    """Print how many objects of each class a dry run found, and how many images without objects."""
     print(f"{number(objects, 'object')}, before any is clipped or left out; {number(without, 'image')} without")
     names = report.manifest.schema.class_names.get(OBJECT_LABEL, ())
     splits = in_usual_order(report.manifest.splits)

@@ -151,7 +151,7 @@ def _train(data: Dataset, dataset: str, epochs: int) -> float:
 
 
 def _devices(tf: Any) -> list[str]:
-    """Every GPU; where there is none, the CPU as two devices, so that the batches are distributed all the same."""
+    """Every GPU or, without a GPU, the CPU as two devices, so that the batches are distributed all the same."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         cpu = tf.config.list_physical_devices("CPU")[0]

@@ -109,7 +109,7 @@ def _names(split: Split) -> tuple[str, ...]:
 
 
 def _shown_labels(split: Split, labels: Sequence[int] | None) -> Sequence[int]:
-    """Those to make rows of; none for a grid, which objects of many classes in one picture have unless asked."""
+    """Labels to make rows of: `labels`, or by default the first classes of images; none for a grid."""
     images = split.schema.class_names.get(split.schema.key(LABEL) or LABEL, ())
     return range(min(ROWS, len(images))) if labels is None else labels
 
@@ -171,7 +171,7 @@ def _labels_in(record: dict[str, Any], key: str) -> Iterator[int]:
 
 
 def _tile(record: dict[str, Any], schema: Schema) -> Tile:
-    """The picture of a record with what is known of places in it, under its file's name where it has one."""
+    """Picture of a record with its annotations drawn over it, and its file name, if it has one, as the caption."""
     name = record.get(FILENAME, b"")
     caption = os.fsdecode(name.rpartition(b"/")[2]) if isinstance(name, bytes) else ""
     raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None

@@ -97,7 +97,7 @@ class _Deep:
                 check_annotations(payload, self._schema)
 
     def to_json(self) -> dict[str, Any]:
-        """How many images were decoded, and how many were not."""
+        """Counts of images that were decoded and that were not, and why not."""
         return {"decoded": self.decoded, "not_decoded": self.not_decoded, "why_not": self.why_not}
 
     def __str__(self) -> str:
@@ -109,8 +109,8 @@ class _Deep:
 def check_image(payload: bytes, key: str = ENCODED, *, trusted: bool = True) -> None:
     """Parse a record and decode its image. Raises IntegrityError that says what is wrong with it.
 
-    `trusted`: the record must say the image's format, height and width, and be right. Of records that others wrote the
-    format is by the image's bytes, and only a height and width that are there must be right.
+    `trusted`: the record must hold the image's correct format, height and width. For records that others wrote, the
+    format is detected from the image's bytes, and height and width may be missing but not wrong.
     """
     # Here, as the codecs take longer to import than a dataset of a gigabyte to verify.
     from shardfeed.converters.images.store import check_stored
