@@ -9,7 +9,6 @@ import stat
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from typing import BinaryIO, NamedTuple, cast
 
@@ -162,7 +161,7 @@ class _Pass:
         self._wanted = {name for name in chosen.roles.columns if roles.get(name) not in ("image", "mask")}
         self._not_needed = {name for name, role in roles.items() if role in ("text", "objects")}
         self._named = "key" in chosen.roles.by_role
-        self._shape = lru_cache(_MOST_SHAPES)(self._find_shape)
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
 
     def add_tar(self, file: int) -> None:
         """Take all samples of a tar. Raises UsageError."""
@@ -187,11 +186,15 @@ class _Pass:
         images = self.chosen.images_of(columns)
         masks = [column for column in columns if column in self.chosen.masks]
         read = [column for column in columns if is_read(column, self._wanted)]
-        return _Shape(images, masks, read, b"." + last(images[0]).encode() if images else b"")
+        shape = _Shape(images, masks, read, b"." + last(images[0]).encode() if images else b"")
+        if len(self._shapes) < _MOST_SHAPES:
+            self._shapes[columns] = shape
+        return shape
 
     def _add(self, tar: BinaryIO, key: bytes, columns: Mapping[str, Member], file: int, record: int) -> None:
         """Take one sample, or list it."""
-        shape = self._shape(tuple(columns))
+        names = tuple(columns)
+        shape = self._shapes.get(names) or self._find_shape(names)
         values, problems = read_values(tar, columns, shape.read)
         if not self.seen.know(values):
             self.seen.add(values)

@@ -169,8 +169,8 @@ class Gather:
 
     def _no_value(self, row: Row, what: str, column: str) -> RejectedError:
         """The error for a row that has no value in a column."""
-        none = f"{escape(self.files.names[row.file])} has no such column, or the sample has none"
-        got = "null" if column in row.values else none
+        file = escape(self.files.names[row.file])
+        got = "null" if column in row.values else f"{file} has no such column, or the sample has none"
         return RejectedError(RejectCode.NO_LABEL, f"{what} from {escape(column)}: {got}")
 
     def _one(self, row: Row, what: str, column: str) -> str:
@@ -322,13 +322,10 @@ class Gather:
         column = self._label or self._label_text
         if column is not None:
             info = self.roles.by_role["label" if self._label is not None else "label text"]
-            of_masks = "mask" in self.roles.by_role  # then class names are those of pixels
-            options = self.options
-            if of_masks:
-                options = ColumnOptions(label_offset=options.label_offset, label_map=options.label_map)
+            of_pixels = "mask" in self.roles.by_role  # then those are the class names
             made, of_labels = class_column(
                 self._labels,
-                options,
+                replace(self.options, class_names=None) if of_pixels else self.options,
                 f"{self.files.place}, column {column}",
                 stated=info.class_names,
                 texts=self._beside.agreed(column, notes),
@@ -389,9 +386,8 @@ class Gather:
 
     def _nothing_taken(self, what: str) -> UsageError:
         if not self.ledger.rejected:
-            return UsageError(
-                self.files.place, f"no sample in its {number(len(self.files.files), what)}", "check the path"
-            )
+            problem = f"no sample in its {number(len(self.files.files), what)}"
+            return UsageError(self.files.place, problem, "check the path")
         first = self.ledger.rejected[min(self.ledger.rejected)]
         problem = f"none of {number(self._seen, 'sample')} can be taken, the first: {escape(first.key)}: {first.reason}"
         return UsageError(self.files.place, problem, f"say what is what: {naming('label', 'COLUMN')}")
