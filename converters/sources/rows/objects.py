@@ -17,7 +17,6 @@ from shardfeed.converters.sources.rows.object_table import ObjectClasses, Object
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
 
-_FLOATS = [float] * 4
 MOST = 1e9  # pixels: a coordinate beyond it is none, and would take pycocotools' memory
 _MOST_AREA = 1e15  # pixels squared: a float32 can say it
 _FAR = 2.0  # a fraction beyond it is none: rounding leaves the image by less
