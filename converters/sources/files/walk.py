@@ -296,7 +296,7 @@ def only_images(files: Listing) -> tuple[Listing, PassedOver]:
     notes = [_note(passed)]
     if archives:
         notes.append(counted("archives among them, which were not looked into", archives, len(archives)))
-    return files.take(np.setdiff1d(np.arange(len(files)), chosen)), PassedOver(passed, tuple(notes))
+    return files.take(np.delete(np.arange(len(files)), chosen)), PassedOver(passed, tuple(notes))
 
 
 def _other_names(files: Listing) -> np.ndarray:

@@ -274,7 +274,7 @@ def _unnamed(rows: LabelRows, listing: Listing, files: np.ndarray) -> Iterator[s
     """Yield sentences for the report on inputs under the root that no row names."""
     root = os.path.realpath(listing.root).rstrip(b"/") + b"/"
     own = os.path.realpath(os.fsencode(rows.table.path)).removeprefix(root)
-    rest = map(listing.key, np.setdiff1d(np.arange(len(listing)), files).tolist())
+    rest = map(listing.key, np.delete(np.arange(len(listing)), files).tolist())
     keys = [key for key in rest if key != own]
     images = [key for key in keys if names_image(key)]
     if images:

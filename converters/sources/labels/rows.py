@@ -99,7 +99,7 @@ class LabelRows:
         """
         order = np.argsort(self.files, kind="stable")
         again = np.flatnonzero(self.files[order[1:]] == self.files[order[:-1]]) + 1
-        firsts = order[np.setdiff1d(np.arange(len(order)), again)]
+        firsts = np.delete(order, again)
         # A row is compared with the one before it, so the least row that differs differs from the first one too.
         conflicts = []
         for column, cells in self.cells.items():
