@@ -21,14 +21,8 @@ from shardfeed.converters.planning.plan import Plan, PlannedShard, make_plan
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.planning.split_shares import Shares
 from shardfeed.converters.report import Begun, Noticed, Report
-from shardfeed.converters.shards.receipts import (
-    EarlierShards,
-    load_receipt,
-    receipt_count,
-    receipt_path,
-    save_receipt,
-    still_whole,
-)
+from shardfeed.converters.shards.earlier import EarlierShards
+from shardfeed.converters.shards.receipts import load_receipt, receipt_count, receipt_path, save_receipt, still_whole
 from shardfeed.converters.shards.task import Kept, Receipt, ShardTask, checkpoint_path, shard_paths
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of

@@ -6,7 +6,7 @@ import secrets
 from typing import NamedTuple
 
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.converters.planning.options import made_by
+from shardfeed.converters.planning.inputs import made_by
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.sources.reading import read_image

@@ -22,8 +22,9 @@ from PIL import Image, ImageChops, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
+from shardfeed.converters.images.fit import Fit
 from shardfeed.converters.images.jpeg import JpegHeader, clean_pixels, complaint, without_metadata
-from shardfeed.converters.images.options import WHITE, Fit, Rgb
+from shardfeed.converters.images.options import WHITE, Rgb
 from shardfeed.converters.images.png import PngHeader, check_rows, only_pixels
 from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError

@@ -13,6 +13,7 @@ from PIL import Image
 
 from shardfeed.converters.images import pixels as px
 from shardfeed.converters.images.baseline import PROGRESSIVE, NotTranscodableError, to_baseline
+from shardfeed.converters.images.fit import Placement, fit_image
 from shardfeed.converters.images.jpeg import (
     JpegHeader,
     check_end_marker,
@@ -20,7 +21,7 @@ from shardfeed.converters.images.jpeg import (
     is_one_plain_scan,
     read_jpeg_header,
 )
-from shardfeed.converters.images.options import Change, Check, ImageOptions, Placement, fit_image
+from shardfeed.converters.images.options import Change, Check, ImageOptions
 from shardfeed.converters.images.other_formats import load_other
 from shardfeed.converters.images.png import GRAY, PALETTE, RGB, Crcs, read_png_header
 from shardfeed.converters.images.seekable import interval_for, to_seekable

@@ -1,30 +1,19 @@
-"""Every choice that changes the bytes of a dataset, besides the source itself; states of inputs, and versions."""
+"""Every choice that changes the bytes of a dataset, besides the source itself."""
 
-import hashlib
-from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from json.encoder import encode_basestring_ascii
 from typing import Any
 
-import numpy as np
-import PIL
-import simplejpeg
-from PIL import features
-
 from shardfeed.annotations import OBJECT_AREA
-from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.onto import Onto
 from shardfeed.converters.planning.split_shares import SPLIT_BY, SplitBy
 from shardfeed.converters.sources.source import RecordedSource, Source
-from shardfeed.errors import UsageError, argument, check_extra, escape, name_text
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import RESTARTS, Schema, image_features
 from shardfeed.text import in_usual_order
-from shardfeed.version import __version__
 
 
 @dataclass(frozen=True)
@@ -120,69 +109,3 @@ def _check_images(schema: Schema, image: ImageOptions) -> None:
     if image.resize_shorter is not None and OBJECT_AREA in schema.features and not schema.object_keys:
         problem = f"{OBJECT_AREA} counts pixels of the images as they are, and would be wrong of smaller ones"
         raise UsageError("resize_shorter", problem, "leave that label out: the boxes, shares of the image, give it")
-
-
-_STATE = np.dtype([("digest", "V16"), ("mtimes", "V8")])
-_STATE_BYTES = _STATE.itemsize
-
-
-class Inputs:
-    """Each sample's key, and its state: bytes that tell whether it is the sample that was planned.
-
-    Takes 32 bytes a sample and the length of its key. Unlike a plan's fingerprint the states have modification times:
-    an edited file of equal size must not be mixed with shards made before.
-    """
-
-    def __init__(self) -> None:
-        self._keys, self._ends, self._states = bytearray(), array("q", [0]), bytearray()
-
-    def add(self, key: bytes, state: bytes) -> None:
-        """Add one sample; `state`: 16 bytes of what shows in the output, and 8 of modification times."""
-        self._keys += key
-        self._ends.append(len(self._keys))
-        self._states += state
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def lines(self) -> Iterator[str]:
-        """A line for each sample: a JSON list of its key and its state in hexadecimal digits."""
-        start = place = 0
-        for end in self._ends[1:]:
-            key = name_text(bytes(self._keys[start:end]))
-            state = self._states[place : place + _STATE_BYTES].hex()
-            # As json.dumps writes the two strings of a list, several times faster.
-            yield f'[{encode_basestring_ascii(key)}, "{state}"]'
-            start, place = end, place + _STATE_BYTES
-
-    def states(self, samples: np.ndarray) -> bytes:
-        """The states of samples, by their numbers int64 [n], one behind the other."""
-        return np.frombuffer(self._states, _STATE)[samples].tobytes()
-
-    def digests(self, samples: np.ndarray) -> bytes:
-        """The states without the modification times, which a copy of the folder does not share."""
-        return np.frombuffer(self._states, _STATE)["digest"][samples].tobytes()
-
-    @cached_property
-    def digest(self) -> str:
-        """32 hex digits that differ when any line does."""
-        digest = hashlib.blake2b(digest_size=16)
-        for line in self.lines():
-            digest.update(line.encode() + b"\n")
-        return digest.hexdigest()
-
-
-def made_by(image: ImageOptions, to: str = NATIVE.name) -> dict[str, str]:
-    """Versions of what decides bytes: ours, the codecs that re-encode, the one that refuses damaged images.
-
-    And the package that writes shards of the format `to`, where one does.
-
-    Raises UsageError where `image` asks for a package that is not installed.
-    """
-    codecs = {name: str(features.version(name)) for name in ("libjpeg_turbo", "zlib") if features.check(name)}
-    if image.baseline:
-        codecs[transcode.PACKAGE] = transcode.tool_version()
-    if image.seekable:
-        check_extra("numba", "seekable")
-    checker = {"simplejpeg": simplejpeg.__version__}
-    return {"shardfeed": __version__, "pillow": PIL.__version__, **checker, **codecs, **shard_format(to).versions()}

@@ -13,8 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
+from shardfeed.converters.planning.inputs import Inputs, made_by
 from shardfeed.converters.planning.onto import Onto
-from shardfeed.converters.planning.options import Inputs, PlanOptions, made_by, schema_of
+from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import counts_of, draw, draw_splits, has_label, label_of
 from shardfeed.converters.sources.guard import EVERY, tell

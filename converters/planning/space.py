@@ -10,8 +10,9 @@ import numpy as np
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.column import column_keys
+from shardfeed.converters.images.fit import fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.options import ImageOptions, fit_image
+from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.planning.options import PlanOptions

@@ -17,7 +17,7 @@ from shardfeed.annotations import (
     OBJECT_MASK,
     OBJECT_TEXT,
 )
-from shardfeed.converters.images.options import Placement, is_upright
+from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.masks import draw_mask, encode_mask

@@ -8,8 +8,9 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
+from shardfeed.converters.images.fit import Placement, is_upright
 from shardfeed.converters.images.mask_file import MaskFile, place_text, read_mask
-from shardfeed.converters.images.options import ImageOptions, Placement, is_upright
+from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.shards.annotations.masks import moved_pixels

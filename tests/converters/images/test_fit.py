@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.converters.images.options import Fit, ImageOptions, fit_image
+from shardfeed.converters.images.fit import Fit, fit_image
+from shardfeed.converters.images.options import ImageOptions
 
 SIDES = st.integers(1, 65_535)
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
+from shardfeed.converters.images.fit import Fit, fit_image
 from shardfeed.converters.images.jpeg import read_jpeg_header
-from shardfeed.converters.images.options import Filter, Fit, ImageOptions, fit_image
+from shardfeed.converters.images.options import Filter, ImageOptions
 from shardfeed.converters.images.pixels import (
     check_pixels,
     encode_jpeg,
