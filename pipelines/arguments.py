@@ -104,13 +104,13 @@ def images_and_labels(samples: S, label: str) -> tuple[S, list[str]]:
 
 
 def _with_number(split: Split, label: str) -> Split:
-    """The samples whose `label` is not NaN, which means a missing number; a warning counts the others.
+    """The samples whose `label` is not NaN, the mark of a missing number; a warning counts the others.
 
     Raises UsageError where no sample has a number.
     """
     if split.schema.features[split.schema.key(label) or label].dtype != "float32" or not len(split):
         return split
-    known = np.isfinite(split.column(label))
+    known = ~np.isnan(split.column(label))
     if known.all():
         return split
     problem = f"{np.sum(~known)} of {len(split)} samples of split {split.name} have no number in {escape(label)}"
