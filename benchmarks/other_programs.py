@@ -32,9 +32,9 @@ SIDE, PHOTOS, BOXES = (160, 120), 240, 48
 SPLITS = ("train", "train", "test", "train", "validation", "train")  # of each six photos
 SCENES = ROOT / "data_samples" / "scenes"
 DRAWN = (  # of scenes: a name, what is converted, options
-    ("scenes", "coco/instances.json", "--task", "boxes,masks"),
-    ("people", "coco/keypoints.json", "--task", "boxes,keypoints"),
-    ("ground", "masks", "--classes", SCENES / "masks.txt"),
+    ("scenes", "coco/instances.json", "--tasks", "boxes,masks"),
+    ("people", "coco/keypoints.json", "--tasks", "boxes,keypoints"),
+    ("ground", "masks", "--class-names", SCENES / "masks.txt"),
 )
 IN_FORMATS = ("webdataset", "parquet", "mds", "arrayrecord")  # photos and scenes lie as `photos-mds`, too
 _SECONDS = 900  # for one script

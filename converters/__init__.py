@@ -7,7 +7,7 @@
     Source, Sample, SourceFile, Skipped, Findings, RejectCode   a source of your own
     Reader, Look, Evidence, find_files, Gather, Row, Parts, ColumnInfo, choose_roles, Annotations, AnnotationCode
                                                                 a reader of your own
-    append, merge, filter_dataset, split_dataset, relabel, remove, reshard, MakingOptions
+    append, merge, filter, split, relabel, remove, reshard, MakingOptions
                                                                 datasets to another dataset
     export, Exported                                            a dataset to the files of other tools
     adopt, rebuild, Rebuilt, survey, Survey                     TFRecords that exist already
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from shardfeed.converters.existing.surveying import survey as survey
     from shardfeed.converters.images.options import ImageOptions as ImageOptions
     from shardfeed.converters.operations.append import append as append
-    from shardfeed.converters.operations.filter import filter_dataset as filter_dataset
+    from shardfeed.converters.operations.filter import filter as filter
     from shardfeed.converters.operations.making import MakingOptions as MakingOptions
     from shardfeed.converters.operations.merge import merge as merge
     from shardfeed.converters.operations.relabel import relabel as relabel
     from shardfeed.converters.operations.remove import remove as remove
     from shardfeed.converters.operations.reshard import reshard as reshard
-    from shardfeed.converters.operations.split import split_dataset as split_dataset
+    from shardfeed.converters.operations.split import split as split
     from shardfeed.converters.planning.split_shares import Shares as Shares
     from shardfeed.converters.rejects import RejectCode as RejectCode
     from shardfeed.converters.report import Report as Report
@@ -88,13 +88,13 @@ __all__, __getattr__, __dir__ = lazy_names(
         "shardfeed.converters.existing.export.report": ("Exported",),
         "shardfeed.converters.images.options": ("ImageOptions",),
         "shardfeed.converters.operations.append": ("append",),
-        "shardfeed.converters.operations.filter": ("filter_dataset",),
+        "shardfeed.converters.operations.filter": ("filter",),
         "shardfeed.converters.operations.making": ("MakingOptions",),
         "shardfeed.converters.operations.merge": ("merge",),
         "shardfeed.converters.operations.relabel": ("relabel",),
         "shardfeed.converters.operations.remove": ("remove",),
         "shardfeed.converters.operations.reshard": ("reshard",),
-        "shardfeed.converters.operations.split": ("split_dataset",),
+        "shardfeed.converters.operations.split": ("split",),
         "shardfeed.converters.planning.split_shares": ("Shares",),
         "shardfeed.converters.rejects": ("RejectCode",),
         "shardfeed.converters.report": ("Report",),

@@ -4,7 +4,7 @@
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
     random_resized_crop, resize_center_crop, letterbox          transforms of images
-    detection, segmentation, source_boxes, source_masks         transforms of boxes and masks, and their inverses
+    detection, segmentation, boxes_to_source, masks_to_source         transforms of boxes and masks, and their inverses
     multi_hot, draw_caption                                     transforms of labels and captions
     Global, Stream, Stored, Blocks, order_samples               orders of the samples
     mix, cached, Cache                                          several datasets as one; a copy on a faster disk
@@ -21,8 +21,8 @@ from shardfeed.lazy import lazy_names
 if TYPE_CHECKING:
     from shardfeed.pipelines.caching.cache import Cache as Cache
     from shardfeed.pipelines.caching.cache import cached as cached
-    from shardfeed.pipelines.geometry import source_boxes as source_boxes
-    from shardfeed.pipelines.geometry import source_masks as source_masks
+    from shardfeed.pipelines.geometry import boxes_to_source as boxes_to_source
+    from shardfeed.pipelines.geometry import masks_to_source as masks_to_source
     from shardfeed.pipelines.orders.choices import Blocks as Blocks
     from shardfeed.pipelines.orders.choices import Global as Global
     from shardfeed.pipelines.orders.choices import Stored as Stored
@@ -55,7 +55,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "shardfeed.pipelines.caching.cache": ("Cache", "cached"),
-        "shardfeed.pipelines.geometry": ("source_boxes", "source_masks"),
+        "shardfeed.pipelines.geometry": ("boxes_to_source", "masks_to_source"),
         "shardfeed.pipelines.orders.choices": ("Blocks", "Global", "Stored", "Stream"),
         "shardfeed.pipelines.orders.choose_order": ("order_samples",),
         "shardfeed.pipelines.orders.position": ("Position",),

@@ -142,7 +142,7 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
     if image is None or not schema.features[image].scalar or schema.kind(image) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes" and feature.scalar]
         problem = f"the records have no {ENCODED!r}, one image each" if image is None else f"{image!r} is no image"
-        remedy = "adopt them with `shardfeed index DIR OUT --image-key KEY`, or use a transform of your own"
+        remedy = "adopt them with `shardfeed adopt DIR OUT --image-key KEY`, or use a transform of your own"
         raise UsageError(
             "image", f"{problem}; of bytes there is {', '.join(map(repr, sorted(found))) or 'none'}", remedy
         )

@@ -155,7 +155,7 @@ def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
     return scale.astype(np.float32), offset.astype(np.float32)
 
 
-def source_boxes(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
+def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
     """Boxes that a model predicts in pixels of its input, in pixels of the source image: float32 [..., n, 4].
 
     Args:
@@ -165,13 +165,13 @@ def source_boxes(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np
 
     Example:
         for batch in make_batches(data["validation"], detection(letterbox(512)), batch_size=16, order="stored"):
-            boxes = source_boxes(predict(batch["images"]), batch["scale"].numpy(), batch["offset"].numpy())
+            boxes = boxes_to_source(predict(batch["images"]), batch["scale"].numpy(), batch["offset"].numpy())
     """
     scale, offset = (np.tile(np.asarray(side, np.float32), 2)[..., None, :] for side in (scale, offset))
     return np.asarray(boxes, np.float32) * scale + offset
 
 
-def source_masks(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Masks that a model predicts for its input as masks of the source image: [k, height, width], the nearest pixels.
 
     Args:
@@ -182,7 +182,7 @@ def source_masks(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size:
 
     Example:
         height, width = target["orig_size"].tolist()
-        found = source_masks(output["masks"][:, 0].numpy() > 0.5, target["scale"], target["offset"], (height, width))
+        found = masks_to_source(output["masks"][:, 0].numpy() > 0.5, target["scale"], target["offset"], (height, width))
     """
     scale, offset = (np.asarray(side, np.float64)[::-1] for side in (scale, offset))
     places = [

@@ -51,7 +51,7 @@ def needed_objects(schema: Schema) -> list[str]:
 
 def needed_keypoints(schema: Schema, *, mirrors: bool) -> Keypoints:
     """Return the schema's key points. Raises UsageError if there are none, or no names, or they cannot be mirrored."""
-    needed(schema, KEYPOINTS, "key points", "convert it again with --task boxes,keypoints")
+    needed(schema, KEYPOINTS, "key points", "convert it again with --tasks boxes,keypoints")
     if schema.keypoints is None:
         problem = "the dataset does not say which key points its objects have"
         raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")

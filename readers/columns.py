@@ -16,7 +16,7 @@ from shardfeed.storage.storage import whole
 
 _TOGETHER = 256  # records read at once: more gain nothing
 _DTYPES = {"int64": np.int64, "float32": np.float32, "bytes": object}
-_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` makes it again"
 
 
 def main_class_names(schema: Schema) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from shardfeed.readers.split import Split
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import listing
 
-_REMEDY = "restore it; `shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
+_REMEDY = "restore it; `shardfeed rebuild DIR` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
 _SHOWN = 5  # files named in an error before "and n more"
 
 

@@ -226,7 +226,7 @@ class Split(Sequence[Record]):
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
 
-    def intact(self, damaged: Skip) -> Iterator[Record]:
+    def without_damaged(self, damaged: Skip) -> Iterator[Record]:
         """The samples in order, without those whose records are damaged: `damaged` counts them, and says how many may.
 
         Raises IntegrityError when there are more.

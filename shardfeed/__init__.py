@@ -3,7 +3,7 @@
     convert, open_source, from_dicts                        images to a dataset
     LabelOptions, AnnotationOptions, ColumnOptions          how labels, annotations or columns are read
     ImageOptions                                            how images are stored
-    append, merge, filter_dataset, split_dataset, relabel, remove, reshard    datasets to another dataset
+    append, merge, filter, split, relabel, remove, reshard    datasets to another dataset
     export, verify                                          a dataset to other files; a check of every byte
     open, Dataset, Split                                    a dataset, its splits, their records
     train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from shardfeed.converters import append as append
     from shardfeed.converters import convert as convert
     from shardfeed.converters import export as export
-    from shardfeed.converters import filter_dataset as filter_dataset
+    from shardfeed.converters import filter as filter
     from shardfeed.converters import from_dicts as from_dicts
     from shardfeed.converters import merge as merge
     from shardfeed.converters import open_source as open_source
     from shardfeed.converters import relabel as relabel
     from shardfeed.converters import remove as remove
     from shardfeed.converters import reshard as reshard
-    from shardfeed.converters import split_dataset as split_dataset
+    from shardfeed.converters import split as split
     from shardfeed.pipelines import eval_batches as eval_batches
     from shardfeed.pipelines import make_batches as make_batches
     from shardfeed.pipelines import predict_batches as predict_batches
@@ -61,7 +61,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     {
         "shardfeed.converters": (
             *("AnnotationOptions", "ColumnOptions", "ImageOptions", "LabelOptions", "append", "convert", "export"),
-            *("filter_dataset", "from_dicts", "merge", "open_source", "relabel", "remove", "reshard", "split_dataset"),
+            *("filter", "from_dicts", "merge", "open_source", "relabel", "remove", "reshard", "split"),
         ),
         "shardfeed.pipelines": ("eval_batches", "make_batches", "predict_batches", "train_batches"),
         "shardfeed.pipelines.torch": ("torch_eval_loader", "torch_loader", "torch_predict_loader"),

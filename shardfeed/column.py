@@ -29,7 +29,7 @@ HEADER_BYTES = 128  # room for any number of records, so that the values start a
 _PREFIX = struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, HEADER_BYTES - 10)
 _ENDS, _BLOB = np.dtype("<i8"), np.dtype("|u1")
 _NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
-_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` makes it again"
 
 
 def column_keys(split: str, schema: Schema) -> list[str]:

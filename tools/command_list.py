@@ -21,7 +21,8 @@ COMMANDS = {
     "remove": "a dataset without some of its records, and where those still are",
     "export": "a dataset out as files that other tools take: folders, COCO, YOLO, Pascal VOC, masks, CSV",
     "salvage": "a new dataset of every undamaged record of a damaged one",
-    "index": "make a dataset's indexes again, or a dataset of TFRecords that someone else wrote",
+    "rebuild": "indexes and columns of a dataset that are lost or damaged, made again",
+    "adopt": "a dataset of TFRecords that someone else wrote, without copying them",
     "demo": "convert, verify and train on drawn shapes, in a minute",
     "completion": "a script that makes your shell complete commands and options",
 }
@@ -30,7 +31,7 @@ COMMANDS = {
 GROUPS = {
     "make a dataset, and look at it": ("convert", "inspect", "verify", "preview", "bench"),
     "make datasets from datasets": ("append", "merge", "filter", "relabel", "reshard", "split", "remove", "export"),
-    "repair, and take over what others wrote": ("salvage", "index"),
+    "repair, and take over what others wrote": ("salvage", "rebuild", "adopt"),
     "try and set up": ("demo", "completion"),
 }
 
@@ -58,7 +59,8 @@ EXAMPLES = {
         "shardfeed export scenes yolo --to yolo --drop crowds,ids",
     ),
     "salvage": ("shardfeed salvage damaged repaired",),
-    "index": ("shardfeed index flowers --rebuild", "shardfeed index their-records out --label-key class"),
+    "rebuild": ("shardfeed rebuild flowers",),
+    "adopt": ("shardfeed adopt their-records --dry-run", "shardfeed adopt their-records out --label-key class"),
     "demo": ("shardfeed demo --epochs 20",),
     "completion": ("shardfeed completion fish > ~/.config/fish/completions/shardfeed.fish",),
 }

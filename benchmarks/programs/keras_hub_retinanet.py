@@ -9,7 +9,7 @@ import tensorflow as tf
 from program import Data, check, main
 
 import shardfeed
-from shardfeed.pipelines import detection, letterbox, make_batches, source_boxes
+from shardfeed.pipelines import boxes_to_source, detection, letterbox, make_batches
 
 SIDE = 128
 
@@ -73,7 +73,7 @@ def retinanet(data: Data) -> None:
         ):
             size, objects, sides = expected[str(number)]
             wanted = np.array(sides).reshape(-1, 4) * [*size, *size]
-            stored = np.asarray(source_boxes(boxes[:, [1, 0, 3, 2]], scale, offset))[:, [1, 0, 3, 2]]
+            stored = np.asarray(boxes_to_source(boxes[:, [1, 0, 3, 2]], scale, offset))[:, [1, 0, 3, 2]]
             same = (abs(stored[:, None] - wanted) < 0.1).all(-1) & (labels[:, None] == objects)  # 0.1 pixel
             assert same.any(1).all(), (number, labels, stored, objects, wanted)
             seen = np.flatnonzero(same.any(0))

@@ -155,14 +155,14 @@ def _column_before(before: Before, key: str) -> Iterator[bytes]:
             crc = extend_crc32c(crc, piece)
             at += len(piece)
             if at >= info.size and (problem := info.difference(FileInfo(file.size, crc))):
-                raise IntegrityError(path, problem, "`shardfeed index DIR --rebuild` makes it again")
+                raise IntegrityError(path, problem, "`shardfeed rebuild DIR` makes it again")
             yield piece
     except StorageError:
         raise
     except OSError as error:
         raise storage_error(path, "read", error) from error
     if at < info.size:
-        raise IntegrityError(path, f"got {at} bytes, expected {info.size}", "`shardfeed index DIR --rebuild` makes it")
+        raise IntegrityError(path, f"got {at} bytes, expected {info.size}", "`shardfeed rebuild DIR` makes it")
 
 
 def stage_manifest(

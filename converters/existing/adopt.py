@@ -12,6 +12,7 @@ from shardfeed.converters.commit.new_dataset import new_dataset
 from shardfeed.converters.existing.surveying import Survey, files_of
 from shardfeed.converters.existing.tally import ShardTally, image_options, shards_fingerprint, tfds_view
 from shardfeed.converters.shards.task import Receipt, shard_paths
+from shardfeed.converters.sources.containers.records.shard_names import FoundSplit
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.tfrecord.framing import Index
@@ -113,15 +114,19 @@ def _sweep(directory: str) -> None:
             remove_file(os.path.join(directory, file))
 
 
+def check_names(directory: str, splits: Sequence[FoundSplit]) -> None:
+    """Raise UsageError unless all files have the names of a dataset's shards, which a dataset in their folder wants."""
+    for split in splits:
+        if not split.under_our_names:
+            file = next(file for file in split.files if file is not None)
+            wanted = shard_file(split.name, 0, len(split.files))
+            problem = f"{escape(file)} is not named as a dataset's shards are ({wanted})"
+            raise UsageError(directory, problem, "name a new directory, which gets links to them")
+
+
 def _check_beside(found: Survey) -> None:
     """Raise UsageError unless the folder itself can become a dataset, with the manifest beside its files."""
-    if not found.fits_beside:
-        split = next(split for split in found.splits if not split.under_our_names)
-        file = next(file for file in split.files if file is not None)
-        problem = (
-            f"{escape(file)} is not named as a dataset's shards are ({shard_file(split.name, 0, len(split.files))})"
-        )
-        raise UsageError(found.directory, problem, "name a new directory, which gets links to them")
+    check_names(found.directory, found.splits)
     if os.path.lexists(os.path.join(found.directory, MANIFEST)):
         problem = f"holds a {MANIFEST} of something else, in whose place ours would be"
         raise UsageError(found.directory, problem, "name a new directory, which gets links to the shards")

@@ -44,10 +44,11 @@ class Rebuilt:
 
 
 def rebuild(
-    path: str | os.PathLike[str], *, write: bool = True, progress: Callable[[int], object] = lambda size: None
+    path: str | os.PathLike[str], *, dry_run: bool = False, progress: Callable[[int], object] = lambda size: None
 ) -> Rebuilt:
-    """Find missing and damaged files that are made of a dataset's shards, and with `write` make them again in place.
+    """Make a dataset's missing and damaged files again that are made of its shards, in place.
 
+    With `dry_run` nothing is written.
     Only the shards that are needed are read: those whose index is damaged, and all of a split of which a column is.
     Everything is made before anything is written, and each file appears whole, by a rename. What is made is held in
     memory meanwhile: where all columns are lost, about 350 bytes a record.
@@ -70,7 +71,7 @@ def rebuild(
     if not damaged.keys() <= made.keys():
         made |= _sidecars(manifest, damaged)
     files = {name: problem for name, problem in damaged.items() if name in made}
-    if write and files:
+    if files and not dry_run:
         with locked(directory):
             for directory_of in sorted({os.path.dirname(os.path.join(directory, name)) for name in files}):
                 if not os.path.isdir(directory_of):
@@ -79,7 +80,7 @@ def rebuild(
                 remove_file(os.path.join(directory, name + TEMPORARY))  # of a run that was stopped
                 write_file(os.path.join(directory, name), made[name])
     lost = {name: problem for name, problem in damaged.items() if name not in made}
-    return Rebuilt(manifest, files, lost, write and bool(files))
+    return Rebuilt(manifest, files, lost, bool(files) and not dry_run)
 
 
 def _problem(path: str, expected: FileInfo) -> str:
@@ -143,11 +144,11 @@ def _of_split(
 
 def _from_shards(format: str, schema: Schema) -> str:
     """The remedy for an index that is lost: shards of other ecosystems say by themselves what a source needs."""
-    options, names = {"from": format}, ""
+    options, names = {"reader": format}, ""
     columns = [f"key=json.{FILENAME}"] if format == "webdataset" else []
     if TEXT in schema.features and format in ("webdataset", "mds"):  # which have no names of classes beside
         columns.append(f"label={'json.' if columns else ''}{TEXT}")
-        options["classes"] = "NAMES"
+        options["class-names"] = "NAMES"
         names = ", with the names of classes in the file NAMES, in label order"
     if columns:
         options["columns"] = ",".join(columns)

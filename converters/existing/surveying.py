@@ -110,7 +110,7 @@ def survey(
     if split_name is not None:
         check_split_name(split_name)
     names = files_of(directory)
-    found = _splits(directory, split_name, splits)
+    found = splits_of(directory, split_name, splits)
     if not partial:
         for split in found:
             _check_complete(directory, split)
@@ -160,7 +160,7 @@ def survey(
     )
 
 
-def _splits(directory: str, split_name: str | None, patterns: Mapping[str, str] | None) -> list[FoundSplit]:
+def splits_of(directory: str, split_name: str | None, patterns: Mapping[str, str] | None) -> list[FoundSplit]:
     """The splits of a folder: by patterns, by the names of its files, or by its folders. Raises UsageError."""
     if patterns:
         if split_name is not None:

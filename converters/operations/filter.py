@@ -15,7 +15,7 @@ from shardfeed.errors import UsageError, argument
 from shardfeed.text import number
 
 
-def filter_dataset(
+def filter(
     dataset: DatasetLike,
     out: str | os.PathLike[str],
     *,

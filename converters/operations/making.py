@@ -72,4 +72,4 @@ def check_outside(out: str | os.PathLike[str], directories: Sequence[str]) -> No
 
 def convert_anew(format: str) -> str:
     """Remedy, as the beginning of a sentence, if records that others made lack features of a conversion's."""
-    return f"`shardfeed convert DIR NEW --from {format}` makes a dataset with our features of them"
+    return f"`shardfeed convert DIR NEW --reader {format}` makes a dataset with our features of them"

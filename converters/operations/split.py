@@ -14,7 +14,7 @@ from shardfeed.converters.report import Report
 from shardfeed.errors import SplitError, UsageError, argument
 
 
-def split_dataset(
+def split(
     dataset: DatasetLike,
     out: str | os.PathLike[str],
     split: Mapping[str, float] | Shares,

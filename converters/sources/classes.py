@@ -159,7 +159,7 @@ def _sort(values: Collection[str], integers: bool) -> Numbering:
     if integers and len(names) > 1:
         notes.append(
             f"class names are integers but not 0 to {len(names) - 1}, so they are sorted as text: "
-            f"label 0 is {names[0]}, label 1 is {names[1]}; --classes, in Python class_names, gives another order"
+            f"label 0 is {names[0]}, label 1 is {names[1]}; --class-names, in Python class_names, gives another order"
         )
     return Numbering(names, {value: number[name] for value, name in same.items()}, tuple(notes))
 

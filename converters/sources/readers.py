@@ -20,7 +20,7 @@ _HERE = "shardfeed.converters.sources"
 class Evidence:
     """Evidence that a path is for a reader, in words: `found`, what there is; `missing`, what it lacks to be read.
 
-    `name`: of the reader, as `--from` takes it. `sure`: whether no other reader can be meant, whatever it finds.
+    `name`: of the reader, as `--reader` takes it. `sure`: whether no other reader can be meant, whatever it finds.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Reader:
     """One reader. Its module is imported when the path may be meant by what `Look` knows of it, or it is asked for.
 
     Attributes:
-        name: as `--from` takes it, in Python `reader=`.
+        name: as `--reader` takes it, in Python `reader=`.
         module: with `recognise` and `read`: its name below `shardfeed.converters.sources`, or itself. `read` alone
             where `marks` say what was found.
         options: the class of its options.

@@ -32,7 +32,7 @@ def train_batches(
     start_step: int | None = None,
     batch_transform: BatchTransform | None = None,
     damaged: Skip | None = None,
-    parallelism: int | None = None,
+    workers: int | None = None,
 ) -> tf.data.Dataset:
     """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
 
@@ -68,7 +68,7 @@ def train_batches(
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
             None: the first damaged record raises.
-        parallelism: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted. Threads of
+        workers: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted. Threads of
             Python that decode are never more than those.
 
     Raises:
@@ -92,7 +92,7 @@ def train_batches(
         batch_transform=batch_transform,
         keys=keys,
         damaged=damaged,
-        parallelism=parallelism,
+        workers=workers,
     )
 
 
@@ -109,7 +109,7 @@ def make_batches(
     keys: Iterable[str] | None = None,
     batch_transform: BatchTransform | None = None,
     damaged: Skip | None = None,
-    parallelism: int | None = None,
+    workers: int | None = None,
 ) -> tf.data.Dataset:
     """Batches of the outputs of `transform(features, seed)`, one per sample: any features, any nest of tensors.
 
@@ -144,7 +144,7 @@ def make_batches(
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard; with
             `drop_remainder=False` none does, and the cardinality is unknown. None: the first damaged record raises.
-        parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+        workers: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
             Threads of Python that decode are never more than those.
 
     Raises:
@@ -178,11 +178,11 @@ def make_batches(
         damaged=damaged,
         fill=drop_remainder,
         evaluates=isinstance(chosen, StoredOrder) and not drop_remainder,
-        parallelism=threads(parallelism),
+        parallelism=threads(workers),
         batch_transform=batch_transform,
     )
 
 
-def threads(parallelism: int | None) -> int:
-    """`parallelism`, or the CPUs that this process is granted. Raises UsageError unless it is at least 1."""
-    return cpu_budget() if parallelism is None else at_least("parallelism", parallelism, 1)
+def threads(workers: int | None) -> int:
+    """`workers`, or the CPUs that this process is granted. Raises UsageError unless it is at least 1."""
+    return cpu_budget() if workers is None else at_least("workers", workers, 1)

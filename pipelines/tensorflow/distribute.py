@@ -82,7 +82,7 @@ def distribute(
     pad: float | None = None,
     batch_transform: BatchTransform | None = None,
     damaged: Skip | None = None,
-    parallelism: int | None = None,
+    workers: int | None = None,
 ) -> Feed:
     """Training batches for all replicas of a strategy, on one machine or on several workers, without end.
 
@@ -114,7 +114,7 @@ def distribute(
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
             stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
             None: the first damaged record raises.
-        parallelism: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
+        workers: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
             Threads of Python that decode are never more than those.
 
     Raises:
@@ -142,7 +142,7 @@ def distribute(
     pipelines = input_pipelines(strategy)
     if isinstance(chosen, StreamOrder):
         chosen = replace(chosen, parts=pipelines)
-    at_once = threads(parallelism)
+    at_once = threads(workers)
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:

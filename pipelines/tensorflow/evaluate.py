@@ -37,7 +37,7 @@ def eval_batches(
     label: str = LABEL,
     replicas: int = 1,
     damaged: Skip | None = None,
-    parallelism: int | None = None,
+    workers: int | None = None,
 ) -> tf.data.Dataset:
     """Batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
@@ -56,7 +56,7 @@ def eval_batches(
             replica would get an empty one.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
             cardinality is then unknown. None: the first damaged record raises.
-        parallelism: samples decoded, and batches read, at once, 1 or more. None: the CPUs granted. Threads of Python
+        workers: samples decoded, and batches read, at once, 1 or more. None: the CPUs granted. Threads of Python
             that decode are never more than those.
 
     Raises:
@@ -70,7 +70,7 @@ def eval_batches(
         model.evaluate(validation)
     """
     split, keys = images_and_labels(split, label)
-    return _every_sample(split, batch_size, image_size, label, keys, replicas, damaged, parallelism)
+    return _every_sample(split, batch_size, image_size, label, keys, replicas, damaged, workers)
 
 
 def predict_batches(
@@ -81,7 +81,7 @@ def predict_batches(
     key: str = FILENAME,
     replicas: int = 1,
     damaged: Skip | None = None,
-    parallelism: int | None = None,
+    workers: int | None = None,
 ) -> tf.data.Dataset:
     """Batches to predict from: every sample exactly once, in stored order, with its file name. No label is needed.
 
@@ -99,7 +99,7 @@ def predict_batches(
             under a strategy: its rows are in the order of `split.column("image/filename")`.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
             cardinality is then unknown. None: the first damaged record raises.
-        parallelism: as of `eval_batches`.
+        workers: as of `eval_batches`.
 
     Raises:
         UsageError: as `eval_batches` does.
@@ -113,7 +113,7 @@ def predict_batches(
     """
     check_samples(split)
     keys = image_and_label_keys(split.schema, key, texts=True)
-    return _every_sample(split, batch_size, image_size, key, keys, replicas, damaged, parallelism)
+    return _every_sample(split, batch_size, image_size, key, keys, replicas, damaged, workers)
 
 
 def _every_sample(
@@ -124,7 +124,7 @@ def _every_sample(
     keys: list[str],
     replicas: int,
     damaged: Skip | None,
-    parallelism: int | None,
+    workers: int | None,
 ) -> tf.data.Dataset:
     """Images, cut from their middles, with the feature `label`."""
     transform = labelled(resize_center_crop(image_size), label, split.schema)
@@ -138,7 +138,7 @@ def _every_sample(
             drop_remainder=False,
             keys=keys,
             damaged=damaged,
-            parallelism=parallelism,
+            workers=workers,
         )
 
     check_shared_batch(batch_size, replicas)
@@ -231,7 +231,7 @@ def distribute_eval(
     label: str = LABEL,
     pad: float | None = None,
     damaged: Skip | None = None,
-    parallelism: int | None = None,
+    workers: int | None = None,
 ) -> EvalFeed:
     """Batches for evaluation in a loop of your own, for all replicas of a strategy, on one machine or on several.
 
@@ -255,7 +255,7 @@ def distribute_eval(
             batch; strings with "". None: shapes do not vary.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
             first damaged record raises.
-        parallelism: samples transformed, and batches read, at once, 1 or more. None: the CPUs granted. Threads of
+        workers: samples transformed, and batches read, at once, 1 or more. None: the CPUs granted. Threads of
             Python that decode are never more than those.
 
     Raises:
@@ -285,7 +285,7 @@ def distribute_eval(
     order = replace(stored, epoch_samples=stored.steps_per_epoch * stored.batch_size)
     # What fills the last step is in its second pass or a later one, and the seed is a function of the pass.
     first_pass = order.sample_seeds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0, 0]
-    at_once = threads(parallelism)
+    at_once = threads(workers)
 
     def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return assemble_batches(

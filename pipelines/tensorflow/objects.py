@@ -76,7 +76,7 @@ def detection(
     - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
     - "num_objects": int32 [], how many were seen. Where they are more than m, the m largest are given.
     - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to
-      those of the stored image; see `source_boxes`.
+      those of the stored image; see `boxes_to_source`.
     - "masks", "keypoints", "crowd", "area", "image_id", as far as they are asked for.
 
     Objects are in the order in which they are stored. Boxes are clipped to the window and have an area. An object
@@ -138,7 +138,7 @@ class Detection:
         keys = [*needed_objects(schema), ENCODED, *there(schema, FORMAT)]
         names, flip = 0, None
         if self.masks:
-            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
+            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
         if self.keypoints:
             meaning = needed_keypoints(schema, mirrors=self.image.mirrors)
             names, flip = len(meaning.names), meaning.flip

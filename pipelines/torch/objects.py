@@ -80,7 +80,7 @@ def detection(
     - orig_size, int64 [2]: height and width of the stored image.
     - image_id, int64 []: the number of `image/source_id`, as COCO's evaluation wants it.
     - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to those of
-      the stored image; see `source_boxes` and `source_masks`.
+      the stored image; see `boxes_to_source` and `masks_to_source`.
     - masks, keypoints, as far as they are asked for.
 
     An image without objects has tensors of none.
@@ -176,7 +176,7 @@ class Detection(TwoSteps[tuple[torch.Tensor, Target]]):
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         keys = [ENCODED, *needed_objects(schema), *there(schema, FORMAT, SOURCE_ID, OBJECT_AREA, IS_CROWD)]
         if self.masks:
-            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --task boxes,masks")
+            keys += needed(schema, [OBJECT_MASK], "masks", "convert it again with --tasks boxes,masks")
         if not self.keypoints:
             return keys, self
         meaning = needed_keypoints(schema, mirrors=self.image.mirrors)

@@ -12,7 +12,7 @@ from PIL import Image
 from seekable_images import drawn, jpeg
 
 import shardfeed
-from shardfeed.converters import ImageOptions, adopt, append, convert, filter_dataset, reshard, survey
+from shardfeed.converters import ImageOptions, adopt, append, convert, reshard, survey
 from shardfeed.errors import RecordError
 from shardfeed.jpeg.restarts import row_lengths
 from shardfeed.pipelines.torch import torch_loader
@@ -95,7 +95,7 @@ def test_every_format_carries_the_pieces(cut: Dataset, tmp_path: Path, form: str
 
 @pytest.mark.long
 def test_operations_carry_the_pieces(cut: Dataset, folder: Path, tmp_path: Path) -> None:
-    filter_dataset(cut.directory, tmp_path / "some", keys=["a/cut-0.jpg", "b/cut-1.jpg"])
+    shardfeed.filter(cut.directory, tmp_path / "some", keys=["a/cut-0.jpg", "b/cut-1.jpg"])
     some = pieces(shardfeed.open(tmp_path / "some"))
     assert some.items() < pieces(cut).items()
     more = tmp_path / "more" / "a"

@@ -48,7 +48,7 @@ def labelme_rectangles(to: Files) -> None:
 
 @TOPIC.layout(
     "LabelMe: outlines",
-    "convert photos out --task boxes,masks",
+    "convert photos out --tasks boxes,masks",
     Gives("train 1", of="cat", objects=1, boxes={"a.jpg": "cat 6 4 36 24"}, masks={"a.jpg": [600]}),
 )
 def labelme_polygons(to: Files) -> None:

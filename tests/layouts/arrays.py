@@ -61,7 +61,7 @@ def mnist_above_raw(to: Files) -> None:
     "convert emnist out",
     Gives("train 4, test 2", {"A", "B"}, gray={10: "A", 20: "B"}),
     says="--label-offset",
-    then="convert emnist out --label-offset 1 --classes letters.txt",
+    then="convert emnist out --label-offset 1 --class-names letters.txt",
 )
 def emnist_letters(to: Files) -> None:
     for split, pixels, labels in (("train", TRAIN, (1, 2, 1, 2)), ("test", TEST, (1, 2))):
@@ -272,7 +272,7 @@ def fer2013(to: Files) -> None:
     "convert svhn out",
     Gives("train 4, test 2", {"1", "2"}, gray={10: "1", 20: "2"}),
     says="--label-offset",
-    then="convert svhn out --label-offset 1 --classes digits.txt",
+    then="convert svhn out --label-offset 1 --class-names digits.txt",
     needs="scipy",
 )
 def svhn(to: Files) -> None:
@@ -292,7 +292,7 @@ def svhn(to: Files) -> None:
         where={"image_00001.jpg": "test", "image_00003.jpg": "train"},
     ),
     says="--label-offset",
-    then="convert flowers-102 out --label-offset 1 --classes names.txt",
+    then="convert flowers-102 out --label-offset 1 --class-names names.txt",
     today="lists in `.mat` are not read, and that is said",
 )
 def flowers_102(to: Files) -> None:

@@ -216,7 +216,7 @@ def keras_retinanet(to: Files) -> None:
 
 @TOPIC.layout(
     "keras-yolo3: `path left,top,right,bottom,class ...`, several boxes a line",
-    "convert train.txt out --classes classes.txt",
+    "convert train.txt out --class-names classes.txt",
     BOXES,
 )
 def keras_yolo3(to: Files) -> None:
@@ -229,8 +229,8 @@ def keras_yolo3(to: Files) -> None:
     "keras-yolo3 with one box in each image",
     "convert train.txt out",
     Gives("train 2", objects=2, of="cat dog", boxes={"a.jpg": "dog 4 5 40 30"}),
-    says="--classes",
-    then="convert train.txt out --classes classes.txt",
+    says="--class-names",
+    then="convert train.txt out --class-names classes.txt",
 )
 def keras_yolo3_one(to: Files) -> None:
     to.images("img/{a,b}.jpg")

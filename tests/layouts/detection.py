@@ -91,7 +91,7 @@ def coco_one_file(to: Files) -> None:
 
 @TOPIC.layout(
     "COCO masks: polygons and run lengths",
-    "convert coco out --task boxes,masks",
+    "convert coco out --tasks boxes,masks",
     Gives("train 1", of="cat dog", objects=2, boxes={"a.jpg": A}, masks={"a.jpg": [36 * 25, 20 * 40]}),
 )
 def coco_masks(to: Files) -> None:
@@ -185,7 +185,7 @@ def coco128(to: Files) -> None:
     yolo_files(to, "coco128/{kind}/{split}", train2017="a b")
 
 
-@TOPIC.layout("coco128 as it is downloaded: no `data.yaml`", "convert coco128 out --classes names.txt", ONE_SPLIT)
+@TOPIC.layout("coco128 as it is downloaded: no `data.yaml`", "convert coco128 out --class-names names.txt", ONE_SPLIT)
 def coco128_bare(to: Files) -> None:
     yolo_files(to, "coco128/{kind}/{split}", train2017="a b")
     to.put("names.txt", "cat\ndog")
@@ -195,8 +195,8 @@ def coco128_bare(to: Files) -> None:
     "`images/` and `labels/` alone: nobody says what the classes are called",
     "convert mine out",
     ONE_SPLIT,
-    says="--classes",
-    then="convert mine out --classes names.txt",
+    says="--class-names",
+    then="convert mine out --class-names names.txt",
 )
 def yolo_without_names(to: Files) -> None:
     to.images("mine/images/{a,b}.jpg")
@@ -234,7 +234,7 @@ def yolo_cvat(to: Files) -> None:
 
 @TOPIC.layout(
     "Ultralytics' segment: outlines, `data.yaml`",
-    "convert seg/data.yaml out --task boxes,masks",
+    "convert seg/data.yaml out --tasks boxes,masks",
     Gives("train 1", of="cat dog", objects=1, boxes={"a.jpg": "dog 6 4 36 24"}, masks={"a.jpg": [600]}),
 )
 def yolo_segment(to: Files) -> None:
@@ -265,7 +265,7 @@ def yolo_pose(to: Files) -> None:
 
 @TOPIC.layout(
     "Ultralytics' OBB: eight numbers an object",
-    "convert obb/data.yaml out --task boxes",
+    "convert obb/data.yaml out --tasks boxes",
     Gives("train 1", of="plane ship", objects=1, boxes={"a.jpg": "ship 6 4 36 24"}),
 )
 def yolo_obb(to: Files) -> None:
@@ -288,8 +288,8 @@ def voc_2007(to: Files) -> None:
     "VOC2012, with masks: boxes are wanted",
     "convert VOCdevkit/VOC2012 out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
-    says=("--from", "voc", "masks"),
-    then="convert VOCdevkit/VOC2012 out --from voc",
+    says=("--reader", "voc", "masks"),
+    then="convert VOCdevkit/VOC2012 out --reader voc",
 )
 def voc_2012(to: Files) -> None:
     _voc_2012(to)
@@ -309,8 +309,8 @@ def _voc_2012(to: Files) -> None:
     "`VOCdevkit`, the folder above VOC2012, with masks in it",
     "convert VOCdevkit out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
-    says=("--from", "voc", "masks"),
-    then="convert VOCdevkit out --from voc",
+    says=("--reader", "voc", "masks"),
+    then="convert VOCdevkit out --reader voc",
 )
 def voc_devkit(to: Files) -> None:
     _voc_2012(to)
@@ -353,7 +353,7 @@ def voc_roboflow(to: Files) -> None:
     "convert oxford-iiit-pet out",
     Gives("train 2", of="cat dog", objects=3, boxes={"Abyssinian_1.jpg": A, "beagle_1.jpg": B}),
     says=("voc", "masks"),
-    then="convert oxford-iiit-pet out --from voc",
+    then="convert oxford-iiit-pet out --reader voc",
 )
 def oxford_pets_heads(to: Files) -> None:
     oxford_pets(to)
@@ -383,7 +383,7 @@ def scenes_yolo(to: Files) -> None:
 
 @TOPIC.layout(
     "this project's scenes as VOC (`data_samples/scenes/voc`)",
-    "convert voc out --from voc",
+    "convert voc out --reader voc",
     Gives(
         "train 12, validation 4",
         of="circle square triangle",

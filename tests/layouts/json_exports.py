@@ -60,7 +60,7 @@ def via_project(to: Files) -> None:
 
 @TOPIC.layout(
     "VIA: polygons in `train/` and `val/` (the balloons of Mask R-CNN)",
-    "convert balloon out --task boxes,masks",
+    "convert balloon out --tasks boxes,masks",
     Gives("train 1, validation 1", objects=2, boxes={"a.jpg": "6 4 36 24"}, masks={"a.jpg": [600]}),
 )
 def via_balloon(to: Files) -> None:

@@ -8,7 +8,7 @@ TOPIC = Topic("Official lists")
 
 @TOPIC.layout(
     "Caffe's list: `path number` in text, names in another file",
-    "convert train.txt out --classes synsets.txt",
+    "convert train.txt out --class-names synsets.txt",
     Gives("train 3", ("tench", "goldfish"), {"n01440764_1.JPEG": "tench"}),
 )
 def caffe_list(to: Files) -> None:

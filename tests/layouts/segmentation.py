@@ -59,7 +59,7 @@ def cityscapes_train_ids_alone(to: Files) -> None:
 
 @TOPIC.layout(
     "CamVid of SegNet: `train/`, `trainannot/`, numbers of 12 classes",
-    "convert CamVid out --classes names.txt",
+    "convert CamVid out --class-names names.txt",
     Gives("train 1, validation 1", raster={"train/a.png": {"sky": ALL - 600, "road": 600}}),
 )
 def camvid_segnet(to: Files) -> None:
@@ -109,7 +109,7 @@ def cvat_segmentation(to: Files) -> None:
 
 @TOPIC.layout(
     "Pascal VOC's masks",
-    "convert VOCdevkit/VOC2012 out --from masks",
+    "convert VOCdevkit/VOC2012 out --reader masks",
     Gives("train 1, validation 1", raster={"2007_000032.jpg": {"background": ALL - 600, "cat": 540, "void": 60}}),
 )
 def voc_masks(to: Files) -> None:
@@ -143,8 +143,8 @@ def ade20k(to: Files) -> None:
     "Oxford-IIIT Pet, trimaps of 1, 2, 3",
     "convert oxford-iiit-pet/annotations/trimaps out --images oxford-iiit-pet/images",
     Gives("train 2", raster={"beagle_1.jpg": {"none": 1164, "pet": 900, "background": 300, "border": 36}}),
-    says="--classes",
-    then="convert oxford-iiit-pet/annotations/trimaps out --images oxford-iiit-pet/images --classes trimap.txt",
+    says="--class-names",
+    then="convert oxford-iiit-pet/annotations/trimaps out --images oxford-iiit-pet/images --class-names trimap.txt",
 )
 def oxford_pets_trimaps(to: Files) -> None:
     oxford_pets(to)
@@ -206,7 +206,7 @@ def salt(to: Files) -> None:
 
 @TOPIC.layout(
     "images and masks with `train`, `val` in each, and names of classes",
-    "convert photos out --classes classes.txt",
+    "convert photos out --class-names classes.txt",
     Gives("train 1, validation 1", raster={"a.jpg": {"ground": ALL - 600, "tree": 600}}),
 )
 def masks_by_split(to: Files) -> None:
@@ -220,8 +220,8 @@ def masks_by_split(to: Files) -> None:
     "the same, classes not named",
     "convert photos out",
     Gives("train 1, validation 1", raster={"a.jpg": {"ground": ALL - 600, "tree": 540, "sky": 60}}),
-    says="--classes",
-    then="convert photos out --classes classes.txt",
+    says="--class-names",
+    then="convert photos out --class-names classes.txt",
 )
 def masks_without_names(to: Files) -> None:
     for split, name in (("train", "a"), ("val", "b")):
@@ -253,7 +253,7 @@ def roboflow_masks(to: Files) -> None:
 
 @TOPIC.layout(
     "Kaggle's Airbus Ships: `ImageId,EncodedPixels`, a row an object",
-    "convert train_ship_segmentations_v2.csv out --images train_v2 --task boxes,masks",
+    "convert train_ship_segmentations_v2.csv out --images train_v2 --tasks boxes,masks",
     Gives(
         "train 2",
         objects=2,
@@ -268,7 +268,7 @@ def run_lengths(to: Files) -> None:
 
 @TOPIC.layout(
     "Kaggle's Severstal: `ImageId,ClassId,EncodedPixels`",
-    "convert train.csv out --images train_images --task boxes,masks",
+    "convert train.csv out --images train_images --tasks boxes,masks",
     Gives(
         "train 2",
         of={"1", "3"},
@@ -284,7 +284,7 @@ def severstal(to: Files) -> None:
 
 @TOPIC.layout(
     "COCO panoptic: `panoptic_val2017.json`, `panoptic_val2017/`",
-    "convert coco out --task rasters",
+    "convert coco out --tasks rasters",
     Gives("validation 1", raster={"b.jpg": {"cat": 600, "grass": ALL - 600}}),
 )
 def coco_panoptic(to: Files) -> None:
@@ -302,7 +302,7 @@ def coco_panoptic(to: Files) -> None:
 
 @TOPIC.layout(
     "`images/` and, as masks, `labels/` of PNG",
-    "convert people out --classes names.txt",
+    "convert people out --class-names names.txt",
     Gives("train 2", raster={"a.jpg": {"nothing": ALL - 600, "shirt": 600}}),
 )
 def masks_in_labels(to: Files) -> None:
@@ -337,7 +337,7 @@ def hrf(to: Files) -> None:
 
 @TOPIC.layout(
     "this project's scenes, masks (`data_samples/scenes`)",
-    "convert masks out --images images --classes masks.txt",
+    "convert masks out --images images --class-names masks.txt",
     Gives("train 16", raster={"scene_001.jpg": {"background": 7852, "square": 340}}),
 )
 def scenes_masks(to: Files) -> None:

@@ -136,7 +136,7 @@ def coco_keypoints(to: Files) -> None:
 
 @TOPIC.layout(
     "a COCO file of key points",
-    "convert person_keypoints_val2017.json out --images val2017 --task boxes,keypoints",
+    "convert person_keypoints_val2017.json out --images val2017 --tasks boxes,keypoints",
     Gives("validation 2", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}),
 )
 def coco_keypoints_file(to: Files) -> None:
@@ -165,7 +165,7 @@ def coco_side_by_side(to: Files) -> None:
 
 @TOPIC.layout(
     "COCO 2017 with all of its files: captions",
-    "convert coco out --task captions",
+    "convert coco out --tasks captions",
     Gives("train 1, validation 1", captions=TWO),
 )
 def coco_side_by_side_captions(to: Files) -> None:
@@ -174,7 +174,7 @@ def coco_side_by_side_captions(to: Files) -> None:
 
 @TOPIC.layout(
     "COCO 2017 with all of its files: boxes and captions",
-    "convert coco out --task boxes,captions",
+    "convert coco out --tasks boxes,captions",
     Gives("train 1, validation 1", objects=3, of="cat dog", boxes={"a.jpg": A}, captions=TWO),
 )
 def coco_side_by_side_both(to: Files) -> None:
@@ -183,7 +183,7 @@ def coco_side_by_side_both(to: Files) -> None:
 
 @TOPIC.layout(
     "COCO 2017 with all of its files: key points",
-    "convert coco out --task boxes,keypoints",
+    "convert coco out --tasks boxes,keypoints",
     Gives("train 1, validation 1", objects=2, of="person", points={"a.jpg": POINTS}),
 )
 def coco_side_by_side_keypoints(to: Files) -> None:

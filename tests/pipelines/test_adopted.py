@@ -178,7 +178,7 @@ def test_tfds_prepared_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     builder.download_and_prepare()
     out = tmp_path / "root" / "tiny" / "2.1.0"
     out.parent.mkdir(parents=True)
-    assert main(["index", str(builder.data_path), str(out)]) == 0
+    assert main(["adopt", str(builder.data_path), str(out)]) == 0
     printed = capsys.readouterr().out
     assert "is image/encoded to readers" in printed
     assert "2 classes of label: daisy, rose" in printed

@@ -12,6 +12,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.geometry import (
     LEAST_SIDE,
     View,
+    boxes_to_source,
     cropped,
     largest,
     letterboxed,
@@ -19,7 +20,6 @@ from shardfeed.pipelines.geometry import (
     see_boxes,
     see_keypoints,
     see_raster,
-    source_boxes,
     to_source,
 )
 from shardfeed.pipelines.tensorflow import views
@@ -105,9 +105,9 @@ def test_letterboxes_go_back_to_the_source(size: tuple[int, int], target: int, s
     view = letterboxed(size, (target, target))
     seen = see_boxes(some_boxes(seed, 9), view, 0)
     pixels = some_boxes(seed, 9)[seen.kept] * np.array([size[1], size[0]] * 2)
-    found = source_boxes(seen.boxes, *to_source(view))
+    found = boxes_to_source(seen.boxes, *to_source(view))
     np.testing.assert_allclose(found, pixels, atol=1e-5 * max(size))
-    batch = source_boxes(np.stack([seen.boxes] * 2), *(np.stack([part] * 2) for part in to_source(view)))
+    batch = boxes_to_source(np.stack([seen.boxes] * 2), *(np.stack([part] * 2) for part in to_source(view)))
     np.testing.assert_array_equal(batch, np.stack([found] * 2))
 
 

@@ -24,7 +24,7 @@ import shardfeed.pipelines
 import shardfeed.pipelines.torch
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters import AnnotationOptions, ImageOptions, convert, open_source
-from shardfeed.pipelines import source_boxes, source_masks
+from shardfeed.pipelines import boxes_to_source, masks_to_source
 from shardfeed.pipelines.geometry import cropped, letterboxed, see_raster, to_source
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset, Split
@@ -188,8 +188,8 @@ def predictions(scenes: Scenes, name: str, data: Dataset, targets: Iterator[Targ
             turned = [turn(x / upright[1], y / upright[0]) for x, y in points.tolist()]
             return np.array(turned).reshape(-1, 2) * side
 
-        boxes = source_boxes(target["boxes"], scale, offset)
-        masks = source_masks(target["masks"], scale, offset, upright) if "masks" in target else None
+        boxes = boxes_to_source(target["boxes"], scale, offset)
+        masks = masks_to_source(target["masks"], scale, offset, upright) if "masks" in target else None
         for n, label in enumerate(target["labels"].tolist()):
             result = {"image_id": image_id, "category_id": ids[label], "score": 1.0}
             corners = turned(boxes[n].reshape(2, 2), turn_point, upright, (height, width))
@@ -242,7 +242,7 @@ def test_a_mask_that_was_enlarged_comes_back_whole(height: int, width: int, tall
     view = letterboxed((height, width), (tall, wide))
     shown = see_raster(mask, view)
     scale, offset = to_source(view)
-    assert np.array_equal(source_masks(shown[None], scale, offset, (height, width)), mask[None])
+    assert np.array_equal(masks_to_source(shown[None], scale, offset, (height, width)), mask[None])
     top, left, content_height, content_width = view.content
     assert shown.sum() == shown[top : top + content_height, left : left + content_width].sum()
 
@@ -253,4 +253,4 @@ def test_what_a_model_did_not_see_is_no_mask() -> None:
     scale, offset = to_source(view)
     expected = np.zeros((8, 8), np.uint8)
     expected[2:6, 2:6] = 1
-    assert np.array_equal(source_masks(np.ones((1, 4, 4), np.uint8), scale, offset, (8, 8))[0], expected)
+    assert np.array_equal(masks_to_source(np.ones((1, 4, 4), np.uint8), scale, offset, (8, 8))[0], expected)

@@ -52,7 +52,7 @@ def test_there_is_one_of_each_class_in_each_batch(train: Split, expected: list[l
 
 def keras_batches(train: Split, start_step: int, steps: int) -> list[Any]:
     crop = detection(random_resized_crop(24, area=(0.5, 1.0)), max_objects=5, image_id=True)
-    batches = make_batches(train, crop, start_step=start_step, parallelism=2, **BALANCED)
+    batches = make_batches(train, crop, start_step=start_step, workers=2, **BALANCED)
     return list(batches.take(steps).as_numpy_iterator())  # type: ignore[attr-defined]
 
 

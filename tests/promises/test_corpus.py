@@ -935,9 +935,12 @@ TABLES = [
     Table("empty label", "path,label\na.jpg,cat\nb.jpg,\n", ":3, column 'label': got an empty cell, expected a label"),
     Table("empty path", "path,label\na.jpg,cat\n,dog\n", ":3, column 'path': got an empty path"),
     Table(
-        "unknown class", "a.jpg,cat\nb.jpg,dig\n", ":2, column 2: got the class 'dig'", options=("--classes", "CLASSES")
+        "unknown class",
+        "a.jpg,cat\nb.jpg,dig\n",
+        ":2, column 2: got the class 'dig'",
+        options=("--class-names", "CLASSES"),
     ),
-    Table("out of range", "a.jpg,0\nb.jpg,7\n", ":2, column 2: got the label 7", options=("--classes", "CLASSES")),
+    Table("out of range", "a.jpg,0\nb.jpg,7\n", ":2, column 2: got the label 7", options=("--class-names", "CLASSES")),
     Table("a name that is not UTF-8", b"a.jpg,cat\nb.jpg,d\xffg\n", ":2, column 2: got the class name 'd\\udcffg'"),
     Table("control character in a class", "a.jpg,cat\nb.jpg,d\x1bg\n", ":2, column 2: got the class name 'd\\x1bg'"),
     Table(

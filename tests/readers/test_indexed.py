@@ -59,7 +59,7 @@ def busy(features, seed):
 
 train = shardfeed.open(sys.argv[1])["train"]
 orders = {"global": "global", "blocks": Blocks(buffer=16)}
-options = dict(batch_size=16, order=orders[sys.argv[2]], start_step=0, keys=[], parallelism=8)
+options = dict(batch_size=16, order=orders[sys.argv[2]], start_step=0, keys=[], workers=8)
 iterator = iter(make_batches(train, busy, **options))
 for _ in range(3):
     next(iterator)

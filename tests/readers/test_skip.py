@@ -77,7 +77,7 @@ def numbers(features: Any, seed: tf.Tensor) -> tf.Tensor:
 
 def epoch(split: Split, skip: Skip | None, **options: Any) -> np.ndarray:
     """int64 [n, 2], as `numbers`."""
-    options = {"batch_size": 8, "keys": ["image/source_id"], "parallelism": 2, **options}
+    options = {"batch_size": 8, "keys": ["image/source_id"], "workers": 2, **options}
     found = [batch.numpy() for batch in make_batches(split, numbers, damaged=skip, **options)]
     return np.concatenate(found)
 
@@ -118,7 +118,7 @@ def test_steps_stay_what_they_are(damaged: Damaged, flowers: Dataset, order: str
     """In training an intact neighbour takes the place: every other sample of every step is the undamaged run's."""
     split = damaged(BAD)
     skip = Skip(10)
-    options = {"seed": 5, "keys": ["image/source_id"], "batch_size": 8, "parallelism": 2}
+    options = {"seed": 5, "keys": ["image/source_id"], "batch_size": 8, "workers": 2}
     options |= ORDERS[order]
     steps = 2 * (len(split) // 8) + 3
     whole = np.stack(
@@ -188,7 +188,7 @@ def test_each_is_warned_of_once_and_named(damaged: Damaged) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
-            assert len([*split.intact(skip)]) == len(split) - 2
+            assert len([*split.without_damaged(skip)]) == len(split) - 2
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == 2
     assert "left out, 1 of at most 9" in texts[0]
@@ -199,13 +199,13 @@ def test_each_is_warned_of_once_and_named(damaged: Damaged) -> None:
 @pytest.mark.filterwarnings("ignore:left out:RuntimeWarning")
 def test_a_split_by_itself(damaged: Damaged) -> None:
     split = damaged(BAD)
-    whole = [int(record["image/source_id"]) for record in split.intact(Skip(4))]  # type: ignore[arg-type]  # bytes
+    whole = [int(record["image/source_id"]) for record in split.without_damaged(Skip(4))]  # type: ignore[arg-type]  # bytes
     assert whole == sorted(set(range(len(split))) - BAD.keys())
-    part = [int(record["image/source_id"]) for record in split[30:34].intact(Skip(2))]  # type: ignore[arg-type]  # bytes
+    part = [int(record["image/source_id"]) for record in split[30:34].without_damaged(Skip(2))]  # type: ignore[arg-type]  # bytes
     assert part == [30, 33]
     with pytest.raises(RecordError):
         split[31]
-    left = split.intact(Skip(1))
+    left = split.without_damaged(Skip(1))
     with pytest.raises(IntegrityError, match=r"number 2, 1 may be left out.*salvage"):
         list(left)
 
@@ -274,10 +274,10 @@ def test_pickles_with_its_count(damaged: Damaged) -> None:
     split = damaged({5: "data"})
     skip = Skip(2)
     with pytest.warns(RuntimeWarning, match="left out"):
-        list(split.intact(skip))
+        list(split.without_damaged(skip))
     copy = pickle.loads(pickle.dumps(skip))
     assert (copy.limit, [str(error) for error in copy.found]) == (2, [str(error) for error in skip.found])
-    list(split.intact(copy))
+    list(split.without_damaged(copy))
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, "3", None])

@@ -48,7 +48,7 @@ def test_completion_shows_what_users_need(flowers: Dataset) -> None:
     """And the pages of the API leave out the same names, which pipelines call."""
     offered = {name for name in dir(flowers["train"]) if not name.startswith("_")}
     assert offered == {
-        "class_counts", "class_names", "column", "fingerprint", "formats", "intact", "name", "record_bytes",
+        "class_counts", "class_names", "column", "fingerprint", "formats", "name", "record_bytes",
         "schema", "select", "where",
     }  # fmt: skip
     hidden = {name for name in dir(Split) if not name.startswith("_")} - offered

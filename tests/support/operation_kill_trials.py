@@ -22,17 +22,16 @@ import numpy as np
 from datasets import here
 from PIL import Image
 
+import shardfeed
 from shardfeed.converters import (
     ImageFolder,
     Shares,
     append,
     convert,
-    filter_dataset,
     merge,
     relabel,
     remove,
     reshard,
-    split_dataset,
 )
 from shardfeed.errors import OutputExistsError
 
@@ -69,8 +68,8 @@ def operation(name: str, place: Path) -> Callable[[Path], object]:
     calls: dict[str, Callable[[Path], object]] = {
         "append": lambda out: append(a, place / "new", out, shards=2, workers=here()),
         "merge": lambda out: merge([a, b], out, shards=2, workers=here(), prefix=True),
-        "split": lambda out: split_dataset(a, out, {"x": 0.5, "y": 0.5}, shards=2, workers=here()),
-        "filter": lambda out: filter_dataset(a, out, where="class == dog", shards=2, workers=here()),
+        "split": lambda out: shardfeed.split(a, out, {"x": 0.5, "y": 0.5}, shards=2, workers=here()),
+        "filter": lambda out: shardfeed.filter(a, out, where="class == dog", shards=2, workers=here()),
         "relabel": lambda out: relabel(a, out, {"dog": "wolf"}, workers=here()),
         "remove": lambda out: remove(a, out, ["cat/1.jpg"], workers=here()),
         "reshard": lambda out: reshard(a, out, shards=3, workers=here()),

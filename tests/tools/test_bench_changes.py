@@ -39,7 +39,7 @@ def named(work: Workload, look: Look) -> list[str]:
 def test_only_changes_that_change_something_are_tried(work: Workload) -> None:
     assert stored_side(224) == 256
     assert named(work, SMALL) == []
-    assert named(replace(work, parallelism=1), SMALL) == ["leave out --parallelism, which makes it 2"]
+    assert named(replace(work, workers=1), SMALL) == ["leave out --workers, which makes it 2"]
     assert named(work, replace(SMALL, raw=True, height=900, width=900)) == []
     assert named(work, replace(SMALL, progressive=0.6)) == ["shardfeed convert SOURCE OUT --baseline"]
     assert named(work, replace(SMALL, png=1.0)) == ["shardfeed convert SOURCE OUT --png-to-jpeg"]

@@ -46,7 +46,7 @@ def given(**figures: Any) -> dict[str, Any]:
         "batch_size": 64,
         "image_size_px": 224,
         "order": "stream",
-        "parallelism": 2,
+        "workers": 2,
         "cores_granted": 2,
         "seconds": 60.0,
         "disk": {"images": 60, "images_per_s": 9e3, "mb_per_s": 180.0, "dataset_bytes": 1, "memory_free_bytes": 9},
@@ -173,7 +173,7 @@ def test_a_run_on_the_samples_agrees_with_itself_or_says_that_it_cannot(run: Run
 
 @pytest.mark.long
 def test_too_few_seconds_are_refused_with_more_of_them(run: Run, flowers: Any) -> None:
-    code, out, err = run(flowers.directory, *QUICK, "--seconds", "0.01", "--order", "global", "--parallelism", "1")
+    code, out, err = run(flowers.directory, *QUICK, "--seconds", "0.01", "--order", "global", "--workers", "1")
     assert (code, err) == (0, "")
     assert "order global, 1 thread on" in out
     assert "no images/s, no advice: 0.01 seconds were enough for 0 of 5 rounds\nnext: give --seconds 10\n" in out

@@ -208,7 +208,7 @@ def test_every_way_to_give_labels(run: Run, folder: Callable[..., Path], tmp_pat
         (flat / f"{name.parent}.{i}.jpg").write_bytes((root / name).read_bytes())
     (tmp_path / "classes.txt").write_text("tulip\nrose\ndaisy\n")
     ways = {
-        "folder": [root, "--classes", tmp_path / "classes.txt"],
+        "folder": [root, "--class-names", tmp_path / "classes.txt"],
         "csv": [root, "--labels", labels, "--path-column", "file", "--label-column", "kind", "--split-column", "split"],
         "numbers": [root, "--labels", labels, "--path-column", "1", "--label-column", "2"],
         "text": [plain],
@@ -261,7 +261,7 @@ def test_which_files_are_taken_and_how_they_are_stored(run: Run, folder: Callabl
     code, _, error = run("convert", tmp_path / "seg", tmp_path / "never")
     assert (code, "a pixel that is transparent" in error) == (2, True)  # images and their masks, not classes
     (tmp_path / "names").write_text("images\nmasks\n")
-    insisted = ("--from", "folder", "--classes", tmp_path / "names", "--dry-run")
+    insisted = ("--reader", "folder", "--class-names", tmp_path / "names", "--dry-run")
     assert run("convert", tmp_path / "seg", tmp_path / "insisted", *insisted)[0] == 0
 
 

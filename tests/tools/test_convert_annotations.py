@@ -80,23 +80,23 @@ def test_what_is_left_out_is_listed_and_stops_it(tmp_path: Path, capsys: pytest.
 def test_tasks_and_the_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     of_coco(tmp_path / "coco")
     words = ("convert", tmp_path / "coco", tmp_path / "out", "--dry-run")
-    code, out, _ = typed(capsys, *words, "--from", "coco", "--task", "boxes, masks", "--boxes-on", "stored")
+    code, out, _ = typed(capsys, *words, "--reader", "coco", "--tasks", "boxes, masks", "--boxes-on", "stored")
     assert code == 0
     assert out.startswith("read as coco, as asked: instances_train2017.json, instances_val2017.json: 6 images")
     assert "image/object/mask" in out
-    code, out, _ = typed(capsys, *words, "--task", "captions")
+    code, out, _ = typed(capsys, *words, "--tasks", "captions")
     assert code == 0
     assert "image/caption" in out
-    code, out, _ = typed(capsys, *words, "--task", "captions,boxes")
+    code, out, _ = typed(capsys, *words, "--tasks", "captions,boxes")
     assert code == 0
     assert "image/caption" in out
     assert "image/object/bbox" in out
-    code, _, err = typed(capsys, *words, "--from", "cocoa")
+    code, _, err = typed(capsys, *words, "--reader", "cocoa")
     assert code == 2
-    assert "--from: got 'cocoa', expected one of webdataset, parquet" in err
-    code, _, err = typed(capsys, *words, "--from", "folder")
+    assert "--reader: got 'cocoa', expected one of webdataset, parquet" in err
+    code, _, err = typed(capsys, *words, "--reader", "folder")
     assert code == 2
-    assert "say what it is by --from NAME" in err
+    assert "say what it is by --reader NAME" in err
 
 
 def test_images_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

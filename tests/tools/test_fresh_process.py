@@ -7,7 +7,7 @@ from shardfeed.errors import IntegrityError
 from shardfeed.readers import Dataset
 from shardfeed.tools.bench.fresh_process import measure_fresh, memory_bytes
 
-OPTIONS = {"batch_size": 8, "image_size": 32, "order": "stream", "parallelism": 2}
+OPTIONS = {"batch_size": 8, "image_size": 32, "order": "stream", "workers": 2}
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Split:
 
 
 def work(split: Split, batch_size: int = 8, image_size: int = 32, **options: object) -> Workload:
-    return Workload(split, batch_size, image_size, **({"order": "stream", "parallelism": 2} | options))  # type: ignore[arg-type]
+    return Workload(split, batch_size, image_size, **({"order": "stream", "workers": 2} | options))  # type: ignore[arg-type]
 
 
 @pytest.mark.long

@@ -105,11 +105,11 @@ def converted(work: Workload, out: str, image: ImageOptions | None = None) -> Wo
 def possible_changes(work: Workload, look: Look) -> Iterator[Change]:
     """The changes that could help this pipeline; only those that change something."""
     cores, side = cpu_budget(), stored_side(work.image_size)
-    if work.parallelism < cores:
+    if work.workers < cores:
         yield Change(
-            f"leave out --parallelism, which makes it {cores}",
-            f"{number(work.parallelism, 'thread')} for {number(cores, 'granted core')}",
-            lambda work, out: replace(work, parallelism=cores),
+            f"leave out --workers, which makes it {cores}",
+            f"{number(work.workers, 'thread')} for {number(cores, 'granted core')}",
+            lambda work, out: replace(work, workers=cores),
         )
     if look.raw:
         return

@@ -18,7 +18,7 @@ _PEAK, _NOW = "VmHWM:", "VmRSS:"
 
 
 def measure_fresh(
-    directory: str, split: str, *, batch_size: int, image_size: int, order: str, parallelism: int, seconds: float
+    directory: str, split: str, *, batch_size: int, image_size: int, order: str, workers: int, seconds: float
 ) -> dict[str, Any]:
     """Measure a new process that takes batches for an epoch, or for `seconds` after the first batch.
 
@@ -34,7 +34,7 @@ def measure_fresh(
         "batch_size": batch_size,
         "image_size": image_size,
         "order": order,
-        "parallelism": parallelism,
+        "workers": workers,
         "seconds": seconds,
     }
     command = [sys.executable, "-m", "shardfeed.tools.bench.fresh_process", json.dumps(asked)]
@@ -63,7 +63,7 @@ def _run(asked: dict[str, Any]) -> dict[str, Any]:
     tf.config.set_visible_devices([], "GPU")
     imported, imported_bytes = time.perf_counter(), memory_bytes(_NOW)
     split = shardfeed.open(asked["directory"])[asked["split"]]
-    names = ("batch_size", "image_size", "order", "parallelism")
+    names = ("batch_size", "image_size", "order", "workers")
     batches = Workload(split, **{name: asked[name] for name in names}).batches()
     count, first = 0, 0.0
     epoch = True

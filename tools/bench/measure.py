@@ -55,7 +55,7 @@ def describe(work: Workload, look: Look) -> dict[str, Any]:
         "batch_size": work.batch_size,
         "image_size_px": work.image_size,
         "order": work.order,
-        "parallelism": work.parallelism,
+        "workers": work.workers,
         "cores_granted": cpu_budget(),
     }
 
@@ -90,7 +90,7 @@ def measure(
         return
     progress("a new process")
     started = time.perf_counter()
-    options = {name: getattr(work, name) for name in ("batch_size", "image_size", "order", "parallelism")}
+    options = {name: getattr(work, name) for name in ("batch_size", "image_size", "order", "workers")}
     fresh = measure_fresh(data.directory, split.name, **options, seconds=seconds * _FRESH_SHARE)
     deadline += time.perf_counter() - started
     report["first_batch"] = {
@@ -182,7 +182,7 @@ def _other(part: Workload, name: str, deadline: float) -> Running | None:
         return None if name == "whole" else _running(part, deadline, name)
     if part.apart or not len(held := part.held()):
         return None
-    return Running(held.decoded(part.batch_size, part.parallelism), part.batch_size, part.ahead, deadline)
+    return Running(held.decoded(part.batch_size, part.workers), part.batch_size, part.ahead, deadline)
 
 
 def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: float | None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def head_text(report: dict[str, Any]) -> str:
         f"{escape(report['dataset'])}, split {report['split']}: {report['samples']:,} images ({formats}), "
         f"{width}x{height} pixels, {size_text(report['record_bytes_mean'])} each\n"
         f"random crops of {size}x{size}, flipped, batches of {report['batch_size']}, order {report['order']}, "
-        f"{number(report['parallelism'], 'thread')} on "
+        f"{number(report['workers'], 'thread')} on "
         f"{number(report['cores_granted'], 'granted core')}"
     )
 

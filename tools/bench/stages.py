@@ -37,7 +37,7 @@ class Workload:
     batch_size: int
     image_size: int
     order: OrderName
-    parallelism: int
+    workers: int
 
     def cut(self, images: int) -> "Workload":
         """The same for the first `images` samples of the split only."""
@@ -54,7 +54,7 @@ class Workload:
         """Whether images are made outside of TensorFlow's graph."""
         from shardfeed.pipelines.tensorflow.apart import images_apart
 
-        made = images_apart(self.split, self._transform("whole"), self.parallelism)
+        made = images_apart(self.split, self._transform("whole"), self.workers)
         return self.order != "stream" and made is not None
 
     @property
@@ -87,7 +87,7 @@ class Workload:
             order=self.order,
             keys=[] if stage == "read" else self.keys(),
             start_step=0 if endless else None,
-            parallelism=self.parallelism,
+            workers=self.workers,
         )
 
     def _transform(self, stage: str) -> Transform:
@@ -150,7 +150,7 @@ class Workload:
             batch_size=self.batch_size,
             order=self.order,
             keys=sorted(set(self.keys()) - {LABEL}),
-            parallelism=self.parallelism,
+            workers=self.workers,
         )
         found: list[Any] = []
         size = 0
@@ -179,8 +179,8 @@ class HeldImages:
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def decoded(self, batch_size: int, parallelism: int) -> "tf.data.Dataset":
-        """Sizes of the decoded windows in batches, without end: the decoder alone, on `parallelism` threads."""
+    def decoded(self, batch_size: int, workers: int) -> "tf.data.Dataset":
+        """Sizes of the decoded windows in batches, without end: the decoder alone, on `workers` threads."""
         import tensorflow as tf
 
         from shardfeed.pipelines.tensorflow.assembly import data_options
@@ -196,8 +196,8 @@ class HeldImages:
 
         branches = np.searchsorted([0, *RATIOS], self.ratios).astype(np.int32)
         images = tf.data.Dataset.from_tensor_slices((self.encoded, self.windows, branches)).repeat()
-        sizes = images.map(decode, num_parallel_calls=parallelism)
-        return sizes.batch(batch_size).prefetch(2).with_options(data_options(parallelism))
+        sizes = images.map(decode, num_parallel_calls=workers)
+        return sizes.batch(batch_size).prefetch(2).with_options(data_options(workers))
 
 
 def check_images(split: Split) -> None:

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--order", metavar="O", choices=_ORDERS, default="stream", help="stream (default), global, blocks or stored"
     )
-    parser.add_argument("--parallelism", metavar="N", type=int, help="threads (default: the cores granted)")
+    parser.add_argument("--workers", metavar="N", type=int, help="threads (default: the cores granted)")
     parser.add_argument(
         "--seconds", metavar="S", type=float, default=60.0, help="about what it takes, imports aside (default 60)"
     )
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         check_images(split)
         if args.batch_size > len(split):  # found out by us, before TensorFlow is imported
             raise UsageError("--batch-size", f"got {args.batch_size}, expected at most {len(split)}")
-        work = Workload(split, args.batch_size, args.image_size, args.order, args.parallelism or cpu_budget())
+        work = Workload(split, args.batch_size, args.image_size, args.order, args.workers or cpu_budget())
         look = look_at(split)
         report = {"dataset": args.dataset, **describe(work, look)}
         if not args.json:
@@ -93,7 +93,7 @@ def _check(args: argparse.Namespace) -> None:
     for option, value, least in (
         ("--batch-size", args.batch_size, 1),
         ("--image-size", args.image_size, 1),
-        ("--parallelism", args.parallelism, 1),
+        ("--workers", args.workers, 1),
     ):
         if value is not None and value < least:
             raise UsageError(option, f"got {value}, expected at least {least}")

@@ -33,13 +33,10 @@ from shardfeed.tools.progress import EventLog, SignsOfLife
 from shardfeed.version import __version__
 
 IN_PYTHON = {  # arguments that have another name here
-    "class_names": "--classes",
     "label_columns": "--label-column",
     "text_columns": "--text-column",
     "number_columns": "--number-column",
     "column": "column",
-    "reader": "--from",
-    "tasks": "--task",
     "path": "as SOURCE",
     "root": "as SOURCE, and this file by --labels",
 }
@@ -83,11 +80,11 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     )
     source.add_argument("--encoding", metavar="E", help="of the label file, e.g. latin-1 (default: UTF-8)")
     source.add_argument("--pattern", metavar="REGEX", help="labels are in file names; (?P<label>...) says where")
-    source.add_argument("--classes", metavar="FILE", help="class names in label order, one a line")
+    source.add_argument("--class-names", metavar="FILE", help="class names in label order, one a line")
     source.add_argument("--images", metavar="DIR", help="of annotations, boxes for example: where their images are")
-    source.add_argument("--task", metavar="A,B", help="what of them: boxes, masks, keypoints, captions, ...")
+    source.add_argument("--tasks", metavar="A,B", help="what of them: boxes, masks, keypoints, captions, ...")
     source.add_argument(
-        "--from", metavar="NAME", dest="reader", help="what SOURCE is, where two would do: coco, folder, labels, ..."
+        "--reader", metavar="NAME", help="what SOURCE is, where two would do: coco, folder, labels, ..."
     )
     source.add_argument("--colours", metavar="FILE", help="of masks: name,r,g,b of each class, a line each")
     source.add_argument(
@@ -325,7 +322,7 @@ def source_of(args: argparse.Namespace) -> Source:
     values = {
         "labels": args.labels,
         "pattern": args.pattern,
-        "class_names": args.classes,
+        "class_names": args.class_names,
         "format": args.format,
         "path_column": _column(args.path_column),
         "label_columns": [_column(name) for name in args.label_column or ()],
@@ -340,7 +337,7 @@ def source_of(args: argparse.Namespace) -> Source:
         "missing": dict(map(_missing, args.missing or ())),
         "unlabelled": args.unlabelled,
         "images": args.images,
-        "tasks": [cast("Task", task.strip()) for task in args.task.split(",")] if args.task else (),
+        "tasks": [cast("Task", task.strip()) for task in args.tasks.split(",")] if args.tasks else (),
         "unit": args.unit,
         "boxes_on": args.boxes_on,
         "voc_origin": args.voc_origin,

@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from shardfeed.converters.operations.filter import filter_dataset
+from shardfeed.converters.operations.filter import filter
 from shardfeed.tools.commands.making import add_making_arguments, run_operation
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
     operation = partial(
-        filter_dataset,
+        filter,
         args.dataset,
         args.out,
         where=args.where,

@@ -80,7 +80,7 @@ def contact_sheet(
     if key is None or not schema.features[key].scalar or schema.kind(key) != "image":
         found = [key for key, feature in schema.features.items() if feature.dtype == "bytes"]
         problem = f"no feature of its records is one image; of bytes there is {listing(sorted(found)) or 'none'}"
-        remedy = "adopt TFRecords of others with `shardfeed index DIR OUT --image-key KEY`"
+        remedy = "adopt TFRecords of others with `shardfeed adopt DIR OUT --image-key KEY`"
         raise UsageError(f"split {split.name}", problem, remedy)
     order = random.Random(seed).sample(range(len(split)), min(len(split), RECORDS_READ))
     shown = _shown_labels(split, labels)

@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 
 from shardfeed.converters import Shares
-from shardfeed.converters.operations.split import split_dataset
+from shardfeed.converters.operations.split import split
 from shardfeed.converters.planning.split_shares import SPLIT_BY
 from shardfeed.tools.arguments import assignments
 from shardfeed.tools.commands.making import add_making_arguments, run_operation
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the dataset; exit code 0, or that of the error raised."""
     shares = assignments("--split", args.split, float)
     operation = partial(
-        split_dataset,
+        split,
         args.dataset,
         args.out,
         Shares(shares, args.split_by),

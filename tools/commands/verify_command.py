@@ -57,9 +57,7 @@ def run(args: argparse.Namespace) -> int:
             found = f"every byte as written, {deep}" if deep.why_not else f"{found}, {deep}"
         print(f"{args.dataset}: {what}: {found}")
         if result.damages:
-            print(
-                "`shardfeed index DIR --rebuild` makes indexes again, `shardfeed salvage DIR OUT` keeps what is whole"
-            )
+            print("`shardfeed rebuild DIR` makes indexes again, `shardfeed salvage DIR OUT` keeps what is whole")
     return IntegrityError.exit_code if result.damages else 0
 
 

@@ -18,7 +18,6 @@ from shardfeed.text import shell_quoted, some
 
 WORDS = {"train": "train", "validation": "val", "test": "test"}  # what most tools call a split
 _PATHS = ("images", "labels", "class_names")  # arguments that name files of the export
-_FLAGS = {"class_names": "classes", "tasks": "task", "reader": "from"}  # where the command line has another word
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Again:
         options = {**options, "encode": "raw"} if raw else options
         words = ["shardfeed convert", shell_quoted(path), "NEW"]
         for key, value in options.items():
-            flag = f"--{_FLAGS.get(key, key.removesuffix('s') if key.endswith('columns') else key).replace('_', '-')}"
+            flag = f"--{(key.removesuffix('s') if key.endswith('columns') else key).replace('_', '-')}"
             words += [f"{flag} {shell_quoted(text)}" for text in _typed(key, value)]
         return " ".join(words)
 

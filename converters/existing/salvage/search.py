@@ -89,7 +89,7 @@ def look_for_survivors(directory: str, progress: Callable[[int], object]) -> Sur
             if manifest.format != NATIVE.name:
                 problem = f"its shards are in the format {manifest.format}, whose records only an index finds"
                 remedy = "`shardfeed reshard DIR OUT --max-bad N` takes what is whole"
-                remedy += "; where an index is lost, `shardfeed index DIR --rebuild` says how to do without"
+                remedy += "; where an index is lost, `shardfeed rebuild DIR` says how to do without"
                 raise UsageError(directory, problem, remedy)
             return _listed(directory, manifest, present, progress)
     except NewerFormatError:

@@ -63,7 +63,9 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         raise UsageError(look.path, "no lists of splits beside a folder `images`", "give the folder that has both")
     found = Annotations(look.path, look, options, root=os.path.join(look.path, _IMAGES), tasks=("classes",))
     found.unnamed = "image files that no list names, not taken"
-    found.note(f"splits from {', '.join(names)}; --from folder on `images` (in Python reader='folder') leaves them out")
+    found.note(
+        f"splits from {', '.join(names)}; --reader folder on `images` (in Python reader='folder') leaves them out"
+    )
     numbered = names[0] == _NUMBERED[0]
     for where, path, split in _by_number(look) if numbered else _by_path(look, names):
         image = found.image(path, where=where, split=split)

@@ -87,7 +87,7 @@ def unframe(framed: bytes, place: object) -> bytes:
 
 
 LEAST_LINE_BYTES = 5  # "0 16\n"
-_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` makes it again"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage
 Framed = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other
 
 _READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
-_REMEDY = "`shardfeed index DIR --rebuild` makes it again"
+_REMEDY = "`shardfeed rebuild DIR` makes it again"
 
 
 class _Sink:

@@ -334,7 +334,7 @@ def test_a_manifest_of_something_else(tmp_path: Path) -> None:
     root.mkdir()
     (root / "train-00000-of-00001.tfrecord").write_bytes(frame(imagenet(1)))
     (root / "manifest.json").write_text('{"name": "an app of the web"}')
-    assert main(["index", str(root), str(tmp_path / "out"), "--quiet"]) == 0
+    assert main(["adopt", str(root), str(tmp_path / "out"), "--quiet"]) == 0
     assert verify(tmp_path / "out").damages == []
     with pytest.raises(UsageError, match=r"a manifest.json of something else"):
         adopt(survey(root))

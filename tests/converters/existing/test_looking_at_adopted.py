@@ -1,4 +1,4 @@
-"""`index`, `verify --deep`, `preview` and `inspect` of TFRecords that others wrote."""
+"""`adopt`, `verify --deep`, `preview` and `inspect` of TFRecords that others wrote."""
 
 import io
 import json
@@ -18,9 +18,9 @@ from shardfeed.tools.commands.preview_command import contact_sheet
 from others import picture, write
 
 
-def index(folder: Path, *options: str) -> Path:
+def adopted(folder: Path, *options: str) -> Path:
     out = folder.with_name(f"{folder.name}_out")
-    assert main(["index", str(folder), str(out), "--quiet", *options]) == 0
+    assert main(["adopt", str(folder), str(out), "--quiet", *options]) == 0
     return out
 
 
@@ -37,20 +37,20 @@ def test_folders_of_splits(tmp_path: Path) -> None:
             rows = [{"image": picture(n), "label": shard} for n in range(count)]
             write(home / split / f"{shard:02d}-224x224-{count}.tfrec", rows)
     (home / "README").write_text("x")
-    data = shardfeed.open(index(home))
+    data = shardfeed.open(adopted(home))
     assert {name: len(split) for name, split in data.items()} == {"train": 8, "val": 4}
     assert data["train"].column(LABEL).tolist() == [0] * 4 + [1] * 4
-    assert list(shardfeed.open(index(home.rename(tmp_path / "one"), "--split-name", "all"))) == ["all"]
+    assert list(shardfeed.open(adopted(home.rename(tmp_path / "one"), "--split-name", "all"))) == ["all"]
 
 
 def test_one_folder_that_is_no_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "in" / "tfrecords" / "train.tfrecord", [{"image": picture(1)}])
-    assert main(["index", str(tmp_path / "in")]) == 2
+    assert main(["adopt", str(tmp_path / "in")]) == 2
     said = capsys.readouterr().err
     assert "no TFRecord file in it; tfrecords in it holds 1; give " in said
     write(tmp_path / "in" / "other" / "train.tfrecord", [{"image": picture(1)}])
     (tmp_path / "in" / "tfrecords").rename(tmp_path / "in" / "oth er")
-    assert sorted(shardfeed.open(index(tmp_path / "in"))) == ["oth_er", "other"]
+    assert sorted(shardfeed.open(adopted(tmp_path / "in"))) == ["oth_er", "other"]
 
 
 def test_patterns_of_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,9 +59,9 @@ def test_patterns_of_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for number in (2, 10, 1):
         write(home / f"7_{number:06d}_000000.tar", [{"image": picture(number), "label": number}])
     write(home / "deep" / "er" / "x.bin", [{"image": picture(3), "label": 3}])
-    assert main(["index", str(home)]) == 2
+    assert main(["adopt", str(home)]) == 2
     assert "--split train='*.tar'" in capsys.readouterr().err
-    out = index(home, "--split", "train=*.tar", "--split", "val=**/*.bin")
+    out = adopted(home, "--split", "train=*.tar", "--split", "val=**/*.bin")
     data = shardfeed.open(out)
     assert data["train"].column("label").tolist() == [1, 2, 10]
     assert data["val"].column("label").tolist() == [3]
@@ -73,13 +73,13 @@ def test_patterns_of_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--split", "a b=*.tar"], "got the name 'a b'"),
         (["--split", "a=*.tar", "--split-name", "b"], "beside patterns of splits"),
     ):
-        assert main(["index", str(home), *options]) == 2
+        assert main(["adopt", str(home), *options]) == 2
         assert match in capsys.readouterr().err
 
 
 def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
     write(tmp_path / "in" / "train.tfrecord", [{"image": picture(1)}])
-    out = index(tmp_path / "in")
+    out = adopted(tmp_path / "in")
     (tmp_path / "in").rename(tmp_path / "moved")
     gone = f"train-00000-of-00001.tfrecord is a link to {tmp_path / 'in' / 'train.tfrecord'}, which is gone"
     with pytest.raises(IntegrityError, match=gone):
@@ -90,7 +90,7 @@ def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
 
 def test_what_deep_did_not_decode_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "raw" / "train.tfrecord", [{ENCODED: bytes(12), LABEL: n} for n in range(5)])
-    out = index(tmp_path / "raw")
+    out = adopted(tmp_path / "raw")
     code, printed = deep(out, capsys)
     assert code == 0
     assert (
@@ -103,7 +103,7 @@ def test_what_deep_did_not_decode_is_said(tmp_path: Path, capsys: pytest.Capture
     assert main(["verify", str(out), "--json"]) == 0
     assert "images" not in json.loads(capsys.readouterr().out)
     write(tmp_path / "floats" / "train.tfrecord", [{"x": 1.5}])
-    assert "1 image not decoded: no feature is an image\n" in deep(index(tmp_path / "floats"), capsys)[1]
+    assert "1 image not decoded: no feature is an image\n" in deep(adopted(tmp_path / "floats"), capsys)[1]
 
 
 def test_deep_decodes_by_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,24 +111,24 @@ def test_deep_decodes_by_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture
     forms = ["JPEG", "PNG", "WEBP", "BMP", "GIF"]
     rows = [{ENCODED: picture(n, forms[n % 5]), FORMAT: b"jpg", LABEL: n} for n in range(10)]
     write(tmp_path / "in" / "train.tfrecord", rows)
-    code, printed = deep(index(tmp_path / "in"), capsys)
+    code, printed = deep(adopted(tmp_path / "in"), capsys)
     assert (code, "all as written, every image decodes" in printed) == (0, True)
     for number, form in enumerate(forms):
         cut = [{"image": picture(n, form)[: -150 if n == 3 else None]} for n in range(5)]
         write(tmp_path / f"cut{number}" / "train.tfrecord", cut)
-        code, printed = deep(index(tmp_path / f"cut{number}"), capsys)
+        code, printed = deep(adopted(tmp_path / f"cut{number}"), capsys)
         assert code == 4, form
         assert "train-00000-of-00001.tfrecord, record 3, offset" in printed
         assert "its image does not decode" in printed
     wrong = [{ENCODED: picture(1), "image/height": 41, "image/width": 56}]
     write(tmp_path / "size" / "train.tfrecord", wrong)
-    assert "got jpeg of 40 x 56 pixels, its record says jpeg of 41 x 56" in deep(index(tmp_path / "size"), capsys)[1]
+    assert "got jpeg of 40 x 56 pixels, its record says jpeg of 41 x 56" in deep(adopted(tmp_path / "size"), capsys)[1]
 
 
 def test_a_damaged_image_is_named_by_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"image": picture(n)[: -9 if n == 2 else None], "label": n} for n in range(4)]
     write(tmp_path / "train.tfrecord", rows)
-    assert main(["index", str(tmp_path), "--json"]) == 0
+    assert main(["adopt", str(tmp_path), "--dry-run", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["notes"] == [
         "images in image: 1 damaged, 3 jpeg",
@@ -144,7 +144,7 @@ def test_preview_needs_no_file_name(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("unlabelled", [{"jpg": picture(n), "txt": b"a cat", "json": b"{}"} for n in range(6)]),
     ):
         write(tmp_path / name / "train.tfrecord", rows)  # type: ignore[arg-type]  # dicts of one type each
-        out = index(tmp_path / name)
+        out = adopted(tmp_path / name)
         sheet = tmp_path / f"{name}.png"
         assert main(["preview", str(out), "-o", str(sheet)]) == 0
         assert "6 images, " in capsys.readouterr().out
@@ -153,14 +153,14 @@ def test_preview_needs_no_file_name(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert main(["inspect", str(out)]) == 0
     write(tmp_path / "two" / "train.tfrecord", [{"left": picture(1), "right": picture(2)}])
     with pytest.raises(UsageError, match="no feature of its records is one image; of bytes there is left, right"):
-        contact_sheet(shardfeed.open(index(tmp_path / "two"))["train"])
+        contact_sheet(shardfeed.open(adopted(tmp_path / "two"))["train"])
 
 
 def test_preview_counts_labels_where_an_image_has_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes are no images: 28 boxes on 20 images are 28 labels."""
     rows = [{ENCODED: picture(n), LABEL: [0, 0, 1][: 1 + n % 3]} for n in range(9)]
     write(tmp_path / "in" / "train.tfrecord", rows)
-    split = shardfeed.open(index(tmp_path / "in"))["train"]
+    split = shardfeed.open(adopted(tmp_path / "in"))["train"]
     remarks: list[str] = []
     monkeypatch.setattr(
         "shardfeed.tools.commands.preview_command.draw_sheet",

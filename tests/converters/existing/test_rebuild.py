@@ -60,7 +60,7 @@ def test_every_file_made_of_shards_comes_back(copy: Path, flowers: Dataset, dama
         else:
             path.write_bytes(bytes([whole[name][0] ^ 1]) + whole[name][1:])
     before = tree(copy)
-    done = rebuild(copy, write=False)
+    done = rebuild(copy, dry_run=True)
     assert tree(copy) == before
     assert (set(done.files), done.lost, done.written) == (set(names), {}, False)
     (copy / (INDEX + ".partial")).write_text("of a run that was killed")
@@ -78,7 +78,7 @@ def test_every_bit_of_an_index(copy: Path) -> None:
     shards = shardfeed.open(copy)["validation"].shards
     for bit in range(len(whole) * 8):
         path.write_bytes(whole[: bit // 8] + bytes([whole[bit // 8] ^ 1 << bit % 8]) + whole[bit // 8 + 1 :])
-        with pytest.raises(IntegrityError, match="shardfeed index DIR --rebuild"):
+        with pytest.raises(IntegrityError, match="shardfeed rebuild DIR"):
             shards.view(1)
         if bit % 397 == 0:
             assert set(rebuild(copy).files) == {str(path.relative_to(copy))}
@@ -179,12 +179,12 @@ def test_an_index_that_cannot_be_made_again(name: str, tmp_path: Path, folder: C
     whole = content_of(place)
     index = next((place / "index").glob("train-*.index"))
     index.write_bytes(index.read_bytes()[:-1])
-    with pytest.raises(IntegrityError, match="`shardfeed index DIR --rebuild`"):
+    with pytest.raises(IntegrityError, match="`shardfeed rebuild DIR`"):
         shardfeed.open(place)
     index.unlink()
     with pytest.raises(IntegrityError, match=f"missing, and an index of {name} shards is not made again") as caught:
         rebuild(place)
-    with pytest.raises(UsageError, match="`shardfeed index DIR --rebuild` says how"):
+    with pytest.raises(UsageError, match="`shardfeed rebuild DIR` says how"):
         salvage(place, tmp_path / "salvaged")
     (tmp_path / "names.txt").write_text("\n".join(classes))
     stands_for = {"DIR": str(place), "NEW": str(tmp_path / "new"), "NAMES": str(tmp_path / "names.txt")}

@@ -348,7 +348,7 @@ def test_records_of_others_grow_once_they_are_converted(keys: tuple[str, str], t
     image(tmp_path / "more", "daisy/1.jpg", 11)
     image(tmp_path / "more", "rose/2.jpg", 12)
     convert(tmp_path / "more", tmp_path / "new", workers=here())
-    command = "`shardfeed convert DIR NEW --from tfrecord`"
+    command = "`shardfeed convert DIR NEW --reader tfrecord`"
     with pytest.raises(UsageError, match=f"others made its records; {command} .* to which you append"):
         append(tmp_path / "old", tmp_path / "more", tmp_path / "out")
     with pytest.raises(UsageError, match=f"others made the records of {tmp_path / 'old'}: {command} .* to merge"):

@@ -16,10 +16,8 @@ from shardfeed.converters import (
     append,
     convert,
     export,
-    filter_dataset,
     open_source,
     reshard,
-    split_dataset,
     survey,
 )
 from shardfeed.errors import UsageError
@@ -90,14 +88,14 @@ def test_a_split_keeps_the_ids_of_records_of_others(tmp_path: Path) -> None:
         b"".join(frame(encode(bytes_, row)) for row in rows)
     )
     adopt(survey(tmp_path / "ds"))
-    split_dataset(tmp_path / "ds", tmp_path / "out", {"train": 0.5, "validation": 0.5}, workers=here())
+    shardfeed.split(tmp_path / "ds", tmp_path / "out", {"train": 0.5, "validation": 0.5}, workers=here())
     assert numbers(tmp_path / "out") == {b"%d.jpg" % i: 1000 + 10 * i for i in range(40)}
 
 
 def test_the_mark_says_of_each_split_what_was_counted(images_of_small: Path, tmp_path: Path) -> None:
     convert(ImageFolder(images_of_small), tmp_path / "a", split={"train": 0.5, "test": 0.5}, workers=here())
-    split_dataset(tmp_path / "a", tmp_path / "b", {"all": 1.0}, workers=here())
-    filter_dataset(tmp_path / "b", tmp_path / "c", where="class == rose", workers=here())
+    shardfeed.split(tmp_path / "a", tmp_path / "b", {"all": 1.0}, workers=here())
+    shardfeed.filter(tmp_path / "b", tmp_path / "c", where="class == rose", workers=here())
     convert(scenes("masks"), tmp_path / "own", workers=here())
     reshard(tmp_path / "own", tmp_path / "again", workers=here())
     marks = {name: shardfeed.open(tmp_path / name).manifest.options["counted_ids"] for name in ("a", "b", "c")}
@@ -146,17 +144,17 @@ def test_without_the_mark_ids_are_the_sources_own_unless_it_can_be_proven(
     convert(ImageFolder(tmp_path / "images"), tmp_path / "large", split=shares, workers=here())
     for name in ("small", "large"):
         without_mark(tmp_path / name)
-    split_dataset(tmp_path / "large", tmp_path / "out", {"all": 1.0}, workers=here())
+    shardfeed.split(tmp_path / "large", tmp_path / "out", {"all": 1.0}, workers=here())
     assert sorted(numbers(tmp_path / "out").values()) == list(range(60))
     with pytest.raises(UsageError, match=r"both have the number \d+ .*renumber=True"):
-        split_dataset(tmp_path / "small", tmp_path / "no", {"all": 1.0}, workers=here())
-    split_dataset(tmp_path / "small", tmp_path / "yes", {"all": 1.0}, renumber=True, workers=here())
+        shardfeed.split(tmp_path / "small", tmp_path / "no", {"all": 1.0}, workers=here())
+    shardfeed.split(tmp_path / "small", tmp_path / "yes", {"all": 1.0}, renumber=True, workers=here())
     manifest = read_manifest(str(tmp_path / "large"))
     (tmp_path / "large" / "manifest.json").write_bytes(
         replace(manifest, options=dict(manifest.options) | {"adopted": True}).to_bytes()
     )
     with pytest.raises(UsageError, match="both have the number"):
-        split_dataset(tmp_path / "large", tmp_path / "no", {"all": 1.0}, workers=here())
+        shardfeed.split(tmp_path / "large", tmp_path / "no", {"all": 1.0}, workers=here())
 
 
 def test_counted_ids_with_a_gap_are_no_loss_for_an_export(images_of_small: Path, tmp_path: Path) -> None:

@@ -18,12 +18,10 @@ from shardfeed.converters import (
     Shares,
     append,
     convert,
-    filter_dataset,
     merge,
     relabel,
     remove,
     reshard,
-    split_dataset,
 )
 from shardfeed.converters.operations.change import Change
 from shardfeed.converters.operations.classes import joined
@@ -90,8 +88,8 @@ def test_from_a_format_and_back_by_each_operation(
     """The choice of records does not depend on the format, and their bytes are the same."""
     data = of_format(name)
     calls: list[Callable[..., Any]] = [
-        lambda of, out: split_dataset(of, out, {"a": 0.7, "b": 0.3}, to="tfrecord", workers=here()),
-        lambda of, out: filter_dataset(of, out, where="class in (rose, tulip)", to="tfrecord", workers=here()),
+        lambda of, out: shardfeed.split(of, out, {"a": 0.7, "b": 0.3}, to="tfrecord", workers=here()),
+        lambda of, out: shardfeed.filter(of, out, where="class in (rose, tulip)", to="tfrecord", workers=here()),
         lambda of, out: relabel(of, out, {"rose": "flower", "tulip": None}, to="tfrecord", workers=here()),
         lambda of, out: remove(of, out, ["rose/0001.jpg"], to="tfrecord", workers=here()),
     ]
@@ -109,7 +107,7 @@ def test_splits_are_those_of_a_conversion(images_of_small: Path, small: Dataset,
         convert(
             ImageFolder(images_of_small), tmp_path / f"fresh-{by}", split=Shares(shares, by), shards=2, workers=here()
         )
-        split_dataset(small, tmp_path / f"cut-{by}", Shares(shares, by), shards=2, workers=here())  # type: ignore[arg-type]
+        shardfeed.split(small, tmp_path / f"cut-{by}", Shares(shares, by), shards=2, workers=here())  # type: ignore[arg-type]
         fresh, cut = (tree(tmp_path / f"{name}-{by}") for name in ("fresh", "cut"))
         shards = {name for name in fresh if name.endswith((".tfrecord", ".tfindex", ".npy"))}
         assert shards
@@ -117,21 +115,21 @@ def test_splits_are_those_of_a_conversion(images_of_small: Path, small: Dataset,
 
 
 def test_one_split_is_cut_and_the_others_stay(small: Dataset, tmp_path: Path) -> None:
-    split_dataset(small, tmp_path / "out", {"train": 0.75, "test": 0.25}, of="train", workers=here())
+    shardfeed.split(small, tmp_path / "out", {"train": 0.75, "test": 0.25}, of="train", workers=here())
     out = shardfeed.open(tmp_path / "out")
     assert {name: len(split) for name, split in out.items()} == {"train": 14, "test": 5, "validation": 5}
     assert sorted(payloads(out, "train") + payloads(out, "test")) == sorted(payloads(small, "train"))
     assert sorted(payloads(out, "validation")) == sorted(payloads(small, "validation"))
     with pytest.raises(UsageError, match="'validation' is a split that is kept"):
-        split_dataset(small, tmp_path / "no", {"a": 0.5, "validation": 0.5}, of="train")
+        shardfeed.split(small, tmp_path / "no", {"a": 0.5, "validation": 0.5}, of="train")
     with pytest.raises(SplitError):
-        split_dataset(small, tmp_path / "no", {"a": 1.0}, of="nope")
+        shardfeed.split(small, tmp_path / "no", {"a": 1.0}, of="nope")
 
 
 def test_numbers_of_coco_are_kept(tmp_path: Path) -> None:
     """Also where the order is another, and splits come together."""
     convert(scenes("masks"), tmp_path / "coco", split={"train": 0.5, "validation": 0.5}, workers=here())
-    split_dataset(tmp_path / "coco", tmp_path / "out", {"all": 1.0}, seed=3, workers=here())
+    shardfeed.split(tmp_path / "coco", tmp_path / "out", {"all": 1.0}, seed=3, workers=here())
     old, new = shardfeed.open(tmp_path / "coco"), shardfeed.open(tmp_path / "out")
     assert sorted(payloads(old)) == sorted(payloads(new))
     reshard(tmp_path / "coco", tmp_path / "again", workers=here())
@@ -145,7 +143,7 @@ def test_numbers_of_coco_are_kept(tmp_path: Path) -> None:
 
 
 def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> None:
-    report = filter_dataset(
+    report = shardfeed.filter(
         small, tmp_path / "out", where="class == rose and not width > 44 and split == train", workers=here()
     )
     out = shardfeed.open(tmp_path / "out")
@@ -155,17 +153,17 @@ def test_conditions_leave_what_meets_them(small: Dataset, tmp_path: Path) -> Non
     assert out.class_names == small.class_names
     assert "split validation has no record left, and is gone" in report.notes
     (tmp_path / "keys").write_bytes(b"rose/0001.jpg\r\n\ntulip/0000.jpg\n")
-    filter_dataset(small, tmp_path / "two", keys=tmp_path / "keys", workers=here())
+    shardfeed.filter(small, tmp_path / "two", keys=tmp_path / "keys", workers=here())
     assert sum(map(len, shardfeed.open(tmp_path / "two").values())) == 2
     with pytest.raises(UsageError, match="none of 24 records is left"):
-        filter_dataset(small, tmp_path / "none", where="height > 10000")
+        shardfeed.filter(small, tmp_path / "none", where="height > 10000")
     with pytest.raises(UsageError, match=r"1 key of 2 is not in .*: no\.jpg; keys are file names as"):
-        filter_dataset(small, tmp_path / "none", keys=["no.jpg", "rose/0001.jpg"])
+        shardfeed.filter(small, tmp_path / "none", keys=["no.jpg", "rose/0001.jpg"])
     for text in ("split == trian", "height > 3 and not split in (train, trian)"):
         with pytest.raises(UsageError, match=r"'trian' is no split; they are train, validation"):
-            filter_dataset(small, tmp_path / "none", where=text)
+            shardfeed.filter(small, tmp_path / "none", where=text)
     with pytest.raises(UsageError, match="no condition is given"):
-        filter_dataset(small, tmp_path / "none")
+        shardfeed.filter(small, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
@@ -184,7 +182,7 @@ def test_a_split_that_is_gone_is_named(small: Dataset, images_of_small: Path, tm
             reshard(old, tmp_path / "reshard", dry_run=True),
             relabel(old, tmp_path / "relabel", {"rose": "flower"}, dry_run=True),
             merge([old, small], tmp_path / "merge", prefix=True, dry_run=True),
-            split_dataset(old, tmp_path / "split", {"a": 0.5, "b": 0.5}, of="train", dry_run=True),
+            shardfeed.split(old, tmp_path / "split", {"a": 0.5, "b": 0.5}, of="train", dry_run=True),
         ],
         "validation": [remove(small, tmp_path / "remove", of_validation, dry_run=True)],
     }
@@ -195,7 +193,7 @@ def test_a_split_that_is_gone_is_named(small: Dataset, images_of_small: Path, tm
 
 def test_images_with_enough_objects(tmp_path: Path) -> None:
     convert(scenes("masks"), tmp_path / "coco", workers=here())
-    filter_dataset(tmp_path / "coco", tmp_path / "out", min_objects=3, workers=here())
+    shardfeed.filter(tmp_path / "coco", tmp_path / "out", min_objects=3, workers=here())
     old, new = shardfeed.open(tmp_path / "coco")["train"], shardfeed.open(tmp_path / "out")["train"]
     wanted = [record[FILENAME] for record in old if len(record["image/object/bbox/xmin"]) >= 3]  # type: ignore[arg-type]
     assert list(new.column(FILENAME)) == wanted

@@ -17,12 +17,10 @@ from shardfeed.converters import (
     Sample,
     adopt,
     convert,
-    filter_dataset,
     open_source,
     relabel,
     remove,
     reshard,
-    split_dataset,
     survey,
 )
 from shardfeed.converters.operations.change import Change
@@ -221,7 +219,7 @@ def test_sets_of_classes(tmp_path: Path) -> None:
     found = {key: list(record["tags"]) for key, record in rows(tmp_path / "dropped").items()}
     assert found == {b"0.jpg": [0], b"1.jpg": [1], b"2.jpg": [], b"3.jpg": [1, 0], b"4.jpg": [0]}
     assert sound(tmp_path / "dropped")
-    filter_dataset(tmp_path / "old", tmp_path / "with", where="class in (a, c)", workers=here())
+    shardfeed.filter(tmp_path / "old", tmp_path / "with", where="class in (a, c)", workers=here())
     assert rows(tmp_path / "with").keys() == {b"0.jpg", b"1.jpg", b"3.jpg"}
 
 
@@ -240,7 +238,7 @@ def test_records_of_others(adopted: Path, tmp_path: Path) -> None:
     old = shardfeed.open(adopted)
     reshard(adopted, tmp_path / "shards", shards=3, workers=here())
     assert payloads(shardfeed.open(tmp_path / "shards")) == payloads(old)
-    split_dataset(adopted, tmp_path / "split", {"x": 0.5, "y": 0.5}, workers=here())
+    shardfeed.split(adopted, tmp_path / "split", {"x": 0.5, "y": 0.5}, workers=here())
     assert sorted(payloads(shardfeed.open(tmp_path / "split"))) == sorted(payloads(old))
     relabel(adopted, tmp_path / "other", {"b": "a"}, workers=here())
     new = shardfeed.open(tmp_path / "other")
@@ -250,7 +248,7 @@ def test_records_of_others(adopted: Path, tmp_path: Path) -> None:
     ]
     parsed = tf.train.Example.FromString(new["train"].payload(1))
     assert parsed.features.feature["label"].int64_list.value == [0]
-    filter_dataset(adopted, tmp_path / "some", where="class == b", workers=here())
+    shardfeed.filter(adopted, tmp_path / "some", where="class == b", workers=here())
     assert payloads(shardfeed.open(tmp_path / "some")) == payloads(old)[1::3]
     remove(adopted, tmp_path / "less", ["train/000000004"], workers=here())
     assert payloads(shardfeed.open(tmp_path / "less")) == payloads(old)[:4] + payloads(old)[5:]

@@ -109,7 +109,7 @@ def test_folders_0_to_k_are_numbers(tmp_path: Path) -> None:
 def test_folders_from_1_are_names_with_a_note(tmp_path: Path) -> None:
     source = ImageFolder(plant(tmp_path, *(f"{i}/x.jpg" for i in range(1, 11))))
     assert source.schema.class_names[LABEL][:2] == ("1", "10")
-    assert "label 1 is 10; --classes, in Python class_names, gives another order" in source.findings.notes[0]
+    assert "label 1 is 10; --class-names, in Python class_names, gives another order" in source.findings.notes[0]
     ordered = ImageFolder(tmp_path, class_names=[str(i) for i in range(1, 11)])
     assert [label for key, _, label, _ in told(ordered) if key == "10/x.jpg"] == [9]
 

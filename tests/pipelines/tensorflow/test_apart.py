@@ -230,11 +230,11 @@ def test_shares_of_a_step(train: Split) -> None:
     np.testing.assert_array_equal(np.concatenate(halves), whole)
 
 
-@pytest.mark.parametrize("parallelism", [1, 50])
-def test_any_number_of_threads(train: Split, parallelism: int) -> None:
+@pytest.mark.parametrize("workers", [1, 50])
+def test_any_number_of_threads(train: Split, workers: int) -> None:
     options: dict[str, Any] = {"image_size": SIZE, "order": "global", **OPTIONS}
-    found = taken(train_batches(train, parallelism=parallelism, **options))
-    for one, other in zip(found, taken(train_batches(train, parallelism=2, **options)), strict=True):
+    found = taken(train_batches(train, workers=workers, **options))
+    for one, other in zip(found, taken(train_batches(train, workers=2, **options)), strict=True):
         for part, same in zip(one, other, strict=True):
             np.testing.assert_array_equal(part, same)
 

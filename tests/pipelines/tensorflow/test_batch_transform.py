@@ -42,7 +42,7 @@ def test_a_batch_draws_the_same_wherever_a_run_goes_on(flowers: Dataset, order: 
     split, steps = flowers["train"], len(flowers["train"]) // BATCH
 
     def endless(start: int, threads: int = 2) -> Any:
-        options: dict[str, Any] = {"batch_size": BATCH, "seed": 5, "order": order, "parallelism": threads}
+        options: dict[str, Any] = {"batch_size": BATCH, "seed": 5, "order": order, "workers": threads}
         made = make_batches(split, number, start_step=start, batch_transform=drawn, **options)
         assert made.cardinality() == tf.data.INFINITE_CARDINALITY
         return made.take(2 * steps - start)

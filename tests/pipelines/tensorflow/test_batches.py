@@ -122,15 +122,15 @@ def test_repeat_runs_through_the_epochs(train: Split) -> None:
 
 
 @pytest.mark.parametrize("start_step", [pytest.param(None, marks=pytest.mark.long), 0])
-def test_bit_for_bit_the_same_with_any_parallelism(train: Split, start_step: int | None) -> None:
+def test_bit_for_bit_the_same_with_any_number_of_workers(train: Split, start_step: int | None) -> None:
     assert set(train.formats) == {"jpeg", "png"}
     options: dict[str, Any] = {"batch_size": 12, "image_size": 24, "seed": 9, "order": Stream(buffer=32)}
     options["start_step"] = start_step
-    reference = taken(train_batches(train, parallelism=1, **options), 25)
-    assert same(taken(train_batches(train, parallelism=8, **options), 25), reference)
+    reference = taken(train_batches(train, workers=1, **options), 25)
+    assert same(taken(train_batches(train, workers=8, **options), 25), reference)
     tf.random.set_seed(5)
-    assert same(taken(train_batches(train, parallelism=3, **options), 25), reference)
-    assert not same(taken(train_batches(train, parallelism=1, **(options | {"seed": 10})), 25), reference)
+    assert same(taken(train_batches(train, workers=3, **options), 25), reference)
+    assert not same(taken(train_batches(train, workers=1, **(options | {"seed": 10})), 25), reference)
 
 
 @pytest.mark.long
@@ -283,7 +283,7 @@ def test_ragged_features_without_padding_are_refused(tmp_path: Path) -> None:
         ({"seed": 2**63}, "seed: got"),
         ({"start_step": 0, "drop_remainder": False}, "start_step: got 0 with drop_remainder=False"),
         ({"start_step": -1}, "start_step: got -1"),
-        ({"parallelism": 0}, "parallelism: got 0"),
+        ({"workers": 0}, "workers: got 0"),
         ({"keys": ["image/lable"]}, "keys: got 'image/lable'.*image/class/label"),
     ],
 )

@@ -183,7 +183,7 @@ def test_bad_arguments_of_distribute_eval(split: Split) -> None:
         distribute_eval(ONE, split[:0], batch_size=4, image_size=8)
     with pytest.raises(UsageError, match="batch_size: got 0"):
         distribute_eval(ONE, split, batch_size=0, image_size=8)
-    with pytest.raises(UsageError, match="parallelism: got 0"):
-        distribute_eval(ONE, split, batch_size=4, image_size=8, parallelism=0)
+    with pytest.raises(UsageError, match="workers: got 0"):
+        distribute_eval(ONE, split, batch_size=4, image_size=8, workers=0)
     with pytest.raises(UsageError, match=r"label: got 'x'.*'image/class/label'"):
         distribute_eval(ONE, split, batch_size=4, image_size=8, label="x")

@@ -32,6 +32,7 @@ from shardfeed.converters.sources.source import RasterImage
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import (
     Global,
+    boxes_to_source,
     detection,
     distribute,
     distribute_eval,
@@ -42,7 +43,6 @@ from shardfeed.pipelines import (
     random_resized_crop,
     resize_center_crop,
     segmentation,
-    source_boxes,
 )
 from shardfeed.pipelines.objects import BoxFormat
 from shardfeed.pipelines.tensorflow.apart import images_apart
@@ -311,7 +311,7 @@ def test_a_letterbox_says_the_way_back(train: Split) -> None:
     for size in (96, (40, 64)):
         detect = detection(letterbox(size), image_id=True, max_objects=3)
         for batch in make_batches(train, detect, batch_size=8, order="stored").as_numpy_iterator():
-            found = source_boxes(batch["bounding_boxes"]["boxes"], batch["scale"], batch["offset"])
+            found = boxes_to_source(batch["bounding_boxes"]["boxes"], batch["scale"], batch["offset"])
             for number, boxes, count in zip(batch["image_id"], found, batch["num_objects"], strict=True):
                 expected = np.reshape(rectangles[int(number)], (-1, 4))
                 np.testing.assert_allclose(boxes[:count], expected, atol=2e-3)

@@ -83,14 +83,14 @@ def test_every_step_of_three_epochs(flowers: Dataset, kind: str) -> None:
     "kind", ["stream", "global", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("blocks", "balanced"))]
 )
 @pytest.mark.long
-def test_images_bit_for_bit_with_any_parallelism(flowers: Dataset, kind: str) -> None:
+def test_images_bit_for_bit_with_any_number_of_workers(flowers: Dataset, kind: str) -> None:
     samples = samples_of(flowers, kind)
     options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3, **KINDS[kind]}
-    whole = fingerprint(train_batches(samples, start_step=0, parallelism=1, **options), 2 * STEPS + 4)
-    assert fingerprint(train_batches(samples, start_step=0, parallelism=8, **options), 2 * STEPS + 4) == whole
+    whole = fingerprint(train_batches(samples, start_step=0, workers=1, **options), 2 * STEPS + 4)
+    assert fingerprint(train_batches(samples, start_step=0, workers=8, **options), 2 * STEPS + 4) == whole
     for step in (1, STEPS - 1, STEPS, 2 * STEPS + 1):
-        for parallelism in (1, 8):
-            resumed = train_batches(samples, start_step=step, parallelism=parallelism, **options)
+        for workers in (1, 8):
+            resumed = train_batches(samples, start_step=step, workers=workers, **options)
             assert fingerprint(resumed, 3) == whole[step : step + 3]
 
 

@@ -80,7 +80,7 @@ def train_steps(split: Split, workers: int, per_worker: int, steps: int, start: 
     for number in range(workers):
         replicas = workers * per_worker
         worker = Worker(number, workers, replicas)
-        options = {"batch_size": 2 * replicas, "transform": place, "parallelism": 1, "seed": 3} | options
+        options = {"batch_size": 2 * replicas, "transform": place, "workers": 1, "seed": 3} | options
         feed = distribute(worker, split, **options).at(start)
         assert isinstance(feed, Feed)
         by_worker.append(replica_batches(feed.batches, steps, per_worker))
@@ -103,7 +103,7 @@ def test_evaluation_sees_each_sample_once(splits: dict[int, Split], workers: int
     seen: list[int] = []
     for number in range(workers):
         feed = distribute_eval(
-            Worker(number, workers, replicas), split, batch_size=size * replicas, transform=place, parallelism=1
+            Worker(number, workers, replicas), split, batch_size=size * replicas, transform=place, workers=1
         )
         assert isinstance(feed, EvalFeed)
         assert isinstance(feed.batches, tf.data.Dataset)
@@ -178,7 +178,7 @@ def test_each_worker_starts_anywhere(splits: dict[int, Split], order: OrderName)
 def test_a_position_is_for_any_number_of_workers(splits: dict[int, Split]) -> None:
     def feed(number: int, workers: int) -> Feed:
         return distribute(
-            Worker(number, workers, workers), splits[5], batch_size=12, transform=place, order="global", parallelism=1
+            Worker(number, workers, workers), splits[5], batch_size=12, transform=place, order="global", workers=1
         )
 
     state = feed(0, 1).position(3)

@@ -83,7 +83,7 @@ def test_the_same_samples_at_the_same_step_as_tensorflow(flowers: Dataset, optio
         seed=5,
         start_step=0,
         keys=["image/source_id"],
-        parallelism=2,
+        workers=2,
         **({"order": "global"} | options),
     )
     expected = [batch.numpy().tolist() for batch in batches.take(steps)]

@@ -437,7 +437,7 @@ def test_predictions_lead_back_to_the_stored_image(scenes: Dataset) -> None:
     for image in (letterbox((64, 200)), resize_center_crop(300, crop_fraction=1.0)):
         for record in split:
             _, target = detection(image, min_visible=1.0)(record, 0)
-            back = geometry.source_boxes(target["boxes"].numpy(), target["scale"].numpy(), target["offset"].numpy())
+            back = geometry.boxes_to_source(target["boxes"].numpy(), target["scale"].numpy(), target["offset"].numpy())
             sides = np.array([record["image/width"], record["image/height"]] * 2)
             kept = geometry.see_boxes(np.stack([record[k] for k in BOX], 1), image.plan_view(record, 0)()[1], 1.0).kept
             assert np.allclose(back, (np.stack([record[key] for key in BOX], 1) * sides)[kept], atol=1e-3)

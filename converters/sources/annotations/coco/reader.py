@@ -303,7 +303,7 @@ def _notes(layout: Layout, files: Sequence[_File], keypoints: Keypoints | None) 
         names = [file.name for file in layout.others if what in (file.family, file.what)]
         if names:
             python = f"tasks={tasks.split(',')}"
-            yield f"{counted('files that are not taken', names, len(names))}; --task {tasks}, in Python {python}, does"
+            yield f"{counted('files that are not taken', names, len(names))}; --tasks {tasks}, in Python {python}, does"
     rest = [file.name for file in layout.others if file.what == "instances" and file.family != "keypoints"]
     if rest:
         yield f"{counted('files that are not taken', rest, len(rest))}; give one itself to take it"

@@ -79,7 +79,7 @@ class ExampleFile:
 class ExampleFormat:
     """One way to frame records.
 
-    name: for `--from`. shards: what files are called. is_one: whether a file begins as one of the format. is_packed:
+    name: for `--reader`. shards: what files are called. is_one: whether a file begins as one of the format. is_packed:
     whether its records cannot be read in any order. unpack: the path of a file in which they can, and what is lost at
     its end. records: all of a file. part: what gives the payload of one.
     """

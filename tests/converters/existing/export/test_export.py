@@ -485,7 +485,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["export", dataset, out, "--to", "yolo", "--drop", "all"]) == 0
     said = capsys.readouterr().out
     assert "LEFT OUT, as yolo cannot hold it: crowds: 1\n" in said
-    assert f"convert it again:\n  shardfeed convert {out}/data.yaml NEW --from yolo\n" in said
+    assert f"convert it again:\n  shardfeed convert {out}/data.yaml NEW --reader yolo\n" in said
     assert main(["export", dataset, f"{out}-coco", "--to", "coco", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["splits"], found["left_out"], found["files"]) == ({"train": 16}, {}, 17)

@@ -139,7 +139,7 @@ def test_all_of_coco_side_by_side(tmp_path: Path) -> None:
     assert source.schema.class_names[OBJECT_LABEL] == ("person", "dog", "toothbrush")
     notes = "\n".join(source.findings.notes)  # type: ignore[attr-defined]
     for name, task in (("person_keypoints_train2017.json", "boxes,keypoints"), ("captions_val2017.json", "captions")):
-        (line,) = [note for note in notes.splitlines() if name in note and f"--task {task}, " in note]
+        (line,) = [note for note in notes.splitlines() if name in note and f"--tasks {task}, " in note]
         assert "files that are not taken: 2 (" in line
         taken = open_source(root, options=AnnotationOptions(tasks=task.split(",")))  # type: ignore[arg-type]
         assert len(taken) == 6

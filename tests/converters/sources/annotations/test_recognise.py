@@ -131,11 +131,11 @@ def test_class_folders_beside_annotations_are_not_guessed(tmp_path: Path) -> Non
     plant(tmp_path, content, images=())
     with pytest.raises(UsageError) as caught:
         open_source(tmp_path)
-    flags = {"reader": "--from"}
+    flags = {"reader": "--reader"}
     assert caught.value.said(flags) == (
         f"{tmp_path}: 2 readers fit it (folder: class folders (cat, dog); coco: instances.json has "
         '"images" and "annotations" of objects, as COCO has them); '
-        "say which is meant: --from folder, or --from coco"
+        "say which is meant: --reader folder, or --reader coco"
     )
     assert type(open_source(tmp_path, reader="folder")) is ImageFolder
     assert type(open_source(tmp_path, options=AnnotationOptions(class_names=["cat", "dog"]))) is ImageFolder

@@ -44,7 +44,7 @@ def test_classes_by_folders_and_splits_by_lists(lists: dict[str, str], tmp_path:
         (b"cat/1.png", "train", b"cat"), (b"cat/2.png", "test", b"cat"), (b"dog/3.png", of_dog, b"dog"),
     ]  # fmt: skip
     notes = " ".join(findings_of(source).notes)
-    assert "--from folder on `images`" in notes
+    assert "--reader folder on `images`" in notes
     assert "image files that no list names, not taken: 1 (dog/4.png)" in notes
     assert len(open_source(tmp_path / "set" / "images", reader="folder")) == 4
 

@@ -89,7 +89,7 @@ def test_objects_by_a_label_map(tmp_path: Path) -> None:
     assert manifest.schema.class_names == {OBJECTS: names}
     assert manifest.splits["train"].class_counts == {OBJECTS: (0, 6, 0, 3)}
     (home / "label_map.pbtxt").rename(tmp_path / "map.pbtxt")
-    command = ["index", str(home), str(tmp_path / "other"), "--class-names", str(tmp_path / "map.pbtxt"), "--quiet"]
+    command = ["adopt", str(home), str(tmp_path / "other"), "--class-names", str(tmp_path / "map.pbtxt"), "--quiet"]
     assert main(command) == 0
 
 

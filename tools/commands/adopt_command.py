@@ -1,0 +1,142 @@
+"""`shardfeed adopt FOLDER [OUT]`: a dataset of TFRecords that someone else wrote, without copying them."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+from shardfeed.converters.commit.new_dataset import check_new_output
+from shardfeed.converters.existing.adopt import adopt, check_names
+from shardfeed.converters.existing.surveying import Survey, splits_of, survey
+from shardfeed.converters.sources.rows.class_names import read_named_classes
+from shardfeed.errors import UsageError, escape
+from shardfeed.manifest import has_manifest
+from shardfeed.naming import MANIFEST
+from shardfeed.schema import ENCODED, LABEL
+from shardfeed.text import in_usual_order, listing, number, shell_quoted, size_text, table
+from shardfeed.tools.commands.convert_report import feature_table
+
+IN_PYTHON = {"splits": "--split"}
+_NAMES_SHOWN = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `adopt`."""
+    parser.add_argument("folder", help="folder of TFRecord files that someone else wrote; none of them changes")
+    parser.add_argument(
+        "out", nargs="?", help="dataset directory to create, with links to them (default: FOLDER becomes the dataset)"
+    )
+    parser.add_argument("--split-name", metavar="NAME", help="all files are one split (default: splits by file names)")
+    parser.add_argument(
+        "--split", metavar="NAME=PATTERN", action="append", help="files of a split, of any name: train='*.tar' (repeat)"
+    )
+    parser.add_argument(
+        "--image-key", metavar="KEY", help=f"the image, where it is not called {ENCODED} (default: found)"
+    )
+    parser.add_argument(
+        "--label-key", metavar="KEY", help=f"the label, where it is not called {LABEL} (default: found)"
+    )
+    parser.add_argument(
+        "--class-names",
+        metavar="FILE",
+        help="names of the label: one a line from label 0's, `1:cat`, or label_map.pbtxt",
+    )
+    parser.add_argument("--partial", action="store_true", help="take a split of which shards are missing")
+    parser.add_argument("--dry-run", action="store_true", help="read all records, say what is in them, write nothing")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adopt, or only look; exit code 0, or that of the error raised."""
+    if has_manifest(args.folder):
+        problem = f"holds a {MANIFEST}: a dataset already"
+        raise UsageError(args.folder, problem, "`shardfeed rebuild DIR` makes its indexes again")
+    started = time.monotonic()
+    names = None if args.class_names is None else read_named_classes(args.class_names)
+    patterns = _patterns(args.split)
+    if args.out is not None:
+        check_new_output(os.path.abspath(args.out))  # before hours of reading
+    elif not args.dry_run:
+        check_names(args.folder, splits_of(os.path.abspath(args.folder), args.split_name, patterns))
+    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+        found = survey(
+            args.folder,
+            split_name=args.split_name,
+            splits=patterns,
+            image_key=args.image_key,
+            label_key=args.label_key,
+            class_names=names,
+            partial=args.partial,
+            progress=bar.update,
+        )
+    manifest = None if args.dry_run else adopt(found, args.out)
+    seconds = time.monotonic() - started
+    if args.json:
+        print(json.dumps(_told(found, (args.out or args.folder) if manifest else None, seconds)))
+    elif not args.quiet:
+        _print(found, args, seconds)
+    return 0
+
+
+def _told(found: Survey, out: str | None, seconds: float) -> dict[str, object]:
+    """The result as JSON has it."""
+    splits = {
+        split.name: {"records": sum(len(t.sizes) for t in found.tallies[split.name]), "shards": len(split.files)}
+        for split in found.splits
+    }
+    return {
+        "out": out,
+        "splits": splits,
+        "features": found.schema.to_json(),
+        "left_aside": list(found.left_aside),
+        "image_key": found.schema.key(ENCODED),
+        "label_key": found.schema.key(LABEL),
+        "notes": list(found.notes),
+        "records": found.records,
+        "bytes": found.size,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _patterns(given: Sequence[str] | None) -> dict[str, str] | None:
+    """Split -> pattern, of `--split NAME=PATTERN`."""
+    patterns: dict[str, str] = {}
+    for text in given or ():
+        name, equals, pattern = text.partition("=")
+        if not equals or not pattern or name in patterns:
+            problem = "is given twice" if name in patterns else "expected NAME=PATTERN"
+            raise UsageError("--split", f"got {escape(text)!r}: {problem}", "for example --split train='train/*.tfrec'")
+        patterns[name] = pattern
+    return patterns or None
+
+
+def _print(found: Survey, args: argparse.Namespace, seconds: float) -> None:
+    rows: list[list[object]] = [["split", "records", "shards", "size", "first file"]]
+    by_name = {split.name: split for split in found.splits}
+    for name in in_usual_order(by_name):
+        records = sum(len(tally.sizes) for tally in found.tallies[name])
+        size = sum(info.size for info in found.data[name])
+        rows.append([name, records, len(by_name[name].files), size_text(size), escape(by_name[name].files[0])])
+    print(table(rows))
+    print(feature_table(found.schema))
+    for key, names in found.schema.class_names.items():
+        classes = number(len(names), "class", "classes")
+        print(f"{classes} of {escape(key)}: {listing([escape(name) for name in names], _NAMES_SHOWN)}")
+    for note in found.notes:
+        print(note)
+    if found.left_aside:
+        print(f"no TFRecord files, by their names: {listing([escape(name) for name in found.left_aside])}")
+    rate = f"{found.records / seconds:,.0f} records/s, {size_text(found.size / seconds)}/s"
+    print(f"{escape(args.folder)}: {found.records:,} records, all whole ({seconds:.1f} s, {rate})")
+    if not args.dry_run:
+        print(f"\nnext: shardfeed verify {shell_quoted(args.out or args.folder)}")
+    elif args.out or found.fits_beside:
+        where = " ".join(map(shell_quoted, filter(None, (args.folder, args.out))))
+        print(f"\nnothing was written; next: shardfeed adopt {where}")
+    else:
+        command = f"shardfeed adopt {shell_quoted(args.folder)} OUT"
+        print(f"\nnothing was written; next: {command}, which links to these files")

@@ -1,0 +1,41 @@
+"""`shardfeed rebuild DIR`: indexes, columns and other files that are made of a dataset's shards, made again."""
+
+import argparse
+import json
+
+from tqdm import tqdm
+
+from shardfeed.converters.existing.rebuild import Rebuilt, rebuild
+from shardfeed.errors import IntegrityError, escape
+from shardfeed.text import shell_quoted
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `rebuild`."""
+    parser.add_argument("dataset", help="dataset directory; missing and damaged files are written into it")
+    parser.add_argument("--dry-run", action="store_true", help="say what is missing or damaged, write nothing")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rebuild, or only look; exit code 4 when a file is damaged that is not made of the shards."""
+    with tqdm(unit="B", unit_scale=True, disable=True if args.quiet or args.json else None) as bar:
+        done = rebuild(args.dataset, dry_run=args.dry_run, progress=bar.update)
+    if args.json:
+        print(json.dumps({"files": dict(done.files), "lost": dict(done.lost), "written": done.written}))
+    elif not args.quiet:
+        _print(done, args.dataset)
+    return IntegrityError.exit_code if done.lost else 0
+
+
+def _print(done: Rebuilt, directory: str) -> None:
+    what = "made again, byte for byte" if done.written else "can be made again"
+    for name, problem in done.files.items():
+        print(f"{escape(name)}: {problem}: {what}")
+    for name, problem in done.lost.items():
+        print(f"{escape(name)}: {problem}: not made of the shards; restore it from a copy, or `shardfeed salvage`")
+    if not done.files and not done.lost:
+        print(f"{escape(directory)}: indexes, label columns and TFDS's files are as written; nothing to do")
+    elif done.files and not done.written:
+        print(f"\nnothing was written; next: shardfeed rebuild {shell_quoted(directory)}")
