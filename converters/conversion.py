@@ -28,7 +28,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import RecordedSource, Sample, Source, findings_of
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.registry import NATIVE
-from shardfeed.machine.notebook import shown_in_notebook
+from shardfeed.machine.progress_bar import shown_in_notebook
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
 from shardfeed.storage.storage import FileInfo, check_local
 from shardfeed.text import byte_size

@@ -11,6 +11,7 @@ from shardfeed.converters.conversion import Progress
 from shardfeed.errors import UsageError
 from shardfeed.storage.local import storage_error
 from shardfeed.text import number, size_text
+from shardfeed.tools.colour import warn
 
 A_LINE_EVERY = 60.0  # seconds, where there is no terminal
 
@@ -38,8 +39,7 @@ class EventLog:
         try:
             self._file.write(f"{line}\n")
         except OSError as error:
-            problem = storage_error(str(self._path), "write", error)
-            print(f"shardfeed: warning: {problem}", file=sys.stderr)
+            warn(storage_error(str(self._path), "write", error))
             self.close()
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
 from shardfeed.machine.free_space import check_room
-from shardfeed.machine.notebook import progress_bar
+from shardfeed.machine.progress_bar import progress_bar
 from shardfeed.naming import dataset_name
 from shardfeed.pipelines.caching.copies import CopyPlan, open_copy, record_sizes, write_copy
 from shardfeed.pipelines.caching.decoded import pixel_record_sizes, to_pixels

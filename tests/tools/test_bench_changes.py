@@ -1,28 +1,32 @@
 """Changes that `bench` tries: which are possible, and that each really makes what its advice says."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageFolder, convert
-from shardfeed.readers import Dataset
+from shardfeed.converters import adopt, survey
+from shardfeed.errors import IntegrityError
+from shardfeed.readers import Dataset, Split
 from shardfeed.tools.bench import changes
 from shardfeed.tools.bench.changes import (
-    Change,
-    Look,
+    TypicalImage,
     converted,
-    look_at,
+    measure_changes,
     possible_changes,
     sample_of,
     stored_side,
-    try_change,
+    typical_image,
 )
 from shardfeed.tools.bench.stages import Workload
 
-SMALL = Look(height=240, width=240, progressive=0.0, png=0.0, raw=False)
+from others import picture, write
+from pictures import image_bytes
+
+SMALL = TypicalImage(height=240, width=240, progressive=0.0, png=0.0, raw=False)
 
 
 @pytest.fixture
@@ -32,8 +36,8 @@ def work(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> Workload:
     return Workload(flowers["train"], 8, 224, "stream", 2)
 
 
-def named(work: Workload, look: Look) -> list[str]:
-    return [change.change for change in possible_changes(work, look)]
+def named(work: Workload, typical: TypicalImage) -> list[str]:
+    return [change.change for change in possible_changes(work, typical)]
 
 
 def test_only_changes_that_change_something_are_tried(work: Workload) -> None:
@@ -55,19 +59,30 @@ def test_pixels_are_offered_where_they_fit_into_memory(work: Workload, monkeypat
     assert len(named(work, large)) == 3
 
 
-def test_a_look_at_images(folder: Callable[..., Path], tmp_path: Path) -> None:
-    convert(ImageFolder(folder(6, png_every=2)), tmp_path / "out", workers=1)
-    split = shardfeed.open(tmp_path / "out")["train"]
-    look = look_at(split)
-    assert (look.png, look.progressive, look.raw) == (0.5, 0.0, False)
-    assert look.height > 0 < look.width
+def others_images(root: Path, images: list[bytes]) -> Split:
+    """TFRecords that someone else wrote, with these images."""
+    write(root / "in" / "train-00000-of-00001.tfrecord", [{"image/encoded": image} for image in images])
+    adopt(survey(root / "in"), root / "out")
+    return shardfeed.open(root / "out")["train"]
 
 
-def test_a_sample_is_two_batches_at_least(work: Workload) -> None:
-    sample = sample_of(work, SMALL)
-    assert sample
-    assert len(sample.split) == len(work.split)
-    assert sample_of(work, replace(SMALL, height=10_000, width=10_000)) is None
+def test_the_typical_image_is_the_median_of_images_that_can_be_read(tmp_path: Path) -> None:
+    forms = ("JPEG", "PNG", "WEBP", "GIF")
+    images = [picture(number, form, (40 + number, 50 + number)) for number, form in enumerate(forms)]
+    progressive = image_bytes(Image.new("RGB", (54, 44)), "JPEG", progressive=True)
+    split = others_images(tmp_path, [*images, progressive, b"\xff\xd8 no JPEG", b"no image"])
+    assert typical_image(split) == TypicalImage(height=42, width=52, progressive=0.2, png=0.2, raw=False)
+
+
+def test_a_split_without_an_image_that_can_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="none of the 2 images"):
+        typical_image(others_images(tmp_path, [b"\xff\xd8 no JPEG", b"no image"]))
+
+
+@pytest.mark.parametrize(("side", "images"), [(240, 161), (10_000, None), (3344, 32), (5793, None)])
+def test_a_sample_fits_into_memory_and_is_two_batches_at_least(work: Workload, side: int, images: int | None) -> None:
+    sample = sample_of(work, replace(SMALL, height=side, width=side))
+    assert (sample and len(sample.split)) == images
 
 
 @pytest.mark.long
@@ -78,19 +93,31 @@ def test_changes_are_really_made(work: Workload, tmp_path: Path, monkeypatch: py
     first, second = (sorted(record["image/encoded"] for record in each.split) for each in (base, small))
     assert first == second
     made = {}
-    (tmp_path / "changes").mkdir()
-    for change in possible_changes(small, look_at(small.split)):
-        tried = try_change(change, base, str(tmp_path / "changes"))
-        assert isinstance(tried, Workload), tried
-        assert len(tried.split) == 16
-        made[change.change] = tried.split[0]
+    for number, change in enumerate(possible_changes(small, typical_image(small.split))):
+        changed = change.made(base, str(tmp_path / str(number)))
+        assert len(changed.split) == 16
+        made[change.change] = changed.split[0]
     shrunk = made["shardfeed convert SOURCE OUT --resize-shorter 18"]
     assert min(shrunk["image/height"], shrunk["image/width"]) == 18
     assert {record["image/format"] for name, record in made.items() if "cached" in name} == {b"raw"}
 
 
-def test_a_change_that_cannot_be_made_says_why(work: Workload, tmp_path: Path) -> None:
-    def refused(work: Workload, out: str) -> Workload:
-        raise shardfeed.errors.UsageError("--baseline", "turbojpeg is not installed")
-
-    assert "turbojpeg" in str(try_change(Change("x", "y", refused), work, str(tmp_path)))
+def test_a_change_that_fails_leaves_the_others_measured(tmp_path: Path, work: Workload) -> None:
+    """An image that TensorFlow decodes and a conversion refuses once ended `bench` with all figures lost."""
+    image = image_bytes(Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)), "JPEG")
+    middle = len(image) // 2
+    split = others_images(tmp_path, [image[:middle] + 3 * b"\xff\xd3" + image[middle + 6 :], *[image] * 7])
+    made: list[str] = []
+    found = measure_changes(
+        Workload(split, 4, 32, "stream", 1),
+        typical_image(split),
+        rate=9.0,
+        wanted=None,
+        slice_s=0.0,
+        deadline=float("inf"),
+        progress=made.append,
+    )
+    assert len(made) == 2
+    assert len(found["not_tried"]) + len(found["advice"]) <= 2
+    (why,) = [each["why"] for each in found["not_tried"] if "--resize-shorter 37" in each["change"]]
+    assert "rejected" in why

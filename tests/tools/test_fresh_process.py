@@ -1,5 +1,7 @@
 """Figures that a new process reports of itself."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -14,12 +16,14 @@ OPTIONS = {"batch_size": 8, "image_size": 32, "order": "stream", "workers": 2}
 def test_a_new_process_measures_itself(flowers: Dataset) -> None:
     ballast = np.ones(200_000_000)  # 1.6 GB, which a peak inherited from this process would show
     assert memory_bytes("VmHWM:") > ballast.nbytes
+    started = time.monotonic()
     found = measure_fresh(flowers.directory, "train", **OPTIONS, seconds=60)
+    seconds = time.monotonic() - started
     del ballast
     assert found["epoch"] is True
     assert found["batches"] == len(flowers["train"]) // 8
-    assert 0 < found["first_batch_s"] < found["process_s"]
-    assert 0 < found["import_s"] < found["process_s"]
+    assert 0 < found["first_batch_s"] < seconds
+    assert 0 < found["import_s"] < seconds
     assert 50e6 < found["imported_bytes"] < found["peak_bytes"] < 1.6e9
 
 

@@ -26,7 +26,7 @@ from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.objects import Objects
 from shardfeed.schema import Feature, Schema
 from shardfeed.tools.cli import main
-from shardfeed.tools.commands.inspect_command import _meanings
+from shardfeed.tools.commands.inspect_command import meanings
 from shardfeed.tools.object_counts import counts_text, object_counts
 
 SIDES = (10, 31, 32, 95, 96, 100)  # of square boxes: two small, two medium, two large
@@ -129,14 +129,14 @@ def test_key_points_and_rasters_say_what_they_mean() -> None:
     features |= {KEYPOINT_VISIBILITY: Feature("int64", (None,), "number"), RASTER: Feature("bytes", (), "raster")}
     raster = Raster(("background", "sky"), 255)
     schema = Schema(features, keypoints=Keypoints(("left eye", "right eye"), (1, 0)), raster=raster)
-    assert _meanings(schema) == [
+    assert meanings(schema) == [
         "2 key points an object: left eye, right eye",
         "2 classes of pixels: 0 background, 1 sky; 255 is void",
     ]
     unknown = Schema(features, keypoints=Keypoints(("tip",)), raster=Raster(("a",)))
-    assert "mirrored image is not known" in _meanings(unknown)[0]
-    assert _meanings(unknown)[1] == "1 class of pixels: 0 a; no void"
-    assert _meanings(Schema({})) == []
+    assert "mirrored image is not known" in meanings(unknown)[0]
+    assert meanings(unknown)[1] == "1 class of pixels: 0 a; no void"
+    assert meanings(Schema({})) == []
 
 
 def test_without_objects_nothing_is_read(tmp_path: Path) -> None:

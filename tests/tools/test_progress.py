@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_on_a_terminal_there_is_a_bar_without_colour(folder: Callable[..., Path], tmp_path: Path) -> None:
-    """Also without NO_COLOR there is none: the only escape sequence is tqdm's move up or to the line's start."""
+    """Where colours are wanted, too: the only escape sequences are tqdm's moves."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     command = [sys.executable, "-m", "shardfeed.tools.cli", "convert", folder(4), tmp_path / "out", "--workers", "1"]
@@ -96,8 +97,7 @@ def test_on_a_terminal_there_is_a_bar_without_colour(folder: Callable[..., Path]
     assert b"listing: 12 files" in shown
     assert b"12/12" in shown
     assert b"1/1 shards" in shown
-    assert b"\x1b[3" not in shown + out
-    assert b"\x1b[9" not in shown + out
+    assert re.search(rb"\x1b\[[0-9;]*m", shown + out) is None
 
 
 def events(path: Path) -> list[dict[str, object]]:
@@ -141,6 +141,13 @@ def test_a_log_that_cannot_be(
     err = capsys.readouterr().err
     assert err.startswith(f"shardfeed: {said}")
     assert not (tmp_path / "images" / "log").exists()
+
+
+def test_a_full_disk_below_the_log_is_a_warning(
+    folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", str(folder(2)), str(tmp_path / "out"), "--quiet", "--log", "/dev/full"]) == 0
+    assert capsys.readouterr().err.count("shardfeed: warning: /dev/full: ") == 1
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, ValueError])

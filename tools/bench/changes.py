@@ -7,6 +7,7 @@ same pipeline on as many images, in turns with the images as they are.
 import io
 import os
 import statistics
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,14 +21,16 @@ from shardfeed.converters.images.baseline import PROGRESSIVE
 from shardfeed.converters.images.jpeg import read_jpeg_header
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import MAX_PIXELS
-from shardfeed.errors import StorageError, UsageError
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.machine.free_space import check_room
 from shardfeed.pipelines import Cache, cached
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
 from shardfeed.text import number, size_text
+from shardfeed.tools.bench.running import OutOfTimeError, Running, start
 from shardfeed.tools.bench.stages import Workload
+from shardfeed.tools.bench.verdict import LEAST_GAIN, REPEATS, factor
 
 _SEEN = 32  # images looked at
 _IMAGES = 256  # converted, or four batches
@@ -39,8 +42,8 @@ _MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True)
-class Look:
-    """Some images of a split: medians of their sides in pixels, and shares of progressive JPEGs and of PNGs."""
+class TypicalImage:
+    """Medians of the sides of some images of a split, in pixels, and shares of progressive JPEGs and of PNGs."""
 
     height: int
     width: int
@@ -49,12 +52,15 @@ class Look:
     raw: bool
 
 
-def look_at(split: Split) -> Look:
-    """Look at images from all over the split."""
+def typical_image(split: Split) -> TypicalImage:
+    """Read headers of images from all over the split; raise IntegrityError if none of them can be read."""
     places = np.unique(np.linspace(0, len(split) - 1, min(len(split), _SEEN)).astype(np.int64))
-    found = [_facts(split[place]) for place in places.tolist()]
+    found = [header for place in places.tolist() if (header := _header(split[place]))]
+    if not found:
+        problem = f"none of the {number(len(places), 'image')} that were looked at can be read"
+        raise IntegrityError(f"split {split.name}", problem, "verify the dataset with --deep")
     heights, widths, forms = zip(*found, strict=True)
-    return Look(
+    return TypicalImage(
         round(statistics.median(heights)),
         round(statistics.median(widths)),
         forms.count("progressive") / len(forms),
@@ -63,15 +69,19 @@ def look_at(split: Split) -> Look:
     )
 
 
-def _facts(record: Any) -> tuple[int, int, str]:
+def _header(record: Any) -> tuple[int, int, str] | None:
+    """Height, width and form of a stored image; None if it cannot be read: the pipeline will say whether it can."""
     data = record[ENCODED]
     if record.get(FORMAT) == b"raw":
         return record[HEIGHT], record[WIDTH], "raw"
-    if data.startswith(b"\xff\xd8"):
-        header = read_jpeg_header(data, MAX_PIXELS)
-        return header.height, header.width, "progressive" if header.process == PROGRESSIVE else "jpeg"
-    with Image.open(io.BytesIO(data)) as image:
-        return image.height, image.width, "png"
+    try:
+        if data.startswith(b"\xff\xd8"):
+            header = read_jpeg_header(data, MAX_PIXELS)
+            return header.height, header.width, "progressive" if header.process == PROGRESSIVE else "jpeg"
+        with Image.open(io.BytesIO(data)) as image:
+            return image.height, image.width, str(image.format).lower()
+    except Exception:  # readers of headers raise anything at damaged bytes
+        return None
 
 
 @dataclass(frozen=True)
@@ -88,9 +98,11 @@ def stored_side(image_size: int) -> int:
     return round(image_size * _USUAL)
 
 
-def sample_of(work: Workload, look: Look) -> Workload | None:
+def sample_of(work: Workload, typical: TypicalImage) -> Workload | None:
     """The pipeline on as many images as can be converted; None where those are fewer than two batches."""
-    count = min(len(work.split), max(_IMAGES, 4 * work.batch_size), _PIXEL_BYTES // (3 * look.height * look.width))
+    count = min(
+        len(work.split), max(_IMAGES, 4 * work.batch_size), _PIXEL_BYTES // (3 * typical.height * typical.width)
+    )
     return work.cut(count) if count >= 2 * work.batch_size else None
 
 
@@ -102,7 +114,7 @@ def converted(work: Workload, out: str, image: ImageOptions | None = None) -> Wo
     return replace(work, split=shardfeed.open(out)["train"])
 
 
-def possible_changes(work: Workload, look: Look) -> Iterator[Change]:
+def possible_changes(work: Workload, typical: TypicalImage) -> Iterator[Change]:
     """The changes that could help this pipeline; only those that change something."""
     cores, side = cpu_budget(), stored_side(work.image_size)
     if work.workers < cores:
@@ -111,35 +123,35 @@ def possible_changes(work: Workload, look: Look) -> Iterator[Change]:
             f"{number(work.workers, 'thread')} for {number(cores, 'granted core')}",
             lambda work, out: replace(work, workers=cores),
         )
-    if look.raw:
+    if typical.raw:
         return
-    smaller = min(look.height, look.width) > _SMALLER * side
-    size = f"images are {look.width}x{look.height}, crops {work.image_size}"
+    smaller = min(typical.height, typical.width) > _SMALLER * side
+    size = f"images are {typical.width}x{typical.height}, crops {work.image_size}"
     if smaller:
         yield Change(
             f"shardfeed convert SOURCE OUT --resize-shorter {side}",
             f"{size}; with a shorter side of {side}, small windows hold less detail",
             lambda work, out: converted(work, out, ImageOptions(resize_shorter=side)),
         )
-    if look.progressive:
+    if typical.progressive:
         yield Change(
             "shardfeed convert SOURCE OUT --baseline",
-            f"{look.progressive:.0%} of the images are progressive JPEGs, which are decoded whole for any crop",
+            f"{typical.progressive:.0%} of the images are progressive JPEGs, which are decoded whole for any crop",
             lambda work, out: converted(work, out, ImageOptions(check="none", baseline=True)),
         )
-    if look.png:
+    if typical.png:
         yield Change(
             "shardfeed convert SOURCE OUT --png-to-jpeg",
             "a PNG is decoded whole for any crop; a JPEG loses a little",
             lambda work, out: converted(work, out, ImageOptions(png_to_jpeg=True)),
         )
-    if work.apart and max(look.height, look.width) >= _LARGE:
+    if work.apart and max(typical.height, typical.width) >= _LARGE:
         yield Change(
             "shardfeed convert SOURCE OUT --seekable",
             "a crop is decoded without the rest of its image; a hundredth more bytes, and the same pixels",
             lambda work, out: converted(work, out, ImageOptions(check="none", seekable=True)),
         )
-    pixels = 3 * look.height * look.width * len(work.split)
+    pixels = 3 * typical.height * typical.width * len(work.split)
     cache = f'cached(split, Cache("{_MEMORY}", decoded=True)) for train_batches'
     if fits_in_memory(pixels):
         yield Change(
@@ -147,7 +159,7 @@ def possible_changes(work: Workload, look: Look) -> Iterator[Change]:
             f"nothing is decoded after the first time; decoded pixels take {size_text(pixels)} of memory",
             _cached,
         )
-    shrunk = round(pixels * (side / min(look.height, look.width)) ** 2)
+    shrunk = round(pixels * (side / min(typical.height, typical.width)) ** 2)
     if smaller and fits_in_memory(shrunk):
         yield Change(
             f"shardfeed convert SOURCE OUT --resize-shorter {side}, then {cache}",
@@ -169,9 +181,50 @@ def fits_in_memory(size: int) -> bool:
     return True
 
 
-def try_change(change: Change, sample: Workload, directory: str) -> Workload | str:
-    """The pipeline with the change, or why it could not be made: an extra that is missing, no room."""
-    try:
-        return change.made(sample, os.path.join(directory, str(len(os.listdir(directory)))))
-    except (UsageError, StorageError) as error:
-        return str(error)
+def measure_changes(
+    work: Workload,
+    typical: TypicalImage,
+    *,
+    rate: float,
+    wanted: float | None,
+    slice_s: float,
+    deadline: float,
+    progress: Callable[[str], object],
+) -> dict[str, Any]:
+    """Measure the gain of each possible change on some of the images; the change that helps most comes first.
+
+    `rate`: images per second of the pipeline. `wanted`: those that the model could take.
+    """
+    sample = sample_of(work, typical)
+    found: list[dict[str, Any]] = []
+    not_tried: list[dict[str, str]] = []
+    base: Running | None = None
+    with tempfile.TemporaryDirectory(prefix="shardfeed-bench-") as directory:
+        for n, change in enumerate(possible_changes(work, typical)):
+            times = None
+            if sample is None:
+                why = "two batches of such images take more memory than a sample may"
+            else:
+                try:
+                    if base is None:
+                        sample = converted(sample, os.path.join(directory, "base"))
+                        base = start(sample, deadline)
+                    times = _gain(base, change.made(sample, os.path.join(directory, str(n))), slice_s, deadline)
+                    why = "its rounds did not agree"
+                except ShardfeedError as error:  # no room, an extra that is missing, an image that is refused
+                    why = error.problem
+                except OutOfTimeError:
+                    why = "the time was over"
+            if times is None:
+                not_tried.append({"change": change.change, "why": why})
+            elif times >= LEAST_GAIN:
+                enough = None if wanted is None else rate * times >= wanted
+                found.append({"change": change.change, "why": change.why, "factor": times, "enough": enough})
+            progress(f"tried: {change.change}")
+        base = None
+    return {"advice": sorted(found, key=lambda advice: -advice["factor"]), "not_tried": not_tried}
+
+
+def _gain(base: Running, made: Workload, slice_s: float, deadline: float) -> float | None:
+    other = start(made, deadline)
+    return factor([(base.slice(slice_s), other.slice(slice_s)) for _ in range(REPEATS)])

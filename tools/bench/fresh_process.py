@@ -38,13 +38,12 @@ def measure_fresh(
         "seconds": seconds,
     }
     command = [sys.executable, "-m", "shardfeed.tools.bench.fresh_process", json.dumps(asked)]
-    started = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         problem = f"a process that reads it ended with {done.returncode}: {escape(said)}"
         raise IntegrityError(directory, problem, f"shardfeed verify {shell_quoted(directory)} --deep")
-    return {**json.loads(done.stdout.splitlines()[-1]), "process_s": time.monotonic() - started}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def memory_bytes(field: str) -> int:

@@ -2,25 +2,22 @@
 
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from shardfeed.machine.budget import cpu_budget, memory_free
 from shardfeed.readers.dataset import Dataset
-from shardfeed.tools.bench.changes import Look, converted, possible_changes, sample_of, try_change
+from shardfeed.tools.bench.changes import TypicalImage, measure_changes
 from shardfeed.tools.bench.fresh_process import measure_fresh
-from shardfeed.tools.bench.running import OutOfTimeError, Running, Slice, together
+from shardfeed.tools.bench.running import OutOfTimeError, Running, Slice, start, together
 from shardfeed.tools.bench.stages import Workload
-from shardfeed.tools.bench.verdict import ROUNDS, factor, judge, stage_costs, step_ms, summary
+from shardfeed.tools.bench.verdict import REPEATS, ROUNDS, judge, stage_costs, step_ms, summary
 
 NO_WAIT = 0.02  # share of the time lost below which a step is said not to wait
-_WORTH = 1.1  # times as fast; less is not worth a change
 _COLD_BYTES = 64 << 20  # read from the disk itself, to see how fast that is
 _PART_BYTES = 512 << 20  # of records that are gone through again and again, and so stay in memory
-_REPEATS = 3  # of each pair of slices in a round
 _SLICES = 80  # that the time is enough for, with starts, pauses and changes
 _SHORTEST = 0.2  # seconds
 _FRESH_SHARE = 1 / 20  # of the time, for batches in a new process
@@ -30,18 +27,21 @@ Progress = Callable[[str], object]
 Pairs = list[tuple[Slice, Slice]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Rounds:
-    """The slices of the whole pipeline in each round, those with pauses, and the pairs with each other pipeline."""
+    """The slices of the whole pipeline in each round, those with pauses, and the pairs with each other pipeline.
 
-    whole: list[Slice]
-    waiting: list[Slice]
-    pairs: dict[str, Pairs]
-    done: float
-    first_s: float
+    `done`: the share of the rounds that was measured. `first_s`: seconds to the first batch.
+    """
+
+    whole: list[Slice] = field(default_factory=list)
+    waiting: list[Slice] = field(default_factory=list)
+    pairs: dict[str, Pairs] = field(default_factory=dict)
+    done: float = 0.0
+    first_s: float = 0.0
 
 
-def describe(work: Workload, look: Look) -> dict[str, Any]:
+def describe(work: Workload, typical: TypicalImage) -> dict[str, Any]:
     """The dataset and the pipeline, before anything has been measured."""
     split = work.split
     return {
@@ -49,9 +49,9 @@ def describe(work: Workload, look: Look) -> dict[str, Any]:
         "samples": len(split),
         "formats": dict(split.formats),
         "record_bytes_mean": split.record_bytes / len(split),
-        "median_height_px": look.height,
-        "median_width_px": look.width,
-        "progressive_share": look.progressive,
+        "median_height_px": typical.height,
+        "median_width_px": typical.width,
+        "progressive_share": typical.progressive,
         "batch_size": work.batch_size,
         "image_size_px": work.image_size,
         "order": work.order,
@@ -63,7 +63,7 @@ def describe(work: Workload, look: Look) -> dict[str, Any]:
 def measure(
     data: Dataset,
     work: Workload,
-    look: Look,
+    typical: TypicalImage,
     *,
     seconds: float,
     model_ms: float | None,
@@ -84,7 +84,8 @@ def measure(
     progress("disk")
     size = min(_PART_BYTES, memory_free() // 8)
     part = work.cut(max(2 * work.batch_size, min(len(split), size * len(split) // split.record_bytes)))
-    rounds = _measure_rounds(part, max(_SHORTEST, seconds / _SLICES), model_ms, deadline, progress)
+    slice_s = max(_SHORTEST, seconds / _SLICES)
+    rounds = _measure_rounds(part, slice_s, model_ms, deadline, progress)
     report |= _rounds_report(work, rounds, seconds, model_ms)
     if report["refused"]:
         return
@@ -106,7 +107,15 @@ def measure(
         "whole_epoch": fresh["epoch"],
     }
     if not report["model_bound"]:
-        report |= _advice(work, look, report, max(_SHORTEST, seconds / _SLICES), deadline, progress)
+        report |= measure_changes(
+            work,
+            typical,
+            rate=report["pipeline"]["images_per_s"],
+            wanted=report["model"] and report["model"]["images_per_s_wanted"],
+            slice_s=slice_s,
+            deadline=deadline,
+            progress=progress,
+        )
 
 
 def _disk(work: Workload) -> dict[str, Any]:
@@ -143,18 +152,17 @@ def _measure_rounds(
     part: Workload, slice_s: float, model_ms: float | None, deadline: float, progress: Progress
 ) -> _Rounds:
     """Run the whole pipeline in turns with each stage's and with the decoder alone; a round is one of these."""
-    rounds = _Rounds([], [], {}, 0.0, 0.0)
+    rounds = _Rounds()
     others = [*part.stages[:-1], "decoder"]
     others += ["whole"] * (ROUNDS - len(others))
     found: Pairs = []
-    first_s = 0.0
     try:
-        whole = _running(part, deadline)
-        first_s = whole.first_s
+        whole = start(part, deadline)
+        rounds.first_s = whole.first_s
         for number, name in enumerate(others):
             other = _other(part, name, deadline)
             found, mine, waits = [], [], []
-            for _ in range(_REPEATS):
+            for _ in range(REPEATS):
                 mine.append(whole.slice(slice_s))
                 if model_ms is not None:
                     waits.append(whole.slice(slice_s, settle=False, pause_s=model_ms / 1e3))
@@ -168,18 +176,14 @@ def _measure_rounds(
             progress(f"round {number + 1} of {len(others)}, {together(rounds.whole).rate:,.0f} images/s so far")
     except OutOfTimeError:
         pass
-    share = (len(rounds.whole) + len(found) % _REPEATS / _REPEATS) / len(others)
-    return replace(rounds, done=share, first_s=first_s)
-
-
-def _running(work: Workload, deadline: float, stage: str = "whole") -> Running:
-    return Running(work.batches(stage, endless=True), work.batch_size, work.ahead, deadline)
+    rounds.done = (len(rounds.whole) + len(found) % REPEATS / REPEATS) / len(others)
+    return rounds
 
 
 def _other(part: Workload, name: str, deadline: float) -> Running | None:
     """The pipeline up to a stage, or the decoder alone; None where there is nothing for it to do."""
     if name != "decoder":
-        return None if name == "whole" else _running(part, deadline, name)
+        return None if name == "whole" else start(part, deadline, name)
     if part.apart or not len(held := part.held()):
         return None
     return Running(held.decoded(part.batch_size, part.workers), part.batch_size, part.ahead, deadline)
@@ -206,6 +210,8 @@ def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: fl
         "model_bound": None,
         "advice": None,
         "not_tried": [],
+        "first_batch": None,
+        "memory": None,
     }
     if refused:
         return report
@@ -253,47 +259,3 @@ def _rounds_report(work: Workload, rounds: _Rounds, seconds: float, model_ms: fl
         }
         report["model_bound"] = found["lost_share"] < NO_WAIT
     return report
-
-
-def _advice(
-    work: Workload, look: Look, report: dict[str, Any], slice_s: float, deadline: float, progress: Progress
-) -> dict[str, Any]:
-    """Measure the gain of each possible change on some of the images; the change that helps most comes first."""
-    changes = list(possible_changes(work, look))
-    found: list[dict[str, Any]] = []
-    not_tried: list[dict[str, str]] = []
-    sample = sample_of(work, look)
-    wanted = work.batch_size / report["model"]["model_ms"] * 1e3 if report["model"] else None
-
-    def left_out(change: str, why: str) -> None:
-        not_tried.append({"change": change, "why": why})
-
-    with tempfile.TemporaryDirectory(prefix="shardfeed-bench-") as directory:
-        base: Running | None = None
-        for change in changes:
-            if sample is None:
-                left_out(change.change, "two batches of such images take more memory than a sample may")
-                continue
-            try:
-                if base is None:
-                    sample = converted(sample, os.path.join(directory, "base"))
-                    base = _running(sample, deadline)
-                made = try_change(change, sample, directory)
-                if isinstance(made, str):
-                    left_out(change.change, made)
-                    continue
-                other = _running(made, deadline)
-                pairs = [(base.slice(slice_s), other.slice(slice_s)) for _ in range(_REPEATS)]
-            except OutOfTimeError:
-                left_out(change.change, "the time was over")
-                continue
-            del other
-            times = factor(pairs)
-            if times is None:
-                left_out(change.change, "its rounds did not agree")
-            elif times >= _WORTH:
-                enough = None if wanted is None else report["pipeline"]["images_per_s"] * times >= wanted
-                found.append({"change": change.change, "why": change.why, "factor": times, "enough": enough})
-            progress(f"tried: {change.change}")
-        base = None
-    return {"advice": sorted(found, key=lambda advice: -advice["factor"]), "not_tried": not_tried}

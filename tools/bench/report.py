@@ -4,6 +4,7 @@ from typing import Any
 
 from shardfeed.errors import escape
 from shardfeed.text import number, shell_quoted, size_text, table
+from shardfeed.tools.bench.verdict import LEAST_GAIN
 
 _OURS = 0.85  # of the cores, used by the busiest pipeline; where less, other processes took them
 
@@ -152,7 +153,7 @@ def _model(report: dict[str, Any]) -> str:
 def _advice(report: dict[str, Any]) -> str:
     if report["model_bound"]:
         return "what would help most: nothing here, the model is the bottleneck"
-    lines = ["what would help most: nothing that was tried is worth 1.1 times"]
+    lines = [f"what would help most: nothing that was tried is worth {LEAST_GAIN} times"]
     if report["not_tried"]:
         lines = ["what would help most was not found out:"]
     if report["advice"]:

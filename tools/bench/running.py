@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from shardfeed.tools.bench.stages import Workload
+
 _FEWEST_BATCHES = 4  # in a slice
 _STILL = 0.05, 0.2  # seconds, and the share of one core below which nothing is being made ahead
 _MOST_WAITING = 3.0  # seconds for the buffers to fill
@@ -89,6 +91,11 @@ class Running:
         if time.perf_counter() > self._deadline:
             raise OutOfTimeError
         self._next()
+
+
+def start(work: Workload, deadline: float, stage: str = "whole") -> Running:
+    """Start the pipeline up to a stage, or the whole one."""
+    return Running(work.batches(stage, endless=True), work.batch_size, work.ahead, deadline)
 
 
 def _wait_until_still() -> None:

@@ -122,7 +122,7 @@ class Workload:
         return lambda shape: (window(shape), tf.constant([self.image_size, self.image_size]))
 
     def held(self) -> "HeldImages":
-        """The compressed images of the first iteration with their windows, up to 256 MB of them, in memory."""
+        """The compressed images of the first iteration with their windows, up to 64 MB of them, in memory."""
         import tensorflow as tf
 
         from shardfeed.pipelines import make_batches

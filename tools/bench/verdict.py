@@ -10,6 +10,8 @@ import numpy as np
 from shardfeed.tools.bench.running import Slice, together
 
 ROUNDS = 5  # fewer give no headline
+LEAST_GAIN = 1.1  # times as fast; less is not worth a change
+REPEATS = 3  # of each pair of slices in a round
 AGREE = 0.15  # by which a round may differ from all of them together
 
 

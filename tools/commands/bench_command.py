@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     name = args.split or (in_usual_order(data) or ["train"])[0]
     split = data[name]
     with _quiet_stderr() as terminal:
-        from shardfeed.tools.bench.changes import look_at
+        from shardfeed.tools.bench.changes import typical_image
         from shardfeed.tools.bench.measure import describe, measure
         from shardfeed.tools.bench.stages import Workload, check_images
 
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
         if args.batch_size > len(split):  # found out by us, before TensorFlow is imported
             raise UsageError("--batch-size", f"got {args.batch_size}, expected at most {len(split)}")
         work = Workload(split, args.batch_size, args.image_size, args.order, args.workers or cpu_budget())
-        look = look_at(split)
-        report = {"dataset": args.dataset, **describe(work, look)}
+        typical = typical_image(split)
+        report = {"dataset": args.dataset, **describe(work, typical)}
         if not args.json:
             print(head_text(report), flush=True)
         bar = tqdm(bar_format="{elapsed} {desc}", file=terminal, disable=True if args.json else None, leave=False)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             with bar, _named_damage(args.dataset):
                 options = {"seconds": args.seconds, "model_ms": args.model_ms}
-                measure(data, work, look, **options, report=report, progress=bar.set_description_str)
+                measure(data, work, typical, **options, report=report, progress=bar.set_description_str)
         except BaseException as stopped:
             if not isinstance(stopped, Exception) and not args.json:
                 print(f"\n{report_text(report)}".rstrip(), flush=True)  # what has been measured until then

@@ -25,7 +25,7 @@ from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
 from shardfeed.storage.storage import check_local
 from shardfeed.tools.arguments import assignments, shards_of, size_argument, workers_of
-from shardfeed.tools.colour import coloured
+from shardfeed.tools.colour import warn
 from shardfeed.tools.commands.convert_report import print_failed, print_report
 from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
@@ -262,7 +262,7 @@ def _convert(args: argparse.Namespace, signs: SignsOfLife, log: EventLog) -> int
     )
     split = assignments("--split", args.split, float) if args.split else None
     before = warnings.showwarning
-    warnings.showwarning = _say
+    warnings.showwarning = warn
     try:
         with contextlib.redirect_stdout(sys.stderr):  # Ray prints there what it has to say of its nodes
             report = convert(
@@ -310,11 +310,6 @@ def _check_log(args: argparse.Namespace) -> None:
         folder = os.path.realpath(args.source)
         if os.path.realpath(args.log).startswith(os.path.join(folder, "")):
             raise UsageError("--log", f"{escape(args.log)} lies inside the source", "name a file outside of it")
-
-
-def _say(message: Warning | str, *where: object) -> None:
-    """A warning in this command's own form, without the line of code that it comes from."""
-    print(f"shardfeed: {coloured('warning:', 'warning', sys.stderr)} {message}", file=sys.stderr)
 
 
 def source_of(args: argparse.Namespace) -> Source:

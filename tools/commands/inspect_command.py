@@ -25,7 +25,7 @@ _BYTES_SHOWN = 40  # of a bytes feature
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `inspect`."""
     parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--records", metavar="N", type=int, help="records printed of each split (default 0)")
+    parser.add_argument("--records", metavar="N", type=int, default=0, help="records shown of each split (default 0)")
     parser.add_argument("--details", action="store_true", help="all classes of each split, features, expensive images")
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
@@ -34,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the dataset's description."""
     data = shardfeed.open(args.dataset)
     if args.json:
-        print(json.dumps(description(data, 1 if args.records is None else args.records)))
+        print(json.dumps(description(data, args.records)))
         return 0
     for line in summary(data):
         print(line)
     if args.details:
         _print_details(data)
-    _print_records(data, args.records or 0)
+    _print_records(data, args.records)
     return 0
 
 
@@ -114,7 +114,7 @@ def _print_details(data: Dataset) -> None:
     for key in (manifest.schema.key(LABEL) or LABEL, OBJECT_LABEL):
         if key in manifest.schema.class_names:
             _print_classes(data, key, names)
-    for line in _meanings(manifest.schema):
+    for line in meanings(manifest.schema):
         print(line)
     print(feature_table(manifest.schema))
 
@@ -139,7 +139,7 @@ def _print_classes(data: Dataset, key: str, splits: list[str]) -> None:
     print(table(rows))
 
 
-def _meanings(schema: Schema) -> list[str]:
+def meanings(schema: Schema) -> list[str]:
     """Describe the key points and the class values of rasters, one line each, if records have any."""
     lines = []
     if schema.keypoints is not None:

@@ -140,7 +140,7 @@ def classes_csv(folder: Path, files: Files) -> None:
 def captions(folder: Path, files: Files) -> None:
     """Flickr8k's token file."""
     put_images(folder, files)
-    lines = [f"{row['key']}.png#{n}\t{row['caption']}\n" for row in rows_of(files) for n in range(1)]
+    lines = [f"{row['key']}.png#0\t{row['caption']}\n" for row in rows_of(files)]
     put(folder / "captions.token", "".join(lines))
 
 

@@ -1,0 +1,23 @@
+"""Pictures of stored images, for people: in a notebook and on a contact sheet."""
+
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # none whose decoder starts another program
+
+
+def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Image":
+    """The picture that an image file holds, RGB, of about `side` pixels or more; raises anything at damaged bytes.
+
+    `raw`: (height, width) of uint8 RGB pixels [height, width, 3], when that is what `encoded` holds.
+    """
+    from PIL import Image
+
+    if raw is not None:
+        return Image.frombytes("RGB", (raw[1], raw[0]), encoded)
+    with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:  # as loaders see it: no EXIF orientation
+        image.draft("RGB", (side, side))
+        return image.convert("RGB")
