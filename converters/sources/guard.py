@@ -12,11 +12,13 @@ A draw costs some integer operations; draw by file, by block or by long value, n
 """
 
 import errno
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal
+from typing import BinaryIO, Literal, cast
 
 from shardfeed.errors import ShardfeedError, UsageError, escape
 from shardfeed.storage.local import storage_error
@@ -173,6 +175,19 @@ def _library(error: BaseException) -> str:
 
 def _is_of_content(error: OSError) -> bool:
     return _library(error) in _LIBRARIES or error.errno in _OF_CONTENT
+
+
+def open_regular(path: str | bytes | os.PathLike[str], buffering: int = -1) -> BinaryIO:
+    """Open a regular file to read. Raises OSError for anything else: to open a pipe would wait for ever."""
+    file = open(path, "rb", buffering, opener=_without_waiting)  # noqa: SIM115  # the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return cast("BinaryIO", file)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager

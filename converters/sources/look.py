@@ -16,6 +16,7 @@ import numpy as np
 from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
 from shardfeed.converters.sources.files.walk import list_files, nothing_listed
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, escape
@@ -81,6 +82,8 @@ class Look:
                 with os.scandir(os.path.join(self.path, folder)) as entries:
                     for entry in entries:
                         is_folder = entry.is_dir()
+                        if not (is_folder or entry.is_file() or entry.is_symlink()):
+                            continue  # a pipe or a device is no input
                         kind = "/" if is_folder else os.path.splitext(entry.name)[1]
                         of_kind[kind] += 1
                         if of_kind[kind] <= _MOST_NAMES and not is_hidden(os.fsencode(entry.name)):
@@ -122,10 +125,8 @@ class Look:
         if path not in self._heads:
             if len(self._heads) == _HEADS:
                 self._heads.clear()
-            if not os.path.isfile(path):  # to open a pipe would wait for ever
-                return b""
             try:
-                with open(path, "rb") as file:
+                with open_regular(path) as file:
                     self._heads[path] = file.read(_HEAD)
             except (OSError, ValueError):
                 self._heads[path] = b""

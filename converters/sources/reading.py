@@ -7,7 +7,7 @@ import stat
 from collections.abc import Sequence
 
 from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.source import Content, Sample, SourceFile
 from shardfeed.errors import LabelFileError, name_text
 from shardfeed.storage.local import storage_error
@@ -61,9 +61,7 @@ def read_lines(file: SourceFile) -> list[tuple[int, bytes]]:
 def read_whole(path: str, most: int = MOST_WHOLE, remedy: str = "give it in parts, or check that it is meant") -> bytes:
     """The bytes of a file of annotations. Raises LabelFileError for one of more than `most`, or that cannot be read."""
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for ever
-            raise LabelFileError(path, "not a regular file", "check the path")
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > most:
                 raise LabelFileError(path, f"more than {most:,} bytes, which are read whole", remedy)
             return file.read()

@@ -13,7 +13,7 @@ from typing import IO, BinaryIO, cast
 
 from shardfeed.converters.sources.archives.tar import BLOCK, looks_like_header, members
 from shardfeed.converters.sources.archives.unpack import DamagedStreamError, Stream, Unpacked, form_of, unpacked
-from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded
+from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded, open_regular
 from shardfeed.errors import escape, name_bytes, name_text
 from shardfeed.text import counted, number, size_text
 
@@ -39,7 +39,7 @@ class UnpackedArchive:
 
 def is_archive(path: str) -> bool:
     """Whether a file is a zip, or a compressed file whose content begins like a tar. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         if file.read(4) in _ZIP:
             return True
     form = form_of(path)

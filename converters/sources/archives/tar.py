@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number
 
@@ -42,10 +42,8 @@ class Member(NamedTuple):
 
 def is_tar(path: str) -> bool:
     """Whether a file begins with the header of a tar's member, or is an empty tar."""
-    if not os.path.isfile(path):  # to open a pipe would wait for ever
-        return False
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             block = file.read(BLOCK)
     except OSError:
         return False

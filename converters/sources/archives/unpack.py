@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.errors import StorageError, UsageError, needing_extra
 from shardfeed.machine.free_space import room_in
 from shardfeed.storage.local import storage_error
@@ -167,7 +167,7 @@ def inflated(file: IO[bytes]) -> Iterator[bytes]:
 
 def form_of(path: str) -> str:
     """Compression of a file by its first bytes: "gz", "bz2", "xz", "zstd", or "" for none. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         head = file.read(8)
     return next((form for start, form in _STARTS.items() if head.startswith(start)), "")
 
@@ -177,7 +177,7 @@ def unpacked(path: str, form: str, place: str) -> Iterator[bytes]:
 
     Raises UsageError for other forms, DamagedStreamError.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         if form == "gz":
             yield from inflated(file)
         elif form == "bz2":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.rows.source import as_listed, check_listed
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError
@@ -27,9 +28,7 @@ _Handle = TypeVar("_Handle", bound=_Closing)
 def listed(path: str) -> SourceFile:
     """A file as it is now, which can be read. Raises UsageError."""
     try:
-        if not os.path.isfile(path):  # to open a pipe would wait for ever
-            raise UsageError(path, "is no regular file", "check the path")
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             found = os.fstat(file.fileno())
     except OSError as error:
         raise UsageError(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None

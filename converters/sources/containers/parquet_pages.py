@@ -10,6 +10,7 @@ import struct
 from array import array
 from typing import Any, BinaryIO, NamedTuple
 
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import UsageError
 
 WHOLE = "copy or download it again"
@@ -38,7 +39,7 @@ def column_chunks(path: str, leaf: int) -> list[Chunk]:
     Raises UsageError for one that is damaged, or compressed in a way that pyarrow cannot read.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             file.seek(-8, os.SEEK_END)
             size = int.from_bytes(file.read(4), "little")
             file.seek(-8 - size, os.SEEK_END)

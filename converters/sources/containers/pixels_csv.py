@@ -16,6 +16,7 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.containers.arrays.pixels import Layout, PixelPart
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.options import ColumnOptions, LabelOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -145,7 +146,7 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
     """Choose among the columns of all files. Raises UsageError where nothing tells which is the label."""
     infos = {headers[0].names[headers[0].start]: ColumnInfo("pixels", "image", role="image")}
     for file, header in zip(files.files, headers, strict=True):
-        with open(file.path, "rb") as stream:
+        with open_regular(file.path) as stream:
             stream.readline(_MOST_LINE)
             first = _cells(stream.readline(_MOST_LINE))
         for i in header.others:
@@ -166,7 +167,7 @@ def _roles(files: SourceFiles, headers: Sequence[_Header], options: ColumnOption
 def _rows(files: SourceFiles, number: int, header: _Header, roles: Roles) -> Iterator[Row]:
     """The rows of a file; `where` of each: offset and size of its line."""
     wanted = [(header.names[i], i) for i in header.others if header.names[i] in roles.columns]
-    with open(files.files[number].path, "rb") as file:
+    with open_regular(files.files[number].path) as file:
         offset = len(file.readline(_MOST_LINE))
         record = 0
         while line := file.readline(_MOST_LINE + 1):

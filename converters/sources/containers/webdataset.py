@@ -28,7 +28,7 @@ from shardfeed.converters.sources.containers.webdataset_columns import (
     read_values,
     samples,
 )
-from shardfeed.converters.sources.guard import damaged
+from shardfeed.converters.sources.guard import damaged, open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles, find_files
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
@@ -167,7 +167,7 @@ class _Pass:
         """Take all samples of a tar. Raises UsageError."""
         listed, place = self.tars[file], os.fsdecode(self.files.files[file].path)
         self._begins[file] = len(self._met)
-        with open(listed.path, "rb") as tar:
+        with open_regular(listed.path) as tar:
             state = os.fstat(tar.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_size != listed.size:
                 raise UsageError(place, "it is not as it was when it was listed", "wait until it is written")
@@ -253,7 +253,7 @@ class _Pass:
     def _find(self, place: int) -> tuple[int, str]:
         """The tar and the key of a sample, by its place among all."""
         file = int(np.searchsorted(self._begins, place, side="right")) - 1
-        with open(self.tars[file].path, "rb") as tar:
+        with open_regular(self.tars[file].path) as tar:
             found = samples(tar, str(self.files.names[file]), Names(""))
             return file, escape(self._own(file, next(islice(found, place - self._begins[file], None))[0]))
 

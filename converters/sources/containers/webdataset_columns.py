@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from shardfeed.annotations import OBJECTS, RASTER
 from shardfeed.converters.sources.archives.tar import Member, members, read_member
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles, kind_of
 from shardfeed.converters.sources.rows.source import Names
@@ -165,7 +166,7 @@ class SeenColumns:
 
     def look(self, path: str, most: int) -> "SeenColumns":
         """Take the first samples of a tar. Raises UsageError for one that is damaged."""
-        with open(path, "rb") as tar:
+        with open_regular(path) as tar:
             for _, columns in islice(samples(tar, path, Names("")), most):
                 self.members |= dict.fromkeys(columns)
                 wanted = [column for column in columns if last(column) in _WHOLE_NUMBERS | _TEXTS | _JSON]

@@ -19,6 +19,7 @@ from shardfeed.annotations import RASTER, RASTER_FORMAT, Raster
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.archives.unpack import Unpacked
 from shardfeed.converters.sources.files.listing import Listing
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.objects import Account, AnnotationCode, LeftOut
 from shardfeed.converters.sources.rows.columns import ListedColumn, Splits, sample_number, schema_of, values_at
 from shardfeed.converters.sources.rows.object_table import ObjectTable
@@ -139,7 +140,7 @@ def as_listed(path: bytes | str, size: int, mtime_ns: int) -> Iterator[int]:
     Raises RejectedError (`E_SOURCE_CHANGED`, `E_UNREADABLE`), for an OSError while it is used, too.
     """
     try:
-        with open(path, "rb", buffering=0, opener=_at_once) as file:
+        with open_regular(path, buffering=0) as file:
             _check(path, os.fstat(file.fileno()), size, mtime_ns)
             yield file.fileno()
     except OSError as error:
@@ -164,11 +165,6 @@ def _refused(path: bytes | str, error: OSError) -> RejectedError:
         return RejectedError(RejectCode.SOURCE_CHANGED, f"{escape(path)} was there and is gone")
     problem = f"{escape(path)}: {os.strerror(error.errno or 0)} (errno {error.errno})"
     return RejectedError(RejectCode.UNREADABLE, problem)
-
-
-def _at_once(path: bytes | str, flags: int) -> int:
-    """Open a file, and do not wait where a pipe is in its place."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def changed(path: bytes | str) -> RejectedError:

@@ -30,8 +30,10 @@ A reader that stores boxes in fractions has `fractions=True`: its writer divides
 
 import io
 import math
+import os
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,11 +47,11 @@ import shardfeed
 from shardfeed.annotations import BOX, CAPTION, OBJECT_TEXT, RASTER
 from shardfeed.converters import convert, open_source
 from shardfeed.converters.sources.readers import READERS
-from shardfeed.errors import UsageError
+from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.schema import FILENAME, TEXT
 from shardfeed.tools import cli
 from tests.converters.sources.builders import BUILDERS
-from tests.converters.sources.builders.builder import SIDES, Row
+from tests.converters.sources.builders.builder import SIDES, Builder, Row
 
 
 @dataclass(frozen=True)
@@ -469,6 +471,41 @@ def boxes_of(record: Any) -> list[tuple[Any, ...]]:
         np.rint(np.asarray(record[key]) * side).astype(int).tolist() for key, side in zip(BOX, SIDES, strict=True)
     ]
     return sorted(zip(names, *corners, strict=True), key=lambda one: one[1:])
+
+
+def _write_something(reader: str, folder: Path) -> Builder:
+    """Write two samples of whatever the reader's files can say."""
+    builder = BUILDERS[reader]
+    values = {"label": 0, "caption": "a", "objects": [CAT], "mask": filled(0, 1)}
+    said = {name: value for name, value in values.items() if name in builder.says}
+    builder.write(folder, {"a": [{"image": image_file(seed=i), "key": f"{i:04}", **said} for i in range(2)]})
+    return builder
+
+
+# Beside the files of a reader, others that it looks for.
+SIDECARS = {
+    "tfrecord": ("dataset_info.json", "labels.txt", "label_map.pbtxt"),
+    "webdataset": ("0.tar", "0.tar.gz"),
+    "mds": ("index.json",),
+    "cifar": ("batches.meta.txt",),
+    "stl10": ("class_names.txt",),
+}
+
+
+@pytest.mark.parametrize("reader", BUILDERS)
+def test_a_pipe_is_not_waited_for(tmp_path: Path, reader: str) -> None:
+    builder = _write_something(reader, tmp_path)
+    pipes = [tmp_path / name for name in SIDECARS.get(reader, ()) if not (tmp_path / name).exists()]
+    for pipe in [*pipes, *(path for path in sorted(tmp_path.rglob("*")) if path.is_file())]:
+        data = pipe.read_bytes() if pipe.exists() else None
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        for given in (None, reader):
+            with suppress(ShardfeedError):
+                assert len(open_source(tmp_path / builder.path, reader=given, options=builder.kind()))
+        pipe.unlink()
+        if data is not None:
+            pipe.write_bytes(data)
 
 
 def test_each_rule_is_kept_by_some_reader_and_each_reader_keeps_some_rule() -> None:

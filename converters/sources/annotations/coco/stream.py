@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import LabelFileError, StorageError
 
 _CHUNK = 1 << 20  # bytes read at a time
@@ -36,10 +37,8 @@ class JsonStream:
 
     def __init__(self, path: str | os.PathLike[str], most: int | None = None) -> None:
         self.path = os.fspath(path)
-        if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for ever
-            raise LabelFileError(self.path, "not a regular file", "give the file itself")
         try:
-            self._file = open(path, "rb")  # noqa: SIM115  # closed with this object, or by `close`
+            self._file = open_regular(path)  # closed with this object, or by `close`
         except OSError as error:
             raise StorageError(self.path, error.strerror or str(error), "see that the file can be read") from None
         self._left = most

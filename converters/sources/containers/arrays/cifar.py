@@ -78,8 +78,7 @@ def _pickles(look: Look) -> UsageError | None:
     """The error for the python version; None where it is not that."""
     for meta in _META.keys() & set(look.names()[1]):
         place = os.path.join(look.path, meta)
-        head = look.head(place) if os.path.isfile(place) else b""
-        if head.startswith((b"(d", b"}q", b"\x80")):
+        if look.head(place).startswith((b"(d", b"}q", b"\x80")):
             problem = f"is the python version: its files ({meta}, ...) are pickles, and loading one may run any program"
             remedy = f"give the binary version: {_META[meta]}-binary.tar.gz, unpacked, of the same images"
             return UsageError(look.path, problem, remedy)

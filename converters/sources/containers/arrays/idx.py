@@ -25,7 +25,7 @@ from shardfeed.converters.sources.containers.arrays.source import (
     split_of,
 )
 from shardfeed.converters.sources.containers.handles import listed
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -119,8 +119,8 @@ def _mapping(images: str) -> NamesBeside | None:
     """The characters of EMNIST's labels, of the file that lies beside; None without it."""
     name = re.sub("-(train|test)-images.*", "-mapping.txt", os.path.basename(images))
     try:
-        with open(os.path.join(os.path.dirname(images), name), encoding="ascii") as file:
-            lines = file.read(_MAPPING_BYTES).split("\n")
+        with open_regular(os.path.join(os.path.dirname(images), name)) as file:
+            lines = file.read(_MAPPING_BYTES).decode("ascii").splitlines()
     except (OSError, UnicodeDecodeError):
         return None
     matches = [_MAPPING.fullmatch(line.strip()) for line in lines if line.strip()]

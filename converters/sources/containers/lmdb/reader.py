@@ -183,8 +183,7 @@ def _databases(look: Look) -> dict[str, str]:
 def _data_file(look: Look, path: str) -> str:
     """The file with the data of the database at `path`, a folder with `data.mdb` or a file; "" where it is none."""
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-    regular = os.path.isfile(file)  # to open a pipe would wait for ever
-    return file if regular and look.head(file).startswith(_MAGIC, _MAGIC_AT) else ""
+    return file if look.head(file).startswith(_MAGIC, _MAGIC_AT) else ""
 
 
 def _dialect(database: Database) -> Dialect:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, escape
 
@@ -95,7 +96,7 @@ def read_index(root: str, files: Sequence[str]) -> list[Shard]:
 def entries(place: str) -> list[Any]:
     """Read the list of shards of an index. Raises UsageError."""
     try:
-        with open(place, "rb") as file:
+        with open_regular(place) as file:
             if os.fstat(file.fileno()).st_size > _MOST_BYTES:
                 raise ValueError("larger than 1 GiB")
             data = file.read()

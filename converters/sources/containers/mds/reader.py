@@ -21,6 +21,7 @@ from shardfeed.converters.sources.containers.handles import listed
 from shardfeed.converters.sources.containers.mds.encodings import FILES, cell_kind, png_of, value_of
 from shardfeed.converters.sources.containers.mds.index import INDEX, Columns, Shard, entries, index_files, read_index
 from shardfeed.converters.sources.containers.records.columns import NAMES, NUMBERS
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Look, SourceFiles
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence, missing_of
@@ -161,7 +162,7 @@ class _Sample:
 def _samples(shard: Shard) -> Iterator[_Sample]:
     """All samples, one after the other. Raises UsageError where the offsets are not those of a shard."""
     own = _U32 * sum(size is None for size in shard.columns.sizes)
-    with open(shard.path, "rb", buffering=0) as file:
+    with open_regular(shard.path, buffering=0) as file:
         fd = file.fileno()
         head = os.pread(fd, min(_U32 * (shard.samples + 2), shard.size), 0)
         numbers = np.frombuffer(head[: len(head) // _U32 * _U32], "<u4").astype(np.int64)

@@ -24,7 +24,7 @@ from shardfeed.converters.sources.containers.records.examples import (
     recognise_examples,
 )
 from shardfeed.converters.sources.containers.records.shard_names import ARRAY_RECORD
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -93,7 +93,7 @@ def _close(reader: Any) -> None:
 
 def is_arrayrecord(path: str) -> bool:
     """Whether a file begins as one. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(len(_START)) == _START
 
 

@@ -15,6 +15,7 @@ from shardfeed.converters.images.jpeg import check_end_marker, read_jpeg_header
 from shardfeed.converters.images.png import read_png_header
 from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.rows.roles import Kind
 from shardfeed.errors import IntegrityError, escape, name_text
 from shardfeed.formats.format import Fields
@@ -144,7 +145,7 @@ def _is_text(value: Any) -> bool:
 def supervised_keys(directory: str) -> tuple[str | None, str | None]:
     """Image and label by TFDS's dataset_info.json in `directory`; (None, None) where it does not say."""
     try:
-        with open(os.path.join(directory, "dataset_info.json"), "rb") as file:
+        with open_regular(os.path.join(directory, "dataset_info.json")) as file:
             info: Any = json.loads(file.read(_MOST_BYTES))
         image, label = (item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"])
         return str(image), str(label)

