@@ -33,6 +33,7 @@ _MAGIC = (
     *(("parquet", 0, b"PAR1"), ("zip", 0, b"PK\x03\x04"), ("lmdb", 16, b"\xde\xc0\xef\xbe")),
     *(("hdf5", at, b"\x89HDF\r\n\x1a\n") for at in (0, 512, 1024, 2048)),
 )
+_SMALL = re.compile("[a-z]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
 _MOST_FILES = 1_000_000  # of a pattern
@@ -242,7 +243,8 @@ class SourceFiles:
 def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
     """The files that a path means. Raises UsageError where it means none, or one of a pattern is not there."""
     if os.path.isdir(path):
-        listing = list_files(path, include=[f"*{end}" for end in ends])
+        include = ["*" + _SMALL.sub(lambda one: f"[{one[0]}{one[0].upper()}]", end) for end in ends]
+        listing = list_files(path, include=include)
         if not len(listing):
             raise UsageError(path, f"no {' or '.join(ends)} file in it", "check the path")
         files = [listing.file(i) for i in range(len(listing))]

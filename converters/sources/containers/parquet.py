@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Any, BinaryIO
 
@@ -80,9 +81,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     return gather.source(
         parts[0],
         "Parquet file",
-        rasters=None
-        if mask is None
-        else lambda keys: read_masks(files.place, parts[1], len(keys), options.class_names, lambda i: escape(keys[i])),
+        rasters=None if mask is None else partial(read_masks, parts[1], options.class_names),
         notes=[note for column in columns for note in column.unpacked.note],
     )
 

@@ -9,6 +9,7 @@ import stat
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import BinaryIO, NamedTuple, cast
 
@@ -23,7 +24,6 @@ from shardfeed.converters.sources.containers.webdataset_columns import (
     URL,
     Chosen,
     SeenColumns,
-    is_read,
     last,
     read_values,
     samples,
@@ -109,9 +109,7 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     return gather.source(
         parts[0],
         "tar",
-        rasters=None
-        if not chosen.masks
-        else lambda keys: read_masks(files.place, parts[1], len(keys), options.class_names, lambda i: escape(keys[i])),
+        rasters=partial(read_masks, parts[1], options.class_names) if chosen.masks else None,
         notes=[*(into.note if into else ()), *passing.classes_lost, *passing.passed_over.note],
     )
 
@@ -185,7 +183,7 @@ class _Pass:
         self.seen.members |= dict.fromkeys(columns)
         images = self.chosen.images_of(columns)
         masks = [column for column in columns if column in self.chosen.masks]
-        read = [column for column in columns if is_read(column, self._wanted)]
+        read = [column for column in columns if column in self._wanted or self.seen.reads(column)]
         shape = _Shape(images, masks, read, b"." + last(images[0]).encode() if images else b"")
         if len(self._shapes) < _MOST_SHAPES:
             self._shapes[columns] = shape
@@ -233,8 +231,7 @@ class _Pass:
     def check_unique(self) -> None:
         """Raise UsageError if a key is repeated: its files are not adjacent in a tar, or are in two tars."""
         hashes, self._met = as_array(self._met), array("q")
-        order = np.argsort(hashes, kind="stable")
-        again = np.sort(order[1:][hashes[order[1:]] == hashes[order[:-1]]])
+        again = np.delete(np.arange(len(hashes)), np.unique(hashes, return_index=True)[1])
         for later in again.tolist():
             earlier = int(np.argmax(hashes == hashes[later]))
             (one, key), (other, twin) = self._find(earlier), self._find(later)

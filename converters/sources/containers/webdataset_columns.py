@@ -32,6 +32,7 @@ _META = re.compile(rb"__[^/]*__")
 _WHOLE_NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))  # what such columns hold
 _TEXTS = frozenset(("txt", "text", "transcript", "caption"))
 _JSON = frozenset(("json", "jsn"))
+_VALUES = _WHOLE_NUMBERS | _TEXTS | _JSON
 _PICKLES = frozenset(("pyd", "pkl", "pickle", "pth", "pt"))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _FEATURE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")  # keys of JSON whose numbers become features by themselves
@@ -131,11 +132,6 @@ def _value(tar: BinaryIO, column: str, member: Member) -> Any:
     return int(text) if last(column) in _WHOLE_NUMBERS and _INTEGER.match(text) else text
 
 
-def is_read(column: str, wanted: Iterable[str]) -> bool:
-    """Whether the members of a column are read for their values: it is JSON, or wanted."""
-    return last(column) in _JSON or column in wanted
-
-
 def read_values(
     tar: BinaryIO, columns: Mapping[str, Member], read: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -169,7 +165,7 @@ class SeenColumns:
         with open_regular(path) as tar:
             for _, columns in islice(samples(tar, path, Names("")), most):
                 self.members |= dict.fromkeys(columns)
-                wanted = [column for column in columns if last(column) in _WHOLE_NUMBERS | _TEXTS | _JSON]
+                wanted = [column for column in columns if last(column) in _VALUES]
                 self.add(read_values(tar, columns, wanted)[0])
         return self
 
@@ -183,6 +179,10 @@ class SeenColumns:
                 elif name not in self.kinds:
                     self._null.add(name)
                 self.kinds.setdefault(name, Counter())[kind] += 1
+
+    def reads(self, column: str) -> bool:
+        """Whether the members of a column must be read to know what there is: JSON, or values that none was seen of."""
+        return last(column) in _JSON or (last(column) in _VALUES and column not in self.kinds)
 
     def know(self, values: Mapping[str, Any]) -> bool:
         """Whether no value of a sample is new, or of a kind that is not known yet."""

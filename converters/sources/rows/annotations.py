@@ -16,6 +16,7 @@ from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions, Task, Unit
 from shardfeed.converters.sources.rows.columns import (
+    EXACT,
     ByteStrings,
     ClassColumn,
     ListedColumn,
@@ -33,7 +34,6 @@ from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, number
 
 _EMPTY = "classes that no object has, which are kept"
-_EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry it
 
 
 class Annotations:
@@ -460,8 +460,8 @@ class Annotations:
         order = np.lexsort((found, split))
         if found.min() < 0 or ((np.diff(found[order]) == 0) & (np.diff(split[order]) == 0)).any():
             return None
-        if found.max() > _EXACT:
-            self.note(f"ids of images are above {_EXACT:,}: evaluation that carries them as float32 confuses them")
+        if found.max() > EXACT:
+            self.note(f"ids of images are above {EXACT:,}: evaluation that carries them as float32 confuses them")
         return found
 
     def _note_others(self, taken: np.ndarray) -> None:

@@ -15,6 +15,7 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.errors import name_bytes
 from shardfeed.schema import Feature, Schema, Value
 
+EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry image ids
 _FLOAT32_MOST = float(np.finfo(np.float32).max)
 
 
@@ -167,6 +168,12 @@ def as_array(numbers: "array[Any]") -> np.ndarray:
     return np.frombuffer(numbers, numbers.typecode) if len(numbers) else np.zeros(0, numbers.typecode)
 
 
+def repeated(values: np.ndarray) -> np.ndarray:
+    """The values that are there more than once, sorted."""
+    ordered = np.sort(values)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
 class ByteStrings(Sequence[bytes]):
     """Many byte strings one after the other, 8 bytes each besides their own; `add` appends one."""
 
@@ -240,7 +247,7 @@ class Values:
         elif isinstance(item, int):
             if not -(2**63) <= item < 2**63:
                 raise UnlikeError(f"got {item}, expected a number that fits int64")
-            if self._inexact is None and not -(2**24) <= item <= 2**24 and int(np.float32(item)) != item:
+            if self._inexact is None and abs(item) > EXACT and int(np.float32(item)) != item:
                 self._inexact = item
         elif isinstance(item, float) and _FLOAT32_MOST < abs(item) < float("inf"):
             raise UnlikeError(f"got {item:g}, expected a number that fits float32")
@@ -362,8 +369,7 @@ class RowNames:
         if self._names is None:
             return None
         hashes, self._hashes = as_array(self._hashes), array("q")
-        hashes.sort()
-        again = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+        again = set(repeated(hashes).tolist())
         met: set[bytes] = set()
         for name in self._names if again else ():
             if hash(name) in again:

@@ -18,6 +18,7 @@ from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.class_column import NamesBeside, TextsBeside, class_column
 from shardfeed.converters.sources.rows.columns import (
+    EXACT,
     Codes,
     ListedColumn,
     RowNames,
@@ -25,6 +26,7 @@ from shardfeed.converters.sources.rows.columns import (
     UnlikeError,
     Values,
     as_array,
+    repeated,
 )
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns, objects_of
@@ -37,7 +39,6 @@ from shardfeed.schema import FILENAME
 from shardfeed.text import counted, number
 
 _MISSING: Any = object()
-_EXACT = 2**24  # the largest whole number up to which all have a float32, as which evaluators carry it
 
 
 class Row(NamedTuple):
@@ -162,9 +163,8 @@ class Gather:
         self._where.extend(row.where)
         self._names.add(name, row.ending)
         if self._number is not None:
-            own = row.values.get(self._number)
-            own = int(own) if isinstance(own, str) and own.isdigit() and len(own) < 18 else own
-            self._numbers.append(own if type(own) is int and own >= 0 else -1)
+            own = str(row.values.get(self._number))
+            self._numbers.append(int(own) if is_integer(own) and 0 <= int(own) <= EXACT else -1)
         return True
 
     def _no_value(self, row: Row, what: str, column: str) -> RejectedError:
@@ -274,13 +274,13 @@ class Gather:
         what: str,
         *,
         beside: Mapping[str, NamesBeside] | None = None,
-        rasters: Callable[[Keys], tuple[Rasters, Sequence[str]]] | None = None,
+        rasters: Callable[[str, Keys], tuple[Rasters, Sequence[str]]] | None = None,
         notes: Sequence[str] = (),
     ) -> ColumnarSource:
         """All samples. `what`: one of the files, in words. `beside`: names of classes in files beside, by column.
 
-        `rasters`: makes the masks and notes on them, of the keys. Raises UsageError where no row can be taken, and
-        where nothing tells what a class is.
+        `rasters`: makes the masks, and notes on them, of the place and the keys. Raises UsageError where no row can be
+        taken, and where nothing tells what a class is.
         """
         if not len(self):
             raise self._nothing_taken(what)
@@ -289,7 +289,7 @@ class Gather:
         keys = self._keys(said)
         masks = None
         if rasters is not None:
-            masks, of_masks = rasters(keys)
+            masks, of_masks = rasters(self.files.place, keys)
             said += of_masks
         objects = self._table(keys, beside or {}, said) if self._objects is not None else None
         said += self._lacking_notes()
@@ -302,8 +302,7 @@ class Gather:
         for skipped in self.files.skipped:
             self.ledger.rejected.setdefault(skipped.key, skipped)
         numbers = as_array(self._numbers)
-        usable = self._number is not None and numbers.min() >= 0 and numbers.max() <= _EXACT
-        usable = usable and len(np.unique(numbers)) == len(numbers)
+        usable = self._number is not None and numbers.min() >= 0 and not len(repeated(numbers))
         described = f"{number(len(self.files.files), what)}, {number(len(self), 'sample')}: {self.roles.described}"
         return ColumnarSource(
             keys,

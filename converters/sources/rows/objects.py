@@ -12,7 +12,7 @@ import numpy as np
 from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError, Outline
 from shardfeed.converters.sources.options import Unit
-from shardfeed.converters.sources.rows.columns import Codes, as_array
+from shardfeed.converters.sources.rows.columns import Codes, as_array, repeated
 from shardfeed.converters.sources.rows.object_table import ObjectClasses, ObjectTable, Outlines
 from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
 from shardfeed.errors import UsageError, argument, escape
@@ -248,7 +248,7 @@ class ObjectGather:
             self._points.extend(points)
             self._point_ends.append(len(self._points))
         drawn = 0 if self._outlines is None else self._outlines.add(region)
-        same = (image, sides, label, area, tuple(flagged.items()), points, own_id, drawn)
+        same = (image, sides, label, area, tuple(flagged.items()), points, repr(own_id), drawn)
         self._hashes.append(hash(same))
         largest = max(map(abs, sides))
         self._largest, self._far = max(self._largest, largest), self._far + (largest > _FAR)
@@ -290,7 +290,7 @@ class ObjectGather:
     def contradiction(self, start: int = 0) -> str:
         """Describe how two objects with the same number differ, among the objects from `start` on; "" if none do."""
         numbers, hashes = as_array(self._numbers)[start:], as_array(self._hashes)[start:]
-        twice = np.flatnonzero(np.isin(numbers, _repeated(numbers)))
+        twice = np.flatnonzero(np.isin(numbers, repeated(numbers)))
         order = twice[np.lexsort((hashes[twice], numbers[twice]))]
         again = numbers[order[1:]] == numbers[order[:-1]]
         found = np.flatnonzero(again & (hashes[order[1:]] != hashes[order[:-1]]))
@@ -410,19 +410,13 @@ class ObjectGather:
 
     def _twins(self, images: np.ndarray, hashes: np.ndarray) -> Iterator[int]:
         """The objects that are the same in everything as one before them."""
-        twice = np.flatnonzero(np.isin(hashes, _repeated(hashes)))
+        twice = np.flatnonzero(np.isin(hashes, repeated(hashes)))
         order = twice[np.argsort(hashes[twice], kind="stable")]
         boxes = as_array(self._boxes).reshape(-1, 4)
         for n in np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]]).tolist():
             i, j = order[n + 1], order[n]
             if images[i] == images[j] and (boxes[i] == boxes[j]).all():  # two hashes may be equal by chance
                 yield int(i)
-
-
-def _repeated(values: np.ndarray) -> np.ndarray:
-    """The values that are there more than once."""
-    ordered = np.sort(values)
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _box(box: Sequence[Any] | None) -> tuple[float, float, float, float]:

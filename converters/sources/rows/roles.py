@@ -155,6 +155,10 @@ def choose_roles(
         if chosen := _by_word(place, role, fits):
             found[role] = chosen
             taken.add(chosen.name)
+    if "label text" in found and "label" in found and found["label"].kind in ("text", "texts"):
+        label, text = (escape(repr(found[role].name)) for role in ("label", "label text"))
+        problem = f"the labels in {label} are texts, expected numbers that {text} names"
+        raise UsageError(place, problem, "leave one of the two out")
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
     own = next((name for name in names if name in by_name and name not in asked.values()), None)

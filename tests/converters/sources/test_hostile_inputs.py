@@ -265,6 +265,12 @@ MADE: dict[str, tuple[Callable[[Path], None], dict[str, Any]]] = {
     "long class name": (long_line("classes.txt"), {"reader": "yolo"}),
     "npy of no literal": (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (1,"), {"reader": "npz"}),
     "npy of brackets": (npy(b"(" * 9000), {"reader": "npz"}),
+    "npy of a key that is a list": (npy(b"{[]: 1}"), {"reader": "npz"}),
+    "npy of keys that have no order": (npy(b"{'descr': '|u1', 1: 2, 'shape': (1,)}"), {"reader": "npz"}),
+    "npy of sides below zero": (
+        npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (1, -10, -10)}"),
+        {"reader": "npz"},
+    ),
     "npy of a thousand minus": (npy(b"-" * 9000 + b"1"), {"reader": "npz"}),
     "npz of empty rows": (npz_rows, {"reader": "npz"}),
     "npz bomb": (npz_bomb, {"reader": "npz"}),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shardfeed.converters import FileNames, open_source
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import Look, find_files
 
 
 class CountedEntries:
@@ -89,3 +89,9 @@ def test_all_readers_are_asked_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_bytes(b"\x89HDF\r\n\x1a\n")
     with pytest.raises(ValueError, match="looks like a source for the reader hdf5"):
         open_source(tmp_path / "x.dat")
+
+
+def test_find_files_in_any_case(tmp_path: Path) -> None:
+    for name in ("a.tar", "b.TAR", "c.Tar.gz", "d.txt"):
+        (tmp_path / name).touch()
+    assert find_files(str(tmp_path), (".tar", ".tar.gz")).names == ["a.tar", "b.TAR", "c.Tar.gz"]

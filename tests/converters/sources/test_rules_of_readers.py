@@ -229,6 +229,11 @@ RULES: dict[str, Rule] = {
         {"a": [{"objects": [{**CAT, "id": 1}, {**CAT, "id": 2}]}]},
         kept={"objects": [[CAT_KEPT, CAT_KEPT]]},
     ),
+    "twins with ids that are lists": Rule(
+        {"objects", "id"},
+        {"a": [{"objects": [{**CAT, "id": [1, 1]}, {**CAT, "id": [1, 2]}, {**DOG, "id": [3]}]}]},
+        kept={"objects": [[CAT_KEPT, CAT_KEPT, DOG_KEPT]]},
+    ),
     "a box outside of its image": Rule(
         {"objects"},
         {"a": [{"objects": [CAT, thing((100, 100, 5, 5))]}]},

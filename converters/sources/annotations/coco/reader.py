@@ -271,7 +271,7 @@ class _File:
             flags={IS_CROWD: entry.get("iscrowd")},
             keypoints=entry.get("keypoints") if self._points else None,
             outline=entry.get("segmentation"),
-            own_id=own if isinstance(own, int | str) else None,
+            own_id=own,
         )
 
 

@@ -57,13 +57,13 @@ class Masks:
 
 
 def read_masks(
-    place: str, contents: Contents, count: int, class_names: ClassList | None, name: Callable[[int], str]
+    contents: Contents, class_names: ClassList | None, place: str, keys: Keys
 ) -> tuple[Masks, tuple[str, ...]]:
-    """The masks of `count` images that are parts of larger files, and notes; `name`: what a sample is called.
+    """The masks of images that are parts of larger files, and notes; `keys`: of their samples.
 
     Some are read, to learn what is in them. Raises UsageError where nothing says what their values mean.
     """
-    seen = Seen.of(contents, range(count), name)
+    seen = Seen.of(contents, range(len(keys)), lambda i: escape(keys[i]))
     options = AnnotationOptions(class_names=class_names)
     raster, table, notes = meaning_of(place.encode("utf-8", "surrogateescape"), seen, options)
     return Masks(contents, raster, table), notes

@@ -47,7 +47,7 @@ _OBJECTS = 10_000  # in a file; more are not looked through
 
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """An HDF5 file, or a folder of them."""
-    names = [*files_of(look, _ENDS if look.is_folder else ("",), look_only=True)]
+    names = [*_files(look, look_only=True)]
     if not names or not all(_is_hdf5(look, name) for name in names):
         return None
     return evidence_of("hdf5", number(len(names), "HDF5 file"), read, look, options)
@@ -59,7 +59,7 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     Datasets are pixels, uint8, or encoded images: uint8 of any length, or bytes. Raises UsageError, MissingExtraError.
     """
     notes: list[str] = []
-    places = {name: listed(path) for name, path in files_of(look, _ENDS, look_only=look_only).items()}
+    places = {name: listed(path) for name, path in _files(look, look_only=look_only).items()}
     try:
         files = {name: _arrays(file, notes) for name, file in places.items()}
         return named_source(look.path, files, options, look_only=look_only, notes=notes)
@@ -70,6 +70,11 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
     finally:
         for file in places.values():
             close(file.path)  # while it is open, nothing in this process can write it
+
+
+def _files(look: Look, *, look_only: bool) -> dict[str, str]:
+    """Name -> path of the files; a file that is given by itself may be called anything."""
+    return files_of(look, _ENDS if look.is_folder else ("",), look_only=look_only)
 
 
 def _is_hdf5(look: Look, name: str) -> bool:

@@ -107,7 +107,7 @@ def label_column(
 def _width(place: str, array: Labels) -> int:
     """Labels of a sample. Raises UsageError."""
     kind, sides = array.dtype.kind, [side for side in array.shape[1:] if side != 1]
-    if kind not in "biufSUO" or len(sides) > 1 or (sides and kind in "SUO") or not array.shape:
+    if kind not in "biufSUO" or len(sides) > 1 or (sides and kind in "SUO") or not array.shape or 0 in sides:
         problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
         raise UsageError(place, f"{problem}, expected labels: [n], [n, 1], or [n, classes] of zeros and ones")
     return sides[0] if sides else 1

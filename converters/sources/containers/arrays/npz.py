@@ -133,7 +133,9 @@ def _array(stream: IO[bytes], place: str, raw: RawArray) -> RawArray:
             raise ValueError(f"it begins with {head!r}")
         version = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = version(stream)
-    except ValueError as error:
+        if min(shape, default=0) < 0:
+            raise ValueError(f"its shape is {shape}")
+    except Exception as error:  # the header is read as Python: whatever its parser and NumPy say of other things
         problem = f"{escape(name)} is no whole .npy file: {escape(str(error)[:200])}"
         raise UsageError(place, problem, "save it again by np.save") from None
     header = stream.tell()

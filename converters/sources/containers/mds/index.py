@@ -10,6 +10,7 @@ then all columns in the order of their names. All little-endian.
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,6 +89,8 @@ def read_index(root: str, files: Sequence[str]) -> list[Shard]:
                 remedy = f"MDSWriter(columns={{'{escape(pickled[0])}': 'json'}})"
                 raise UsageError(place, problem, f"write it again as 'json', 'int', 'str' or 'ndarray': {remedy}")
             shards.append(shard)
+    if twice := [name for name, count in Counter(shard.name for shard in shards).items() if count > 1]:
+        raise UsageError(os.path.join(root, files[0]), f"it lists the shard {escape(twice[0])} twice", _GET_AGAIN)
     if not shards:
         raise UsageError(os.path.join(root, files[0]), "it lists no shard", _GET_AGAIN)
     return shards

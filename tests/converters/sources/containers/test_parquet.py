@@ -200,6 +200,12 @@ def test_several_classes_of_an_image(tmp_path: Path, about: Any) -> None:
     assert [sample.features[LABEL] for sample in source] == [[1, 0], [2]]
 
 
+def test_texts_beside_labels_that_are_texts(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", {"image": images(2), "label": ["cat", "dog"], "name": ["x", "y"]})
+    with pytest.raises(UsageError, match="'label' are texts, expected numbers that 'name' names"):
+        read(str(path), ColumnOptions(columns={"label": "label", TEXT: "name"}))
+
+
 def test_columns_of_another_type(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"image": images(1), "x": [1.5]})
     for what in ("label", "text", "split", "key"):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,34 @@ def test_columns_that_change_between_tars(tmp_path: Path) -> None:
         (b"b0001.png", "E_NO_LABEL"),
     ]
     assert "b.tar has no such column" in source.findings.rejected[0].reason
+
+
+@pytest.mark.parametrize("of_second", [0, 120])
+def test_values_that_begin_late(tmp_path: Path, of_second: int) -> None:
+    """Behind the samples that tell the columns, in the first tar or in the second."""
+    files = pictures(132)
+    late = {f"{i:04}.{column}": data for i in (130, 131) for column, data in (("cls", b"%d" % (i % 2)), ("txt", b"a"))}
+    members = [(name, {**files, **late}[name]) for name in sorted({**files, **late})]
+    first = [(name, data) for name, data in members if of_second <= int(name[:4])]
+    tar_of(tmp_path / "b.tar", dict(first))
+    if of_second:
+        tar_of(tmp_path / "a.tar", dict(members[:of_second]))
+    source = read(str(tmp_path), PLAIN)
+    found = [(sample.key, sample.features) for sample in source]
+    assert found == [
+        (b"0130.png", {LABEL: 0, TEXT: b"0", CAPTION: [b"a"]}),
+        (b"0131.png", {LABEL: 1, TEXT: b"1", CAPTION: [b"a"]}),
+    ]
+    assert len(source.findings.rejected) == 130
+
+
+@pytest.mark.parametrize("own", ["²", "٣", 2**63, 2**70, "9" * 5000, -1, 1.5, True, None])
+def test_numbers_that_are_none(tmp_path: Path, own: Any) -> None:
+    """Images are not numbered by them."""
+    path = tar_of(tmp_path / "a.tar", pictures(1, json=json.dumps({"id": own, "name": "7"}).encode()))
+    for column, number in (("json.id", None), ("json.name", 7)):
+        with suppress(UsageError):  # of another kind
+            assert read(str(path), ColumnOptions(columns={"number": column}))[0].number == number
 
 
 def test_class_names_in_cls(tmp_path: Path) -> None:

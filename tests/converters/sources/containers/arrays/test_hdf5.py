@@ -322,3 +322,10 @@ def test_without_h5py(tmp_path: Path, pixels, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(MissingExtraError, match=r"h5py is not installed; pip install 'shardfeed\[formats\]'"):
         read(path, PLAIN)
+
+
+@pytest.mark.parametrize("name", ["digits", "digits.nc", "DIGITS.H5"])
+def test_a_file_by_any_name(tmp_path: Path, pixels: np.ndarray, labels: np.ndarray, name: str) -> None:
+    """Its first bytes say what it is."""
+    save(tmp_path / name, {"images": pixels, "labels": labels})
+    assert len(open_source(tmp_path / name)) == len(pixels)

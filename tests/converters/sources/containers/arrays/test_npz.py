@@ -236,6 +236,7 @@ class TestLabels:
             (lambda y: y[:-1], {}, "labels has 11 labels, and images 12 images, expected a label for each"),
             (lambda y: y.astype(object), {}, "labels is pickled"),
             (lambda y: y + 1j, {}, "labels is complex128"),
+            (lambda y: y.reshape(-1, 1)[:, :0], {}, r"labels is int64 \[12, 0\], expected labels"),
             (lambda y: np.stack([np.eye(3)[y]] * 2, 1), {}, "expected labels"),
             (lambda y: np.array([b"a", b"\xff"])[y % 2], {}, "not UTF-8"),
         ],

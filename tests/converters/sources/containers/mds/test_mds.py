@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import convert
+from shardfeed.converters import convert, open_source
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.containers.mds import reader
 from shardfeed.converters.sources.containers.mds.encodings import array_of, value_of
@@ -169,6 +169,14 @@ def test_bad_indexes(home: Path, value: dict[str, Any], problem: str) -> None:
     change(home / "photos" / "val" / "index.json", lambda shard: shard.update(value))
     with pytest.raises(UsageError, match=problem.replace("(", r"\(")):
         read(home / "photos" / "val")
+
+
+def test_a_shard_that_is_listed_twice(home: Path) -> None:
+    index = home / "packed" / "index.json"
+    value = json.loads(index.read_text())
+    index.write_text(json.dumps({**value, "shards": [*value["shards"], value["shards"][0]]}))
+    with pytest.raises(UsageError, match="twice"):
+        open_source(home / "packed")
 
 
 def test_what_is_no_index(tmp_path: Path, home: Path) -> None:
