@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup demo test test-long test-all torture coverage peers lint docs bench clean
+.PHONY: setup demo test test-long test-all torture coverage peers lint docs tutorials bench clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -75,6 +75,10 @@ lint: $(TEST)
 # The site, into build/docs; any warning ends it.
 docs: $(DOCS)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -b html docs build/docs
+
+# Executes the notebooks of docs/tutorials and writes their outputs back.
+tutorials: $(TEST)
+	$(BIN)/python docs/run_tutorials.py
 
 bench: $(TEST)
 	$(BIN)/python benchmarks/converting.py

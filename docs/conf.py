@@ -11,7 +11,7 @@ from shardfeed.version import __version__
 
 project = "shardfeed"
 version = release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 html_theme = "furo"
 html_favicon = "pictures/favicon.svg"
 html_static_path = ["wide.css"]
@@ -20,6 +20,9 @@ copybutton_prompt_text = "$ "
 html_title = f"shardfeed {version}"
 html_copy_source = False
 html_show_copyright = False
+
+# Notebooks are shown with the outputs that `make tutorials` committed.
+nb_execution_mode = "off"
 
 # `page.md#a-heading` means on the site what it means in the repository.
 myst_heading_anchors = 4

@@ -1,0 +1,64 @@
+"""Execute the notebooks of docs/tutorials and keep their outputs: `python docs/run_tutorials.py`, or `make tutorials`.
+
+Without `--out` they are written back, and so are the pictures that other pages show.
+"""
+
+import argparse
+import base64
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+TUTORIALS = HERE / "tutorials"
+NAMES = sorted(path.stem for path in TUTORIALS.glob("*.ipynb"))
+
+
+def execute(path: Path) -> nbformat.NotebookNode:
+    """A notebook with the outputs of all its cells, executed in a fresh kernel. Raises what the first failing one did.
+
+    Standard error is left out: progress bars and what frameworks say when they start.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    options = {"timeout": 1200, "record_timing": False, "coalesce_streams": True}
+    NotebookClient(notebook, resources={"metadata": {"path": path.parent}}, **options).execute()
+    notebook.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    # The same text for everyone: not the name of a temporary folder, nor the moving parts of progress bars.
+    text = re.sub(r"/tmp/tmp\w{8}(?!\w)", "/tmp/tutorial", nbformat.writes(notebook))
+    return nbformat.reads(text, as_version=4)
+
+
+def write_pictures(notebook: nbformat.NotebookNode) -> None:
+    """Write each output of a cell whose metadata name a file in docs/pictures."""
+    for cell in notebook.cells:
+        if "picture" in cell.metadata:
+            (png,) = [output.data["image/png"] for output in cell.outputs if "image/png" in output.get("data", ())]
+            (HERE / "pictures" / cell.metadata["picture"]).write_bytes(base64.b64decode(png))
+
+
+def main() -> int:
+    """Execute all, or those named."""
+    parser = argparse.ArgumentParser(description="Execute the tutorials and keep their outputs.")
+    parser.add_argument("name", nargs="*", choices=[[], *NAMES], default=NAMES, help="without .ipynb (all)")
+    parser.add_argument("--out", type=Path, default=TUTORIALS, help="folder to write into (docs/tutorials)")
+    args = parser.parse_args()
+    # The kernel and its `!` commands: programs of this environment, CPU only, no start-up lines of TensorFlow.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    os.environ.update({"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
+    for name in args.name:
+        notebook = execute(TUTORIALS / f"{name}.ipynb")
+        nbformat.write(notebook, args.out / f"{name}.ipynb")
+        if args.out == TUTORIALS:
+            write_pictures(notebook)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
