@@ -11,47 +11,53 @@ from shardfeed.tools.colour import coloured
 from shardfeed.tools.image_sizes import image_sizes
 from shardfeed.tools.object_counts import object_counts
 
+_LINES = 24
 _SPLITS_SHOWN = 4
 _CLASSES_SHOWN = 8  # of all class features together
 _NAME_SHOWN = 24  # characters of a class name
 _BAR = 36  # characters of the longest bar
 
 
-def summary(data: Dataset) -> Iterator[str]:
+def summary(data: Dataset) -> list[str]:
     """Lines: splits with their image sizes, formats, objects, classes with bars, what is missing, and the files."""
     manifest = data.manifest
     names = in_usual_order(manifest.splits)
     infos = [manifest.splits[name] for name in names]
+    shown = names if len(names) <= _SPLITS_SHOWN else names[: _SPLITS_SHOWN - 1]
     made_by = manifest.made_by.get("shardfeed", "?")
     counted = f"{number(sum(info.records for info in infos), 'image')} in {number(len(infos), 'split')}"
-    yield f"{manifest.name}: {counted}, {size_text(sum(info.size for info in infos))}, made by shardfeed {made_by}"
+    lines = [f"{manifest.name}: {counted}, {size_text(sum(info.size for info in infos))}, made by shardfeed {made_by}"]
     rows: list[list[object]] = [["split", "images", "shards", "size", "median", "largest"]]
-    for name, info in zip(names[:_SPLITS_SHOWN], infos, strict=False):
+    for name, info in zip(shown, infos, strict=False):
         sizes = image_sizes(data[name], info)
         sides = (sizes.median, sizes.largest) if sizes else ()
         pixels = [f"{width}x{height}" for height, width in sides] or ["?", "?"]
         rows.append([name, info.records, len(info.shards), size_text(info.size), *pixels])
-    yield table(rows)
-    if len(names) > _SPLITS_SHOWN:
-        yield f"  and {number(len(names) - _SPLITS_SHOWN, 'more split', 'more splits')}"
+    lines += table(rows).splitlines()
+    if len(names) > len(shown):
+        lines.append(f"  and {number(len(names) - len(shown), 'more split', 'more splits')}")
     formats = {kind: sum(info.formats.get(kind, 0) for info in infos) for info in infos for kind in info.formats}
     if formats:
-        yield f"formats: {', '.join(f'{kind} {count:,}' for kind, count in sorted(formats.items()))}"
+        lines.append(f"formats: {', '.join(f'{kind} {count:,}' for kind, count in sorted(formats.items()))}")
     found = [counts for name in names if (counts := object_counts(data[name]))]
     if found:
         read, empty, objects = (sum(getattr(counts, key) for counts in found) for key in ("read", "empty", "objects"))
-        yield f"objects: {objects:,} in the {number(read, 'image')} that were read, {empty:,} of them without any"
+        images = number(read, "image")
+        lines.append(f"objects: {objects:,} in the {images} that were read, {empty:,} of them without any")
     keys = [key for key in manifest.schema.class_names if all(key in info.class_counts for info in infos)]
+    warning = coloured("warning:", "warning", sys.stdout)
+    last = [f"{warning} {problem}" for problem in _problems(data, shown, keys)]
+    if not manifest.rejected and LEFT_OUT not in manifest.sidecars:
+        last.append("nothing was left out when it was made")
+    there = number(len(manifest.files()), "file is", "files are")
+    last.append(f"{there} there, of the right size; `shardfeed verify DIR` reads every byte")
+    last.append("more: --details (features, large images, classes by split), --records N, --json")
+    room = _LINES - len(lines) - len(last)
     for key in keys[:2]:
         counts = [sum(of_class) for of_class in zip(*(info.class_counts[key] for info in infos), strict=True)]
-        yield from _classes(key, manifest.schema.class_names[key], counts, _CLASSES_SHOWN // min(2, len(keys)))
-    for problem in _problems(data, names, keys):
-        yield f"{coloured('warning:', 'warning', sys.stdout)} {problem}"
-    if not manifest.rejected and LEFT_OUT not in manifest.sidecars:
-        yield "nothing was left out when it was made"
-    there = number(len(manifest.files()), "file is", "files are")
-    yield f"{there} there, of the right size; `shardfeed verify DIR` reads every byte"
-    yield "more: --details (features, large images, classes by split), --records N, --json"
+        of_this = min(_CLASSES_SHOWN, room - 2 * len(keys[:2])) // len(keys[:2])  # beside a heading and what is between
+        lines += _classes(key, manifest.schema.class_names[key], counts, of_this)
+    return lines + last
 
 
 def _classes(key: str, names: Sequence[str], counts: Sequence[int], shown: int) -> Iterator[str]:
@@ -80,7 +86,7 @@ def _problems(data: Dataset, names: Sequence[str], keys: Sequence[str]) -> Itera
         yield f"{number(sum(manifest.rejected.values()), 'input')} left out ({codes}), see {REJECTED}"
     if LEFT_OUT in manifest.sidecars:
         yield f"annotations were left out, see {LEFT_OUT}"
-    for name in names[:_SPLITS_SHOWN]:
+    for name in names:
         info = manifest.splits[name]
         if not info.records:
             yield f"split {name} has no images"

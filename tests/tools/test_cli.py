@@ -298,6 +298,33 @@ def test_the_first_screen_of_inspect_says_whether_all_is_right(run: Run, tmp_pat
     assert "nothing was left out" not in out
 
 
+@pytest.mark.parametrize(("more", "warnings"), [("more=0.2", 6), ("a=0.1,b=0.1", 5)])
+def test_the_first_screen_of_inspect_has_room_for_all_warnings(
+    run: Run, tmp_path: Path, more: str, warnings: int
+) -> None:
+    """Two class features, broken images and boxes, classes missing in each of four splits, or of more."""
+    rows = []
+    for n in range(40):
+        Image.new("RGB", (30, 20), (n, 9, 9)).save(tmp_path / f"{n}.png")
+        objects = {"bbox": [[1, 1, 9, 9], [500, 500, 9, 9]], "categories": [f"thing {n}", "thing 0"]}
+        rows.append({"file_name": f"{n}.png", "label": f"class {n % 20}", "objects": objects})
+    (tmp_path / "0.png").write_bytes(b"no image")
+    (tmp_path / "metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ("--max-bad", "1", "--max-bad-objects", "40", "--workers", "1", "--quiet")
+    run("convert", tmp_path, tmp_path / "out", "--split", f"train=0.4,validation=0.2,test=0.2,{more}", *options)
+    lines = run("inspect", tmp_path / "out")[1].splitlines()
+    assert len(lines) <= 24
+    assert sum(line.startswith("warning: ") for line in lines) == warnings
+    assert [line.split()[0] for line in lines[2:6]] == [
+        "train",
+        "validation",
+        "test",
+        "more" if warnings == 6 else "and",
+    ]
+    assert sum("#" in line for line in lines) == 3  # "thing 0" has no object left
+    assert sum("more, each between these" in line for line in lines) == 2
+
+
 def test_inspect_says_which_images_are_expensive(run: Run, tmp_path: Path) -> None:
     root = tmp_path / "images"
     for i in range(40):
