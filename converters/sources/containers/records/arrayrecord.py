@@ -148,19 +148,19 @@ def _all(path: str) -> Iterator[Met]:
 
 
 def _is_repacked(file: ExampleFile) -> bool:
-    return not is_arrayrecord(file.path)
+    return not is_arrayrecord(os.fsdecode(file.path))
 
 
 def records(file: ExampleFile) -> Iterator[Met]:
     """All records of a file, damaged ones by what is wrong with them."""
-    return tfrecord.records(file) if _is_repacked(file) else _all(file.path)
+    return tfrecord.records(file) if _is_repacked(file) else _all(os.fsdecode(file.path))
 
 
 def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
     """Return a callable that reads the payload of a record. `size`: 0 unless the file was repacked as TFRecord."""
     if size:
         return tfrecord.part(file, record, offset, size)
-    return ArrayRecordPart(SourceFile(os.fsencode(file.path), file.size, file.mtime_ns), record)
+    return ArrayRecordPart(file, record)
 
 
 FORMAT = ExampleFormat("arrayrecord", ARRAY_RECORD, is_arrayrecord, is_packed, _unpack, records, part)

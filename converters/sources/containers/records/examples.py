@@ -61,17 +61,14 @@ class Met(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExampleFile:
+class ExampleFile(SourceFile):
     """A file of records: `name`, relative to what was opened; `split` by its name, None where that says none.
 
-    `path`: the file to read, which has `size` bytes and `mtime_ns`; `problem`: what is lost at its end.
+    `problem`: what is lost at its end. The file to read is another than `name` where that is compressed.
     """
 
     name: str
     split: str | None
-    path: str
-    size: int
-    mtime_ns: int
     problem: str = ""
 
 
@@ -188,10 +185,9 @@ def read_examples(look: Look, options: ColumnOptions, form: ExampleFormat) -> Co
     files = _opened(found, form, unpacked)
     if not files:
         raise UsageError(look.path, f"no {form.what} in it, nor in its folders, by their names", "give the file itself")
-    sources = [SourceFile(os.fsencode(file.path), file.size, file.mtime_ns) for file in files]
     folder = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
     names, splits = [file.name for file in files], [file.split for file in files]
-    of = SourceFiles(sources, names, folder, notes=found.notes, of_splits=splits)
+    of = SourceFiles(files, names, folder, notes=found.notes, of_splits=splits)
     said = supervised_keys(found.root)
     try:
         seen = _look_at(files, form, look.path, _LOOKED_AT)
@@ -242,7 +238,7 @@ def _read_all(
                     return False
             gather.add(row)
         if problem and not whole:
-            raise _not_one(file.path if not file.problem else file.name, form, problem)
+            raise _not_one(os.fsdecode(file.path) if not file.problem else file.name, form, problem)
         if file.problem:
             gather.reject(i, last + 1, RejectCode.TRUNCATED, f"nothing from here on: {file.problem}")
     return True
@@ -348,7 +344,8 @@ def _opened(found: ShardFiles, form: ExampleFormat, unpacked: Unpacked) -> list[
                 raise _not_one(at, form, error.problem) from None
             except OSError as error:
                 raise storage_error(at, "read", error) from error
-            files.append(ExampleFile(file, name, os.path.abspath(ready), state.st_size, state.st_mtime_ns, problem))
+            path = os.fsencode(os.path.abspath(ready))
+            files.append(ExampleFile(path, state.st_size, state.st_mtime_ns, file, name, problem))
     return files
 
 

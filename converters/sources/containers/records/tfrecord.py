@@ -1,5 +1,6 @@
 """TFRecords that others wrote: plain, or compressed with GZIP or ZLIB, by any names and with any keys."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -84,7 +85,7 @@ def packing(path: str) -> str:
 
 def records(file: ExampleFile) -> Iterator[Met]:
     """All records of a file; where some are damaged, one for as far as the next whole one."""
-    for record, piece in enumerate(pieces(file.path)):
+    for record, piece in enumerate(pieces(os.fsdecode(file.path))):
         size = piece.end - piece.start
         problem = "" if piece.framed else f"damaged or cut: {size} bytes from offset {piece.start} on"
         yield Met(record, piece.start, size, piece.payload, problem)
@@ -93,9 +94,7 @@ def records(file: ExampleFile) -> Iterator[Met]:
 def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
     """Return a callable that reads the payload of a record."""
     place = f"{file.name}, record {record}"
-    return FramedPart(
-        FilePart(file.path.encode("utf-8", "surrogateescape"), offset, size, file.size, file.mtime_ns), place
-    )
+    return FramedPart(FilePart(file.path, offset, size, file.size, file.mtime_ns), place)
 
 
 def repacked(payloads: Iterator[bytes], source: str, into: Unpacked) -> str:
