@@ -28,7 +28,7 @@ _HEAD = 65_536  # bytes of a file that tell what it is
 _HEADS = 200  # files whose first bytes are kept
 _NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
 _END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
-# What files of a kind have, and where.
+# What files of a kind have, and where: LMDB's in its first page, HDF5's perhaps behind a block of the user's own.
 _MAGIC = (
     *(("parquet", 0, b"PAR1"), ("zip", 0, b"PK\x03\x04"), ("lmdb", 16, b"\xde\xc0\xef\xbe")),
     *(("hdf5", at, b"\x89HDF\r\n\x1a\n") for at in (0, 512, 1024, 2048)),
@@ -133,15 +133,20 @@ class Look:
                 self._heads[path] = b""
         return self._heads[path]
 
-    @cached_property
+    @property
     def kind(self) -> str:
+        """Type of the file that the path is, or of the first that it means."""
+        return self.kind_of(self.paths[0])
+
+    def kind_of(self, path: str) -> str:
         """Type of a file by its first bytes: "tar", "parquet", "hdf5", "lmdb", "zip", "json", else "other"."""
-        head = self.head(self.paths[0])
+        head = self.head(path)
         if looks_like_header(head[:BLOCK]):
             return "tar"
-        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) and b"\0" not in head[:_NUMBER_BYTES]:
-            return "json"
-        return next((kind for kind, at, magic in _MAGIC if head.startswith(magic, at)), "other")
+        is_text = b"\0" not in head[:_NUMBER_BYTES]
+        json = is_text and head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+        known = (kind for kind, at, magic in _MAGIC if head.startswith(magic, at))
+        return next(known, "json" if json else "other")
 
     @cached_property
     def suffixes(self) -> frozenset[str]:

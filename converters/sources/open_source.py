@@ -30,7 +30,6 @@ from shardfeed.storage.storage import check_local
 
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _OF_TABLES = ("class_names", "delimiter", "encoding")
-_PARQUET = b"PAR1"  # without images it may be a label file
 
 
 def open_source(
@@ -310,7 +309,7 @@ def _check_name(look: Look) -> None:
         return
     head = look.head(path)
     archive = path.lower().endswith(ARCHIVE_ENDS)
-    if archive or (path.lower().endswith(SAMPLE_ENDS) and not head.startswith(_PARQUET)):
+    if archive or (path.lower().endswith(SAMPLE_ENDS) and look.kind != "parquet"):  # which may be a label file
         got = f"it begins with {head[:_SHOWN_HEAD]!r}" if head else "it is empty"
         problem = f"is called like {'an archive' if archive else 'a file of many samples'}, and is none: {got}"
         raise UsageError(look.path, problem, "copy it again, or rename it")

@@ -32,7 +32,6 @@ from shardfeed.errors import MissingExtraError, UsageError, argument, escape, na
 
 NAME = "parquet"
 _ENDS = (".parquet", ".pq")
-_MAGIC = b"PAR1"
 _BATCH = 1024  # rows whose small columns are in memory at once
 _UNPACKED_AT_ONCE = 16 << 20  # bytes of images in memory at once
 _FAULTS = {"image": RejectCode.MISSING, "mask": RejectCode.PAIR}  # where it is null
@@ -42,7 +41,7 @@ _SIDES = ("width", "height")  # columns beside boxes
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """Recognise Parquet by its first bytes and its columns. A file without images may be a list of files."""
     first = look.path if look.is_file else look.first(_ENDS)
-    if not first or not look.head(first).startswith(_MAGIC):
+    if not first or look.kind_of(first) != "parquet":
         return None
     found = "Parquet files" if look.is_folder or first != look.path else "a Parquet file"
     try:

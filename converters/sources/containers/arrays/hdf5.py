@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     import h5py
 
 _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
-_MAGIC = b"\x89HDF\r\n\x1a\n"
-_MAGIC_AT = (0, 512, 1024, 2048)  # after a block of the user's own
 MAX_CHUNK_BYTES = 128 << 20  # a chunk is read whole for one image of it
 MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, since its images have no chunks of their own
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
@@ -48,7 +46,7 @@ _OBJECTS = 10_000  # in a file; more are not looked through
 def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
     """An HDF5 file, or a folder of them."""
     names = [*_files(look, look_only=True)]
-    if not names or not all(_is_hdf5(look, name) for name in names):
+    if not names or any(look.kind_of(look.full(name)) != "hdf5" for name in names):
         return None
     return evidence_of("hdf5", number(len(names), "HDF5 file"), read, look, options)
 
@@ -75,11 +73,6 @@ def read(look: Look, options: ColumnOptions, *, look_only: bool = False) -> Colu
 def _files(look: Look, *, look_only: bool) -> dict[str, str]:
     """Name -> path of the files; a file that is given by itself may be called anything."""
     return files_of(look, _ENDS if look.is_folder else ("",), look_only=look_only)
-
-
-def _is_hdf5(look: Look, name: str) -> bool:
-    head = look.head(look.full(name))
-    return any(head.startswith(_MAGIC, at) for at in _MAGIC_AT)
 
 
 def _open(path: str) -> "h5py.File":

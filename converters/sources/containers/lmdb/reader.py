@@ -29,7 +29,6 @@ from shardfeed.text import listing, number, some
 # Of images as they are: by key, LSUN; with meta_info.txt beside them, BasicSR. Of Caffe: Datum. With texts: OCR.
 Dialect = Literal["LSUN", "BasicSR", "Caffe Datum", "OCR"]
 
-_MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, "little"), 16  # of the meta page, behind the header of every page
 _TEXT = "image/text"
 _OF_CLASS = re.compile(r"(.+)_(?:train|val|test)(?:_lmdb|\.lmdb)?")  # as LSUN's are called: church_outdoor_train_lmdb
 _SMALLEST_IMAGE = 32  # bytes; shorter values are numbers of samples and the like
@@ -183,7 +182,7 @@ def _databases(look: Look) -> dict[str, str]:
 def _data_file(look: Look, path: str) -> str:
     """The file with the data of the database at `path`, a folder with `data.mdb` or a file; "" where it is none."""
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-    return file if look.head(file).startswith(_MAGIC, _MAGIC_AT) else ""
+    return file if look.kind_of(file) == "lmdb" else ""
 
 
 def _dialect(database: Database) -> Dialect:

@@ -147,13 +147,10 @@ def _all(path: str) -> Iterator[Met]:
         _close(reader)
 
 
-def _is_repacked(file: ExampleFile) -> bool:
-    return not is_arrayrecord(os.fsdecode(file.path))
-
-
 def records(file: ExampleFile) -> Iterator[Met]:
     """All records of a file, damaged ones by what is wrong with them."""
-    return tfrecord.records(file) if _is_repacked(file) else _all(os.fsdecode(file.path))
+    path = os.fsdecode(file.path)
+    return _all(path) if is_arrayrecord(path) else tfrecord.records(file)  # repacked as such
 
 
 def part(file: ExampleFile, record: int, offset: int, size: int) -> Callable[[], bytes]:
