@@ -121,3 +121,12 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
         and re.match(r"(What|Of|Whose|Raises)\b", ast.get_docstring(node) or "")
     ]
     assert not found, "begin it with a verb or a noun phrase"
+
+
+def test_drawings_are_what_their_script_draws(tmp_path: Path) -> None:
+    pictures = DOCS / "pictures"
+    subprocess.run([sys.executable, pictures / "drawings.py", "--out", tmp_path], check=True)
+    drawn = sorted(tmp_path.iterdir())
+    assert len(drawn) == 3
+    for drawing in drawn:
+        assert drawing.read_text() == (pictures / drawing.name).read_text(), drawing.name

@@ -1,0 +1,208 @@
+"""Draws the SVGs of docs/concepts.md and docs/how-it-runs.md: `python docs/pictures/drawings.py`.
+
+All colours are legible on a white page and on a dark one, and the drawings are narrow, so that a telephone shows them
+large enough to read. The order in `order.svg` is computed by the order itself.
+"""
+
+import argparse
+import sys
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from shardfeed.pipelines.orders.order import GlobalOrder
+
+HERE = Path(__file__).parent
+WIDTH = 480
+GREY, BLUE, GREEN, PURPLE, SLATE = "#7a828c", "#2f6fb0", "#2a7d63", "#8256a8", "#5d6773"
+DISK, THREADS, MEMORY, DEVICE = SLATE, BLUE, GREEN, PURPLE
+
+SAMPLES, BATCH, DEVICES, SEED = 10, 4, 2, 7
+
+
+class Drawing:
+    """Boxes, frames and arrows, in pixels; `title` and `described` are read aloud in place of the picture."""
+
+    def __init__(self, height: int, title: str, described: str) -> None:
+        self.height = height
+        self.parts = [f"<title>{escape(title)}</title>", f"<desc>{escape(described)}</desc>"]
+
+    def text(self, x: float, y: float, text: str, fill: str = GREY, size: int = 14, **more: str) -> None:
+        given = {"text-anchor": "middle"} | {key.replace("_", "-"): value for key, value in more.items()}
+        extra = "".join(f' {key}="{value}"' for key, value in given.items())
+        self.parts.append(f'<text x="{x:g}" y="{y:g}" fill="{fill}" font-size="{size}"{extra}>{escape(text)}</text>')
+
+    def box(self, x: float, y: float, width: float, height: float, fill: str, label: str) -> None:
+        """A filled box; the first line of its label is bold."""
+        lines = label.split("\n")
+        self.parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" fill="{fill}"/>')
+        first = y + height / 2 - 9 * (len(lines) - 1) + 5
+        for number, line in enumerate(lines):
+            weight = "600" if number == 0 else "400"
+            self.text(x + width / 2, first + 18 * number, line, "#ffffff", 14 - bool(number), font_weight=weight)
+
+    def frame(self, x: float, y: float, width: float, height: float, label: str) -> None:
+        self.parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="10" fill="none" stroke="{GREY}" '
+            'stroke-width="1.5" stroke-dasharray="5 4"/>'
+        )
+        self.text(x + 12, y + 20, label, text_anchor="start", font_weight="600")
+
+    def arrow(self, x: float, start: float, end: float, label: str = "", dashed: bool = False) -> None:
+        """A vertical arrow, with its label to the right."""
+        dash = ' stroke-dasharray="4 4"' if dashed else ""
+        tip = -6 if end > start else 6
+        self.parts.append(
+            f'<path d="M{x:g} {start:g}V{end + tip:g}" stroke="{GREY}" stroke-width="2" fill="none"{dash}/>'
+            f'<path d="M{x - 6:g} {end + tip:g}h12L{x:g} {end:g}z" fill="{GREY}"/>'
+        )
+        if label:
+            self.text(x + 12, (start + end) / 2 + 5, label, size=13, text_anchor="start")
+
+    def legend(self, y: float, *entries: tuple[str, str]) -> None:
+        for number, (fill, label) in enumerate(entries):
+            x = 10 + number * 118
+            self.parts.append(f'<rect x="{x}" y="{y:g}" width="13" height="13" rx="3" fill="{fill}"/>')
+            self.text(x + 19, y + 11.5, label, size=13, text_anchor="start")
+
+    def to_text(self) -> str:
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{self.height}" role="img" '
+            f'viewBox="0 0 {WIDTH} {self.height}" font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif">'
+        )
+        return "\n".join([head, *self.parts, "</svg>", ""])
+
+
+LEGEND = ((DISK, "files"), (THREADS, "threads"), (MEMORY, "memory"), (DEVICE, "GPU"))
+
+
+def tensorflow_run() -> str:
+    """Draw the process of a TensorFlow run."""
+    drawing = Drawing(
+        586,
+        "A TensorFlow run: one process",
+        "Files, the page cache, two ways of reading, two batches made ahead, the training loop, the GPU.",
+    )
+    drawing.legend(6, *LEGEND)
+    drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they were read")
+    drawing.frame(4, 108, 472, 380, "one process")
+    drawing.arrow(122, 82, 166)
+    drawing.arrow(358, 82, 166)
+    drawing.text(132, 154, 'order="stream"', size=13, text_anchor="start", font_family="monospace")
+    drawing.text(368, 154, '"global"', size=13, text_anchor="start", font_family="monospace")
+    drawing.box(
+        14, 166, 216, 62, THREADS, "TensorFlow's threads\n16 shards in turn, each in\nsequence; CRCs are checked"
+    )
+    drawing.box(
+        250, 166, 216, 62, THREADS, "2 to 4 calls of Python\neach reads a batch by its\nplaces; CRCs are checked"
+    )
+    drawing.arrow(122, 228, 252)
+    drawing.arrow(358, 228, 252)
+    drawing.box(14, 252, 216, 44, MEMORY, "shuffle buffer\nat most 16,384 records")
+    decoding = "one per CPU granted:\ndecode the window,\nresize with OpenCV, flip,\ninto the batch"
+    drawing.box(250, 252, 216, 122, THREADS, f"Python's threads\n{decoding}")
+    drawing.arrow(122, 296, 312)
+    drawing.box(
+        14, 312, 216, 62, THREADS, "TensorFlow's threads\none per CPU granted: parse,\ndecode, resize, flip, batch"
+    )
+    drawing.arrow(122, 374, 394)
+    drawing.arrow(358, 374, 394)
+    drawing.box(14, 394, 452, 30, MEMORY, "2 batches made ahead, uint8")
+    drawing.arrow(240, 424, 446)
+    drawing.box(14, 446, 452, 30, THREADS, "fit, or your loop")
+    drawing.arrow(240, 476, 520, "one batch per step")
+    drawing.box(14, 520, 452, 48, DEVICE, "GPU\ncast, normalise, train")
+    return drawing.to_text()
+
+
+def pytorch_run() -> str:
+    """Draw the processes of a PyTorch run."""
+    drawing = Drawing(
+        644,
+        "A PyTorch run: worker processes and a training process",
+        "Files, worker processes that read and decode a batch each, shared memory, the training process, the GPU.",
+    )
+    drawing.legend(6, *LEGEND)
+    drawing.box(10, 34, 460, 48, DISK, "shards and their indexes\nin the machine's page cache once they were read")
+    drawing.arrow(240, 82, 108)
+    drawing.frame(4, 108, 472, 166, "W worker processes, one per CPU granted")
+    work = "one thread: reads a\nbatch by its places,\ndecodes, resizes,\nflips, stacks it"
+    for x, name in ((14, "worker 1"), (170, "worker 2"), (326, "worker W")):
+        drawing.box(x, 138, 140, 124, THREADS, f"{name}\n{work}")
+    drawing.arrow(200, 274, 302)
+    drawing.box(14, 302, 372, 48, MEMORY, "shared memory, /dev/shm\n2 batches ahead for each worker, uint8")
+    drawing.frame(4, 380, 472, 172, "training process, one per GPU")
+    drawing.arrow(120, 350, 380)
+    drawing.arrow(440, 416, 274, dashed=True)
+    drawing.text(430, 370, "which samples come next", size=13, text_anchor="end")
+    drawing.box(14, 416, 212, 48, THREADS, "pin_memory thread\nonly where there is a GPU")
+    drawing.box(254, 416, 212, 48, THREADS, "the order\na function of seed and step")
+    drawing.arrow(120, 464, 490)
+    drawing.box(14, 490, 452, 48, THREADS, "to_device, and your loop\n2 batches copied ahead, on a stream of their own")
+    drawing.arrow(240, 538, 580, "from pinned memory")
+    drawing.box(14, 580, 452, 48, DEVICE, "GPU\nuint8 to float32, normalise, train")
+    return drawing.to_text()
+
+
+def order() -> str:
+    """Draw samples, shards, an order and its steps."""
+    epoch = GlobalOrder("0" * 32, SAMPLES, BATCH, SAMPLES - SAMPLES % BATCH, SEED)
+    places, _ = epoch.draw(0, np.arange(epoch.epoch_samples))
+    left = sorted(set(range(SAMPLES)) - set(places.tolist()))
+    drawing = Drawing(
+        478,
+        f"{SAMPLES} samples, 2 shards, global batches of {BATCH} on {DEVICES} GPUs",
+        f"The order of epoch 0 is {places.tolist()}; {left} do not fill a batch and are left out of this epoch.",
+    )
+
+    def row(y: float, numbers: list[int], start: float, fill: str) -> None:
+        for at, number in enumerate(numbers):
+            drawing.box(start + at * 42, y, 36, 30, fill, str(number))
+
+    drawing.text(10, 18, f"{SAMPLES} samples: images with what is known of them", text_anchor="start")
+    row(28, list(range(SAMPLES)), 30, SLATE)
+    drawing.arrow(240, 62, 92, "shardfeed convert")
+    half = SAMPLES // 2
+    drawing.frame(16, 94, 220, 72, "train-00000-of-00002")
+    drawing.frame(244, 94, 220, 72, "train-00001-of-00002")
+    row(124, list(range(half)), 24, GREEN)
+    row(124, list(range(half, SAMPLES)), 252, GREEN)
+    drawing.text(
+        10, 188, "2 shards: one record per sample, which has a place in the split", size=13, text_anchor="start"
+    )
+    drawing.arrow(240, 200, 232, f"the order: seed {SEED}, epoch 0")
+    row(234, places.tolist(), 30, BLUE)
+    row(234, left, 30 + len(places) * 42, GREY)
+    drawing.text(10, 286, "left out of this epoch, as they fill no batch:", size=13, text_anchor="start")
+    drawing.text(470, 286, f"{SAMPLES} = 2 x {BATCH} + {len(left)}", size=13, text_anchor="end")
+    drawing.arrow(240, 298, 330, f"global batches of {BATCH}")
+    share = BATCH // DEVICES
+    for step in range(epoch.steps_per_epoch):
+        x = 16 + step * 228
+        drawing.frame(x, 334, 220, 110, f"step {step}")
+        for device in range(DEVICES):
+            first = step * BATCH + device * share
+            drawing.text(x + 60 + 104 * device, 380, f"GPU {device}", size=13)
+            row(392, places[first : first + share].tolist(), x + 21 + 104 * device, PURPLE)
+    drawing.text(16, 466, "position 0", size=13, text_anchor="start")
+    drawing.text(244, 466, "position 1", size=13, text_anchor="start")
+    drawing.text(464, 466, "position 2", size=13, text_anchor="end")
+    return drawing.to_text()
+
+
+DRAWINGS = {"tensorflow-run.svg": tensorflow_run, "pytorch-run.svg": pytorch_run, "order.svg": order}
+
+
+def main() -> int:
+    """Write the drawings."""
+    parser = argparse.ArgumentParser(description="Draw the SVGs of the pages.")
+    parser.add_argument("--out", type=Path, default=HERE)
+    args = parser.parse_args()
+    for name, draw in DRAWINGS.items():
+        (args.out / name).write_text(draw())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
