@@ -1,4 +1,4 @@
-"""What a large dataset costs before its images: `python benchmarks/many_shards.py [--shards 40000 --records 2500]`.
+"""Measure a large dataset without its images: `python benchmarks/many_shards.py [--shards 40000 --records 2500]`.
 
 A dataset of so many shards, each a file of its own with its index, whose records hold next to nothing. In a new process
 for each round: opening it, the first batch of records in the global order, memory once every index was read, later
