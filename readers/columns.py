@@ -1,4 +1,4 @@
-"""The value of one feature in every record of a split, as an array; and the names of the classes that it is about."""
+"""The value of one feature in every record of a split, as an array."""
 
 import os
 from collections.abc import Iterator
@@ -6,34 +6,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from shardfeed.column import check_labels, column_dtype, parse_column
-from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
+from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Decoded
 from shardfeed.readers.shards import Shards
-from shardfeed.schema import LABEL, RASTER, Schema
+from shardfeed.schema import Schema
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.storage import whole
 
 _TOGETHER = 256  # records read at once: more gain nothing
 _DTYPES = {"int64": np.int64, "float32": np.float32, "bytes": object}
 _REMEDY = "`shardfeed rebuild DIR` makes it again"
-
-
-def main_class_names(schema: Schema) -> tuple[str, ...]:
-    """The class names of whole images, else of objects, pixels or tags; empty if nothing has classes.
-
-    Raises UsageError where several features have names, none of them is `image/class/label`, and they differ.
-    """
-    names = {key: schema.class_names[key] for key in sorted(schema.class_names)}
-    if (label := schema.key(LABEL)) in names:
-        return names[label]
-    if schema.raster is not None:
-        names[RASTER] = schema.raster.class_names
-    if len(set(names.values())) > 1:
-        ways = [f"schema.class_names[{key!r}]" if key != RASTER else "schema.raster.class_names" for key in names]
-        problem = f"{', '.join(map(escape, names))} have other classes each"
-        raise UsageError("class_names", problem, f"take one of {', '.join(ways)} of a split")
-    return next(iter(names.values()), ())
 
 
 def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
