@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from shardfeed.text import counted
 
 _MOST_NAMES = 2000  # of one extension in a folder: more of them tell nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are looked into, and how deep
-_HEAD = 65_536  # bytes of a file that tell what it is
+HEAD = 65_536  # bytes of a file that tell what it is
 _HEADS = 200  # files whose first bytes are kept
 _NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
 _END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
@@ -52,6 +53,7 @@ class Look:
         self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._heads: dict[str, bytes] = {}
         self._listings: dict[tuple[str, bool], Listing] = {}
+        self.found: dict[str, Any] = {}  # by reader, what it found while it recognised the path, to read by
 
     @cached_property
     def is_folder(self) -> bool:
@@ -128,7 +130,7 @@ class Look:
                 self._heads.clear()
             try:
                 with open_regular(path) as file:
-                    self._heads[path] = file.read(_HEAD)
+                    self._heads[path] = file.read(HEAD)
             except (OSError, ValueError):
                 self._heads[path] = b""
         return self._heads[path]

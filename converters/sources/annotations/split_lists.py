@@ -81,8 +81,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 def _lines(look: Look, name: str) -> Iterator[tuple[str, str]]:
     """The place and the text of each line."""
     table = LabelTable(os.path.join(look.path, name), "text", None, paths_only=True)
-    for record in table:
-        yield f"{name}:{record.line}", str(next(iter(record.cells))).strip()
+    yield from ((f"{name}:{line}", text) for line, (text,) in table.texts())
 
 
 def _by_path(look: Look, names: list[str]) -> Iterator[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.cells import read_number, read_size
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes, name_text
 from shardfeed.text import some
 
 _IMAGES = ("jpegimages", "images", "image", "imgs", "img")
@@ -58,8 +58,9 @@ def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]]
         return found
     inner = {name: {one.casefold() for one in look.names(name)[0]} for name in look.names()[0]}
     years = [name for name, folders in inner.items() if {"annotations", "jpegimages"} <= folders]
-    kits = [kit for year in years for _, _, of_year in [_kit(look, year, options) or ("", "", [])] for kit in of_year]
-    if kits:
+    if any((of_year := _kit(look, year, options)) and of_year[2] for year in years):
+        found_of = [_kit(look, year, options, sure=True) for year in years]
+        kits = [kit for of_year in found_of if of_year for kit in of_year[2]]
         return f"devkits of Pascal VOC in {some(years)}", "", kits
     xml = _some_xml(look, paired=options.images is None)
     if xml is not None:
@@ -70,21 +71,23 @@ def _kits(look: Look, options: AnnotationOptions) -> tuple[str, str, list[_Kit]]
     return None if xml is None else (f"{escape(xml)} begins with <annotation>", missing, [])
 
 
-def _kit(look: Look, base: str, options: AnnotationOptions) -> tuple[str, str, list[_Kit]] | None:
-    """Like `_kits`, for XML files that have a folder of their own in `base`."""
+def _kit(
+    look: Look, base: str, options: AnnotationOptions, *, sure: bool = False
+) -> tuple[str, str, list[_Kit]] | None:
+    """Like `_kits`, for XML files that have a folder of their own in `base`; if `sure`, whatever they are."""
     by_name = {name.casefold(): name for name in reversed(look.names(base)[0])}
     images = next((by_name[name] for name in _IMAGES if name in by_name), None)
     for name in (name for name in _XMLS if name in by_name):
         inside = os.path.join(base, by_name[name])
         xml = _some_xml(look, inside)
-        if xml is None:
+        if xml is None and not sure:
             continue
         deeper = [inner for inner in look.names(inside)[0] if inner.casefold() in _XMLS]
-        if os.path.dirname(xml) != inside and deeper:  # annotations/xmls
+        if xml and os.path.dirname(xml) != inside and deeper:  # annotations/xmls
             inside = os.path.join(inside, deeper[0])
         found = f"{escape(inside)} with XML files that begin with <annotation>"
         if options.images is None and images is None:
-            if _image_beside(look, xml):
+            if xml and _image_beside(look, xml):
                 return None
             missing = f"no folder JPEGImages or images beside it; {argument('images', typed='DIR')} says where they are"
             return found, missing, []
@@ -150,6 +153,7 @@ class _Reading:
     def __init__(self, kit: _Kit, look: Look, options: AnnotationOptions, files: Listing) -> None:
         root = os.path.relpath(kit.images, name_text(files.root))
         self.prefix = b"" if root == "." else os.fsencode(root) + b"/"
+        self.year = os.path.dirname(self.prefix[:-1]) + b"/" if root != "." else b""  # of several, for the report
         same = os.path.realpath(kit.images) == os.path.realpath(kit.xmls)
         self.xmls = files if same else look.list_files(kit.xmls, chosen=False)
         self.known = {_stem(key) for key in files if names_image(key) and key.startswith(self.prefix)}
@@ -178,7 +182,7 @@ class _Reading:
         for index, key in enumerate(found.listing):
             by_stem.setdefault(_stem(key), []).append(index)
         taken: set[int] = set()
-        unpaired: list[tuple[bytes, Element]] = []
+        unpaired: list[tuple[bytes, str]] = []
         others = Names("XML files that are no annotations of an image")
         for number, key in enumerate(self.xmls):
             stem = self.prefix + _stem(key)
@@ -200,22 +204,26 @@ class _Reading:
                 if root is not None and not candidates:
                     others.add(key)
                     continue
-                found.leave_out(name_text(key), AnnotationCode.LINE, problem)
+                found.leave_out(name_text(self.year + key), AnnotationCode.LINE, problem)
                 image = found.file(candidates[0]) if candidates else name_text(stem)
-                found.reject(image, RejectCode.NO_LABEL, f"{escape(key)} cannot be used: {problem}")
+                found.reject(image, RejectCode.NO_LABEL, f"{escape(self.year + key)} cannot be used: {problem}")
             elif candidates:
                 taken.add(candidates[0])
                 self._add(found, candidates[0], root)
             else:
-                unpaired.append((key, root))
+                unpaired.append((key, path))
         found.ledger.notes += [*self._pair_by_filename(found, unpaired, taken), *others.note]
 
     def _pair_by_filename(
-        self, found: Annotations, unpaired: Sequence[tuple[bytes, Element]], taken: set[int]
+        self, found: Annotations, unpaired: Sequence[tuple[bytes, str]], taken: set[int]
     ) -> list[str]:
-        """Take XML files for the images that their <filename> names, in the folder of that name; list the others."""
+        """Take XML files for the images that their <filename> names, in the folder of that name; list the others.
+
+        `unpaired`: key and path of each; all of them together, parsed, may be more than fits into memory.
+        """
         paired = Names("XML files of images that are called otherwise, as their <filename> says")
-        for key, root in unpaired:
+        for key, path in unpaired:
+            root = load_xml(path, _MOST)
             stem = self.prefix + _stem(key)
             folder, slash, last = stem.rpartition(b"/")
             base = re.split(r"[/\\]", _text(root, "filename"))[-1].encode("utf-8", "replace")
@@ -302,14 +310,13 @@ def _read_lists(
         splits |= {name: "train" for name in names if name[:-4].casefold() == "trainval"}
     for name, split in splits.items():
         table = LabelTable(os.path.join(folder, name), "text", None, options.encoding, paths_only=True)
-        for record in table:
-            text = str(next(iter(record.cells))).strip()
-            stem = prefix + text.encode("utf-8", "surrogateescape")
+        for line, (text,) in table.texts():
+            stem = prefix + name_bytes(text)
             if stem not in known and (marked := _MARK.match(text)):
-                stem = prefix + marked[1].encode("utf-8", "surrogateescape")
+                stem = prefix + name_bytes(marked[1])
             stem = _stem(stem) if stem not in known and names_image(stem) else stem
-            before, place = found.setdefault(stem, (split, f"{escape(name)}:{record.line}"))
+            before, place = found.setdefault(stem, (split, f"{escape(name)}:{line}"))
             if before != split:
                 problem = f"'{escape(stem)}' is in the split {before} already ({place})"
-                raise LabelFileError(table.place(record.line), problem, "leave one of the two lines out")
+                raise LabelFileError(table.place(line), problem, "leave one of the two lines out")
     return found

@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ from shardfeed.converters.sources.rows.columns import (
     ragged,
 )
 from shardfeed.converters.sources.rows.object_table import ObjectClasses
-from shardfeed.converters.sources.rows.objects import ObjectGather
+from shardfeed.converters.sources.rows.objects import ObjectGather, class_text
 from shardfeed.converters.sources.rows.source import ColumnarSource, Ledger, ListedFiles, Names, Rasters
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.converters.sources.split_names import split_in_cell, splits_by_folder
-from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes
 from shardfeed.text import counted, number
 
 _EMPTY = "classes that no object has, which are kept"
@@ -96,8 +96,9 @@ class Annotations:
         self._splits: dict[int, str] = {}
         self._numbers = array("q")  # of each image up to the last that has one, -1 without
         self._captions, self._captioned = ByteStrings(), array("q")  # and the image of each
-        self._tags: dict[int, list[str]] = {}
-        self._label_of: dict[int, str] = {}
+        self._classes: dict[int, list[str]] = {}
+        self._unlabelled: dict[int, str] = {}  # why an image has no class
+        self.sets = False  # whether classes are sets even where each image has one
         self._rejected: set[int] = set()
         self._once: set[int] = set()  # of the images whose names are no files, those that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
@@ -114,7 +115,7 @@ class Annotations:
         where: str | int = "",
         folder: str = "",
         split: str | None = None,
-        number: int | None = None,
+        number: Any = None,
         size: tuple[Any, Any] | None = None,
         once: bool = False,
         awaited: int | None = None,
@@ -180,7 +181,7 @@ class Annotations:
                     f"got the split '{split}', expected '{self._splits[image]}' as before for {escape(self.key(image))}"
                 )
                 raise LabelFileError(f"{self.place}, {_at(where)}", problem, "name one split for each image")
-        if number is not None:
+        if type(number) is int and 0 <= number < 2**63:
             self._numbers.extend([-1] * (image + 1 - len(self._numbers)))
             self._numbers[image] = number if self._numbers[image] < 0 else self._numbers[image]
         if size is not None:
@@ -191,12 +192,14 @@ class Annotations:
                 problem = f"got {size[0]} x {size[1]} pixels for {escape(self.key(image))}, expected {said}"
                 raise LabelFileError(f"{self.place}, {_at(where)}", problem, "correct one of the two")
 
-    def object(
-        self, image: int, number: int, box: Sequence[Any] | None, label: str | None = None, **known: Any
-    ) -> None:
-        """One object of an image, as `ObjectGather.add` takes it; one that breaks a rule is listed with its code."""
+    def object(self, image: int, number: int, box: Sequence[Any] | None, label: Any = None, **known: Any) -> None:
+        """One object of an image, as `ObjectGather.add` takes it, but of any value as its class.
+
+        One that breaks a rule is listed with its code.
+        """
         try:
-            self.objects.add(image, number, box, label, **known)
+            text = label if label is None or isinstance(label, str) else class_text(label)
+            self.objects.add(image, number, box, text, **known)
         except BadAnnotationError as error:
             self.leave_out(image, error.code, f"{self.objects.what} {number}: {error.reason}")
 
@@ -229,14 +232,19 @@ class Annotations:
         self._captions.add(encoded)
         self._captioned.append(image)
 
-    def label(self, image: int, text: str) -> None:
-        """The class of an image; "" for none: where others have one, it is rejected (E_NO_LABEL)."""
-        if text:
-            self._label_of[image] = text
+    def label(self, image: int, *values: Any) -> None:
+        """The class of an image, a text or a number, or several; all are sets unless each image has exactly one.
 
-    def tags(self, image: int, texts: Iterable[str]) -> None:
-        """The set of classes of an image."""
-        self._tags[image] = list(dict.fromkeys(texts))
+        An image with a value that is no class, and one without where others have one, are rejected (E_NO_LABEL).
+        """
+        try:
+            texts = [class_text(value) for value in values]
+            if not all(texts) or -1 in values:
+                raise BadAnnotationError(AnnotationCode.CATEGORY, f"its class is {'-1' if all(texts) else 'empty'}")
+        except BadAnnotationError as error:
+            self._unlabelled[image] = f"{self._place(image)}no label: {error.reason}"
+        else:
+            self._classes[image] = list(dict.fromkeys(texts))
 
     def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
         """List an annotation of an image, or of the file of that name; of images that are not wanted none."""
@@ -246,7 +254,7 @@ class Annotations:
         """List an image, or one of that name, and do not take it."""
         if isinstance(image, int):
             self._rejected.add(image)
-        key = self.key(image) if isinstance(image, int) else image.encode("utf-8", "surrogateescape")
+        key = self.key(image) if isinstance(image, int) else name_bytes(image)
         self.ledger.reject(key, code, reason)
 
     def note(self, sentence: str) -> None:
@@ -259,6 +267,10 @@ class Annotations:
         """The relative path of an image, or what it would be."""
         file = self._files[image]
         return file.key if isinstance(file, Skipped) else self.listing.key(file)
+
+    def _place(self, image: int) -> str:
+        """Where an image is named first, for the beginning of a message; "" where that is not known."""
+        return f"{_at(self._where[image])}: " if self._where[image] != "" else ""
 
     def is_there(self, image: int) -> bool:
         """Whether the image is a file that is wanted."""
@@ -283,18 +295,15 @@ class Annotations:
         Raises LabelFileError where no image is there.
         """
         self.settle()
-        if self._label_of and self._wants("classes"):
-            labelled = {self._files[image] for image in self._label_of}
-            for image, file in enumerate(self._files):
-                if isinstance(file, int) and file not in labelled and image not in self._rejected:
-                    self.reject(image, RejectCode.NO_LABEL, "it has no class, and others have one")
+        if self._wants("classes"):
+            self._reject_unlabelled()
         places, taken = self._taken()
         columns = self._columns(places, len(taken))
         table = self._table(places) if self.boxed and self._wants("boxes", "masks", "keypoints") else None
         self._note_others(taken)
         for image, code, reason in self._left:
             if isinstance(image, str):
-                self.ledger.leave_out(image.encode("utf-8", "surrogateescape"), code, reason)
+                self.ledger.leave_out(name_bytes(image), code, reason)
             elif self._is_wanted(image):
                 file = self._files[image]
                 if code is AnnotationCode.IMAGE and isinstance(file, Skipped) and file.code == AnnotationCode.ORPHAN:
@@ -303,6 +312,8 @@ class Annotations:
         listing = self.listing.take(taken)
         splits = self._split_column(places, listing)
         said = [number(len(taken), "image")]
+        if self._classes and self._wants("classes"):
+            said.append(f"{'a set of classes' if self.sets else 'one class'} each")
         if len(self._captions) and self._wants("captions"):
             said.append(number(len(self._captions), "caption"))
         if table is not None:
@@ -320,6 +331,16 @@ class Annotations:
             self.ledger.findings(),
             described or ", ".join(said),
         )
+
+    def _reject_unlabelled(self) -> None:
+        """Find whether each image has exactly one class; reject those without."""
+        self.sets |= any(len(texts) != 1 for image, texts in self._classes.items() if self.is_there(image))
+        labelled = {self._files[image] for image in self._classes}
+        others = bool(labelled) and not self.sets
+        for image, file in enumerate(self._files):
+            if self.is_there(image) and file not in labelled and (others or image in self._unlabelled):
+                why = self._unlabelled.get(image, "it has no class, and others have one")
+                self.reject(image, RejectCode.NO_LABEL, why)
 
     def _wants(self, *tasks: Task) -> bool:
         return not self.options.tasks or any(task in self.options.tasks for task in tasks)
@@ -376,8 +397,7 @@ class Annotations:
             if image in self._rejected:
                 continue
             if self._is_wanted(image):
-                where = f"{_at(self._where[image])}: " if self._where[image] != "" else ""
-                self.ledger.reject(file.key, RejectCode(file.code), f"{where}{file.reason}")
+                self.ledger.reject(file.key, RejectCode(file.code), f"{self._place(image)}{file.reason}")
             else:
                 unwanted.add(file.key)
         self.ledger.notes += unwanted.note
@@ -401,10 +421,8 @@ class Annotations:
     def _columns(self, places: np.ndarray, count: int) -> list[ListedColumn]:
         """Classes and captions of whole images."""
         columns: list[ListedColumn] = []
-        said: Mapping[int, Any] = self._label_of or self._tags
-        if said and self._wants("classes"):
-            single = bool(self._label_of)
-            lists = self._of_places({i: [v] for i, v in self._label_of.items()} or self._tags, places, count, [])
+        if self._classes and self._wants("classes"):
+            lists = self._of_places(self._classes, places, count, [])
             texts = list(dict.fromkeys(text for of_image in lists for text in of_image))
             stated = None if self.stated is None else tuple(self.stated[0])
             try:
@@ -414,7 +432,8 @@ class Annotations:
             self.ledger.notes += numbering.notes
             rows = [[numbering.labels[text] for text in of_image] for of_image in lists]
             numbers, ends = ragged(rows, np.int64)
-            columns.append(ClassColumn("image/class", numbering.names, numbers, None if single else ends, not single))
+            ends = ends if self.sets else None
+            columns.append(ClassColumn("image/class", numbering.names, numbers, ends, self.sets))
         if len(self._captions) and self._wants("captions"):
             of_image = places[as_array(self._captioned)]
             for n in np.flatnonzero(of_image < 0).tolist():
@@ -429,7 +448,7 @@ class Annotations:
 
     def _table(self, places: np.ndarray) -> Any:
         classes = None
-        given = None if self._label_of or self._tags else self.options.class_names
+        given = None if self._classes else self.options.class_names
         if self.objects.classed or self.stated is not None or given is not None:
             classes = ObjectClasses(self.objects.class_texts, given, *(self.stated or (None, ())))
             self.ledger.notes += classes.notes

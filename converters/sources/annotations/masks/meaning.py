@@ -22,7 +22,7 @@ from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_content
 from shardfeed.converters.sources.rows.source import Contents, Keys
 from shardfeed.converters.sources.source import RasterImage
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, argument, escape, name_bytes
 from shardfeed.text import counted, listing, number
 
 VOID, WIDE_VOID = 255, 65535  # of no class: in masks where nothing else is said, and in records
@@ -65,7 +65,7 @@ def read_masks(
     """
     seen = Seen.of(contents, range(len(keys)), lambda i: escape(keys[i]))
     options = AnnotationOptions(class_names=class_names)
-    raster, table, notes = meaning_of(place.encode("utf-8", "surrogateescape"), seen, options)
+    raster, table, notes = meaning_of(name_bytes(place), seen, options)
     return Masks(contents, raster, table), notes
 
 

@@ -72,7 +72,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     if not asked or not (options.images or may_have_masks(look)):
         return None
     try:
-        found = _Found(look, options)
+        found = look.found["masks"] = _Found(look, options)
     except UsageError as error:
         return Evidence("masks", f"images and their masks: {error.problem}", error.remedy)
     pairs, layout = found.pairs, found.layout
@@ -99,7 +99,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     if options.tasks and options.tasks != {"rasters"}:
         problem = f"got the task '{min(set(options.tasks) - {'rasters'})}', expected rasters, which it has"
         raise UsageError("tasks", problem, "ask for those, or for none in particular")
-    found = _Found(look, options)
+    found = look.found.pop("masks", None) or _Found(look, options)
     images, files, layout, ledger = found.images, found.files, found.layout, found.pairs.ledger
     beside = [key for key in found.pairs.beside if key not in found.tables]
     ledger.notes += images.notes

@@ -16,7 +16,7 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.cells import is_absent, read_number
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS
-from shardfeed.errors import escape
+from shardfeed.errors import escape, name_bytes
 from shardfeed.text import some
 
 Box = tuple[float, float, float, float]
@@ -261,6 +261,7 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
     """As `dialect_of`; `header`: the first row without case."""
     names = rows[0]
     place = {name: i for i, name in enumerate(header)}
+    whole = [row for row in rows[1:] if len(row) == len(header)]
     own = {name.removeprefix(prefix): i for prefix in _PREFIXES for name, i in place.items() if name.startswith(prefix)}
     image = next((place[word] for word in WORDS["path"] if word in place), None)
 
@@ -280,9 +281,9 @@ def _by_header(rows: Sequence[Sequence[str]], header: Sequence[str]) -> Dialect 
         return made("Kaggle's, with runs of pixels", "runs", [place["encodedpixels"]])
     if "bbox" in place and image is not None:
         return made("Kaggle's, with [left, top, width, height] in pixels", "list", [place["bbox"]])
-    if header == ["imageid", "predictionstring"] and all(len(row[1].split()) % 5 == 0 for row in rows[1:]):
+    if header == ["imageid", "predictionstring"] and all(len(row[1].split()) % 5 == 0 for row in whole):
         return Dialect("ImageNet's, in pixels", "sides", (2, 3, 4, 5), 0, True, label=1, width=2, expand=_predictions)
-    if "annotations" in place and image is not None and any(row[place["annotations"]][:2] == "[{" for row in rows[1:]):
+    if "annotations" in place and image is not None and any(row[place["annotations"]][:2] == "[{" for row in whole):
         expand = _dicts(image, place["annotations"])
         unused = tuple(name for i, name in enumerate(names) if i not in (image, place["annotations"]))
         name = "a list of boxes in a cell, in pixels"
@@ -345,7 +346,7 @@ def _automl(row: Sequence[str], first: int) -> bool:
 
 
 def _is_image(cell: str) -> bool:
-    return names_image(cell.encode("utf-8", "surrogateescape"))
+    return names_image(name_bytes(cell))
 
 
 def _is_number(cell: str) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from shardfeed.converters.sources.annotations.tools.documents import load
+from shardfeed.converters.sources.annotations.tools.documents import load, objects_in, part
 from shardfeed.converters.sources.labels.table import LabelTable
-from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.look import HEAD, Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
@@ -31,7 +31,6 @@ _RESULTS = ["image_name", "comment_number", "comment"]
 _CAPTION_WORDS = (*WORDS["text"], "comment", "sentence", "description", "raw")
 _NUMBER_WORDS = ("caption_number", "comment_number")
 _Caption = tuple[str, str, str, str | None]  # image, text, which of the image's it is ("": unknown), split
-_WHOLE_HEAD = 65_536  # bytes: a head of so many may be cut
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
@@ -81,7 +80,7 @@ def _dialect(data: bytes) -> str:
     if head.lstrip().startswith("{"):
         return "karpathy" if all(f'"{word}"' in head for word in ("images", "sentences", "raw")) else ""
     lines = [line for line in head.splitlines() if line.strip()]
-    lines = lines[:-1] if len(data) == _WHOLE_HEAD else lines  # the last may be cut
+    lines = lines[:-1] if len(data) == HEAD else lines  # the last may be cut
     if lines and _TOKEN.match(lines[0]):
         return "token"
     if lines and [cell.strip().casefold() for cell in lines[0].split("|")] == _RESULTS:
@@ -200,31 +199,22 @@ def _take(
 
 
 def _read_karpathy(found: Annotations) -> None:
-    content = load(found.place)
-    images = content.get("images") if isinstance(content, Mapping) else None
-    if not isinstance(images, list):
-        raise LabelFileError(found.place, "got no list 'images'", "see that this is a file of Karpathy's form")
+    images = part(load(found.place), "images", list, found.place)
     restval = 0
     splits = {isinstance(image.get("split"), str) for image in images if isinstance(image, Mapping)}
     for i, image in enumerate(images):
         where = f"images[{i}]"
         place = f"{found.place}, {where}"
-        if not isinstance(image, Mapping) or not isinstance(image.get("filename"), str) or not image["filename"]:
-            raise LabelFileError(place, "got no 'filename'", "correct the entry")
-        parts = (image.get("filepath"), image["filename"])
+        parts = (image.get("filepath") if isinstance(image, dict) else None, part(image, "filename", str, place))
         name = "/".join(part for part in parts if isinstance(part, str) and part)
         split: Any = image.get("split")
         if not isinstance(split, str) and len(splits) > 1:
             raise LabelFileError(place, f"'{escape(name)}' has no split, and others have one", "say it of all")
         restval += split == "restval"
         split = {"restval": "train", "": None}.get(split, split) if isinstance(split, str) else None
-        own = image.get("cocoid")
-        own = own if type(own) is int and own >= 0 else None
-        taken = found.image(name, where=where, split=split, number=own, once=True)
-        sentences = image.get("sentences")
-        for n, sentence in enumerate(sentences if isinstance(sentences, list) else []):
-            raw = sentence.get("raw") if isinstance(sentence, Mapping) else None
-            found.caption(taken, raw, f"{where}, sentence {n}")
+        taken = found.image(name, where=where, split=split, number=image.get("cocoid"), once=True)
+        for n, sentence in objects_in(found, taken, image.get("sentences")):
+            found.caption(taken, sentence.get("raw"), f"{where}, sentence {n}")
     if restval:
         found.note(f"images of the split 'restval', which are train: {restval}")
 

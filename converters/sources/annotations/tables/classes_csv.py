@@ -21,7 +21,7 @@ from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain
-from shardfeed.text import number, some
+from shardfeed.text import some
 
 _FILE = "_classes.csv"
 _MARKS = {"0": False, "0.0": False, "1": True, "1.0": True}
@@ -79,9 +79,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     elif kind:
         _read_vertex(found)
     else:
-        single = _read_marks(found, tables, class_list(options.class_names))
-        said = f"{number(len(found), 'image')}, {'one class' if single else 'a set of classes'} each"
-        return found.source(described=said)
+        _read_marks(found, tables, class_list(options.class_names))
     return found.source()
 
 
@@ -98,8 +96,9 @@ def _read_labels(found: Annotations) -> None:
         of_image = labels.setdefault(found.image(cells[0], where=f"line {line}"), [])
         absent += cells[3] == "0"
         of_image += [cells[2]] if cells[3] == "1" else []
+    found.sets = True
     for image, texts in labels.items():
-        found.tags(image, texts)
+        found.label(image, *texts)
     if absent:
         found.note(f"labels with the confidence 0, which are said not to be there: {absent:,}")
 
@@ -128,8 +127,8 @@ def _tables(look: Look) -> Sequence[_Table]:
     return [table for table in found if os.path.isfile(table.path)]
 
 
-def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, ...] | None) -> bool:
-    """Roboflow's columns of 0 and 1, the same in all tables. Whether every image has exactly one class."""
+def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, ...] | None) -> None:
+    """Roboflow's columns of 0 and 1, the same in all tables."""
     marks: dict[int, tuple[frozenset[str], int]] = {}  # the classes of each image, and the line that says so
     again = Names("rows that say again what an earlier row says")
     names: list[str] = []
@@ -166,16 +165,9 @@ def _read_marks(found: Annotations, tables: Sequence[_Table], given: tuple[str, 
         )
     called = dict(zip(names, given or names, strict=True))
     found.stated = (tuple(called.values()), ())
-    found.settle()
-    single = all(len(classes) == 1 for image, (classes, _) in marks.items() if found.is_there(image))
     for image, (classes, _) in marks.items():
-        texts = [text for name, text in called.items() if name in classes]
-        if not single:
-            found.tags(image, texts)
-        elif texts:
-            found.label(image, texts[0])
+        found.label(image, *(text for name, text in called.items() if name in classes))
     found.ledger.notes += again.note
-    return single
 
 
 def _heads(table: LabelTable, first: tuple[int, list[str]] | None) -> list[str]:

@@ -18,7 +18,7 @@ from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationEr
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.readers import Evidence
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import BadRowError, class_text, objects_of, values_of
+from shardfeed.converters.sources.rows.objects import BadRowError, objects_of, values_of
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.converters.sources.split_names import usual_split
@@ -112,7 +112,7 @@ class _Reading:
     def __init__(self, found: Annotations) -> None:
         self.found = found
         self.rows: dict[int, tuple[str, bytes]] = {}  # by image: where it is named first, and a digest of that row
-        self.labels: dict[int, tuple[str, _Row]] = {}  # by image: where, and the cells that may be labels
+        self.labels: dict[int, _Row] = {}  # by image: the cells that may be labels
         self.columns: dict[str, None] = {}
         self.again = Names("rows that say again what an earlier row says")
         self.silent = 0  # samples without a caption
@@ -133,7 +133,7 @@ class _Reading:
             problem = f"'{escape(found.key(image))}' is there already: {first}"
             raise LabelFileError(place, problem, "write one row for each image")
         try:
-            objects = [] if isinstance(row.get(_OBJECTS), str) else objects_of(row.get(_OBJECTS))
+            objects = objects_of(row.get(_OBJECTS) or None)  # an empty cell of CSV says nothing
         except BadRowError as error:
             found.reject(image, RejectCode.NO_LABEL, f"{where}: {error.reason}")
             for _ in range(error.count):
@@ -150,7 +150,7 @@ class _Reading:
                 found.object(image, i, **values_of(one))
             except BadAnnotationError as error:
                 found.leave_out(image, error.code, f"object {i}: {error.reason}")
-        self.labels[image] = (where, {key: row[key] for key in _called("label", row)})
+        self.labels[image] = {key: row[key] for key in _called("label", row)}
         values = [row[key] for key in _called("text", row)]
         texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
         texts = [text for text in texts if text is not None and text != ""]
@@ -176,32 +176,13 @@ class _Reading:
             remedy = f"read it as a label file: {argument('reader', 'labels')} with {argument('label_columns')}"
             raise UsageError(found.place, f"several columns may be the label: {some(labels)}", remedy)
         if labels and (not options.tasks or "classes" in options.tasks):
-            self._take_labels(labels[0])
+            for image, cells in self.labels.items():
+                value = cells.get(labels[0])
+                found.sets |= isinstance(value, list)  # of any image: then all are sets
+                found.label(image, *(value if isinstance(value, list) else [value]))
         found.ledger.notes += self.again.note
         if texts and self.silent:
             found.note(f"{number(self.silent, 'sample')} without captions")
         used = {_FILE, *labels, *texts, _SPLIT, *((_OBJECTS, "width", "height") if found.boxed else ())}
         if unused := [key for key in self.columns if key not in used]:
             found.note(counted("columns that are not read here (a label file's are)", unused, len(unused)))
-
-    def _take_labels(self, column: str) -> None:
-        """The label of each image, or all as sets where any has a list."""
-        found = self.found
-        several = any(isinstance(cells.get(column), list) for _, cells in self.labels.values())
-        for image, (where, cells) in self.labels.items():
-            value = cells.get(column)
-            try:
-                if value == -1:
-                    raise BadAnnotationError(AnnotationCode.CATEGORY, f"{escape(column)} is -1")
-                texts = [class_text(one) for one in (value if isinstance(value, list) else [value])]
-                if not all(texts):
-                    lacks = "is empty" if column in cells else "is no column of the row"
-                    raise BadAnnotationError(AnnotationCode.CATEGORY, f"{escape(column)} {lacks}")
-            except BadAnnotationError as error:
-                if found.is_there(image):
-                    found.reject(image, RejectCode.NO_LABEL, f"{where}: no label: {error.reason}")
-                continue
-            if several:
-                found.tags(image, texts)
-            else:
-                found.label(image, texts[0])

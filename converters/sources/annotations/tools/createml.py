@@ -1,19 +1,17 @@
 """Create ML: a JSON list of images with their boxes; centre and size in pixels. Roboflow writes one a split."""
 
 import math
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-from shardfeed.converters.sources.annotations.tools.documents import all_of, load
+from shardfeed.converters.sources.annotations.tools.documents import all_of, entries_of, load, objects_in, part
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import class_text, is_number
 from shardfeed.converters.sources.rows.source import ColumnarSource
-from shardfeed.errors import LabelFileError
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -23,27 +21,19 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """
     found = Annotations(look.path, look, options, what="annotation")
     for path, folder in all_of(look, "createml"):
-        entries = load(path)
-        if not isinstance(entries, list):
-            raise LabelFileError(path, "got no list, expected one of images", "give a file that Create ML takes")
-        for i, entry in enumerate(entries):
-            name, annotations = (
-                entry.get(key) if isinstance(entry, Mapping) else None for key in ("image", "annotations")
-            )
-            if not isinstance(name, str) or not isinstance(annotations, list):
-                raise LabelFileError(path, f"entry {i} has no text image and list annotations", "correct it")
-            where = f"{os.path.basename(path)}, entry {i}"
+        for place, where, entry in entries_of(load(path), path):
+            name, annotations = part(entry, "image", str, place), part(entry, "annotations", list, place)
             image = found.image(name, where=where, folder="" if options.images else folder, once=True)
-            for n, one in enumerate(annotations):
+            for n, one in objects_in(found, image, annotations):
                 _add(found, image, n, one)
     if look.is_folder:
         found.take_rest("images that no file names, taken for images without objects")
     return found.source()
 
 
-def _add(found: Annotations, image: int, n: int, one: Any) -> None:
+def _add(found: Annotations, image: int, n: int, one: Mapping[str, Any]) -> None:
     """One object; without coordinates it is listed."""
-    place = one.get("coordinates") if isinstance(one, Mapping) else None
+    place = one.get("coordinates")
     if not isinstance(place, Mapping) or not place:
         found.leave_out(image, AnnotationCode.BOX_EMPTY, f"annotation {n}: it has no coordinates")
         return

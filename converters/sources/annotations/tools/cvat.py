@@ -19,7 +19,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
 
     Masks, polylines, points and cuboids are listed as left out. Classes are those of the project.
     """
-    path = find(look, "cvat") or look.path
+    path = find(look, "cvat")
     root = load_xml(path)
     images = os.path.join(os.path.dirname(path), "images")
     place = images if os.path.isdir(images) else os.path.dirname(path)
@@ -42,7 +42,8 @@ def _objects(found: Annotations, image: int, element: Element) -> None:
     """Read the tags and the objects of one image into `found`."""
     tags = [tag.get("label", "") for tag in element.findall("tag")]
     if tags:
-        found.tags(image, tags)
+        found.sets = True
+        found.label(image, *tags)
     for number, one in enumerate(one for one in element if one.tag != "tag"):
         label, flags = one.get("label", ""), {_OCCLUDED: int(one.get("occluded") == "1")}
         if one.tag == "box":

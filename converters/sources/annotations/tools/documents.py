@@ -3,8 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from shardfeed.converters.sources.look import Look
@@ -15,9 +15,12 @@ from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import MOST, class_text, is_number, said
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
+from shardfeed.text import some
 
 Element = ElementTree.Element
 TASKS: tuple[Task, ...] = ("boxes", "masks")
+T = TypeVar("T")
+_CALLED: dict[type, str] = {list: "a list", dict: "an object", str: "a text"}
 _CIRCLE = 32  # corners of the polygon that a circle becomes
 
 
@@ -29,6 +32,45 @@ def load(path: str) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise LabelFileError(path, f"no JSON: {escape(str(error)[:120])}", "see that the file is whole") from None
+
+
+def part(value: Any, key: str, kind: type[T], place: str, default: T | None = None) -> T:
+    """The value under a key of a JSON object; `default` where it is null or missing.
+
+    `place`: of the object, for errors. Raises LabelFileError where the value is no `kind`.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    found = default if found is None else found
+    if isinstance(found, kind):
+        return found
+    got, expected = said(value), f"an object with {key}"
+    if isinstance(value, dict):
+        got, expected = f"no {key}" if found is None else f"{said(found)} as {key}", _CALLED[kind]
+    raise LabelFileError(place, f"got {got}, expected {expected}", "export it again, or correct it")
+
+
+def entries_of(document: Any, path: str) -> Iterator[tuple[str, str, Any]]:
+    """Place for errors, place for the report, and value of each entry in a list. Raises LabelFileError for no list."""
+    if not isinstance(document, list):
+        raise LabelFileError(path, f"got {said(document)}, expected a list", "export it again, or correct it")
+    for number, entry in enumerate(document):
+        yield f"{path}, entry {number}", f"{os.path.basename(path)}, entry {number}", entry
+
+
+def objects_in(found: Annotations, image: int, entries: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Number and content of each object in a list of an image, or in a JSON object with numbers as its keys.
+
+    An entry that is no JSON object is listed (E_LINE), and so is anything else than a list; null is none.
+    """
+    entries = list(entries.values()) if isinstance(entries, dict) else [] if entries is None else entries
+    if not isinstance(entries, list):
+        found.leave_out(image, AnnotationCode.LINE, f"got {said(entries)}, expected a list of objects")
+        return
+    for number, entry in enumerate(entries):
+        if isinstance(entry, dict):
+            yield number, entry
+        else:
+            found.leave_out(image, AnnotationCode.LINE, f"{found.objects.what} {number}: got {said(entry)}")
 
 
 def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
@@ -46,10 +88,15 @@ def load_xml(path: str, most: int = MOST_WHOLE) -> ElementTree.Element:
 
 
 def find(look: Look, tool: str) -> str:
-    """The path of the first file that begins as one of the tool, among the first names of the folder; "" without."""
-    reader = BY_NAME[tool]
-    assert reader.marks is not None
-    return reader.marks.first(look, reader.suffixes)
+    """The path of the file, or of the only one in the folder that begins as one of the tool.
+
+    Raises UsageError where there is none, or more than one.
+    """
+    paths = [path for path, _ in all_of(look, tool)]
+    if len(paths) > 1:
+        names = some(os.path.relpath(path, look.path) for path in paths)
+        raise UsageError(look.path, f"more than one file of this tool: {names}", "give the one that is meant")
+    return paths[0]
 
 
 def all_of(look: Look, tool: str) -> Iterator[tuple[str, str]]:
@@ -80,19 +127,32 @@ def add_shape(
     label: Any,
     points: Any,
     kind: str = "polygon",
+    holes: Any = None,
     **known: Any,
 ) -> None:
     """One object that was drawn: `points` [[x, y], ...] of a "polygon", two corners of a "rectangle", or centre and
     one point of the border of a "circle". What is none of these is listed with its code. `label`: None for no class.
+    `holes`: points of polygons that are cut out.
     """
     try:
         label = None if label is None else class_text(label)
         outline = _outline(points, kind)
+        holes = holes if isinstance(holes, list) else [holes] if holes else []
+        cut = [_outline(hole, "polygon") for hole in holes]
     except BadAnnotationError as error:
         found.leave_out(image, error.code, f"{found.objects.what} {number}: {error.reason}")
         return
     x, y = outline[0::2], outline[1::2]
-    found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[outline], **known)
+    found.object(image, number, (min(x), min(y), max(x), max(y)), label, outline=[_with_holes(outline, cut)], **known)
+
+
+def _with_holes(outline: list[float], holes: list[list[float]]) -> list[float]:
+    """One polygon that goes around each hole as well, there and back on a line from its own beginning.
+
+    What is inside of both is outside for pycocotools, which counts borders, and the line covers nothing.
+    """
+    start = outline[:2]
+    return [*outline, *(value for hole in holes for value in (*start, *hole, *hole[:2])), *(start if holes else ())]
 
 
 def _outline(points: Any, kind: str) -> list[float]:

@@ -1,20 +1,27 @@
 """Label Studio: its JSON export, JSON-MIN, and its CSV with JSON in a cell. Places are percent of the image."""
 
-import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, find, load
+from shardfeed.converters.sources.annotations.tools.documents import (
+    TASKS,
+    add_shape,
+    entries_of,
+    find,
+    load,
+    objects_in,
+    part,
+)
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import corners_of, is_number
-from shardfeed.converters.sources.rows.source import ColumnarSource
+from shardfeed.converters.sources.rows.objects import MOST, corners_of, is_number, said
+from shardfeed.converters.sources.rows.source import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, escape
 
 _UPLOAD = re.compile(r"[0-9a-f]{8}-")  # what Label Studio puts before the name of an upload
@@ -22,87 +29,93 @@ _OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at"
 
 
 class _Task(NamedTuple):
-    """One image: its address, and what was said of it: regions, and classes of the whole image."""
+    """One annotation: the address of its image, and what it says: regions, and classes of the whole image."""
 
+    where: str
     image: str
-    regions: Sequence[Mapping[str, Any]]
-    classes: list[str]
+    regions: Sequence[Any]
+    classes: Sequence[Any]
+    others: Sequence[str] = ()  # questions whose answers are neither
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images that the tasks name, by their own names or as they were uploaded; the first annotation of each."""
-    path = find(look, "label-studio") or look.path
+    path = find(look, "label-studio")
     tasks = list(_rows(path) if path.lower().endswith(".csv") else _tasks(path))
     found = Annotations(path, look, options, unit="fractions", tasks=(*TASKS, "classes"))
     found.boxed = any(task.regions for task in tasks)
-    single = all(len(task.classes) <= 1 for task in tasks)
-    for number, task in enumerate(tasks):
-        image = found.image(_name(found, task.image), where=f"task {number}")
-        for i, region in enumerate(task.regions):
+    others, first = Names("annotations of an image that has one before, not taken"), dict[int, _Task]()
+    unread = Names("answers that are neither regions nor classes, not read")
+    for task in tasks:
+        image = found.image(_name(found, task.image), where=task.where)
+        if first.setdefault(image, task) is not task:
+            others.add(task.where)
+            continue
+        for question in task.others:
+            unread.add(f"{task.where}: {question}")
+        for i, region in objects_in(found, image, task.regions):
             _region(found, image, i, region)
-        if task.classes and single:
-            found.label(image, task.classes[0])
-        elif task.classes:
-            found.tags(image, task.classes)
+        if task.classes:
+            found.label(image, *task.classes)
+    found.ledger.notes += [*others.note, *unread.note]
     return found.source()
 
 
 def _tasks(path: str) -> Iterator[_Task]:
-    document = load(path)
-    if not isinstance(document, list):
-        raise LabelFileError(path, "no list of tasks", "export it again, as JSON")
-    for number, task in enumerate(document):
+    for place, where, task in entries_of(load(path), path):
         if not isinstance(task, dict):
-            raise LabelFileError(f"{path}, task {number}", "no task", "export it again, as JSON")
-        data = task.get("data")
-        image = _image(data if isinstance(data, dict) else task)
-        if not image:
-            raise LabelFileError(f"{path}, task {number}", "it names no image", "export it again, as JSON")
-        if not isinstance(data, dict):  # JSON-MIN
-            yield _small(image, {key: value for key, value in task.items() if key not in _OWN})
+            raise LabelFileError(place, f"got {said(task)}, expected a task", "export it again, as JSON")
+        if "annotations" not in task:  # JSON-MIN
+            yield _small(place, where, task)
             continue
-        made = [one for one in task.get("annotations") or () if isinstance(one, dict) and not one.get("was_cancelled")]
-        result = made[0].get("result") if made else []
-        values = [(one.get("type"), one.get("value")) for one in result or () if isinstance(one, dict)]
-        classes = [str(text) for kind, of in values if kind == "choices" for text in (of or {}).get("choices", ())]
-        regions = [{**value, "type": kind} for kind, value in values if kind != "choices" and isinstance(value, dict)]
-        yield _Task(image, regions, classes)
+        image = _image(place, part(task, "data", dict, place))
+        made = part(task, "annotations", list, place, [])
+        made = [one for one in made if not isinstance(one, dict) or not one.get("was_cancelled")]
+        for one in made or [{}]:
+            regions, classes = [], []
+            for entry in part(one, "result", list, place, []):
+                kind, value = (entry.get("type"), entry.get("value")) if isinstance(entry, dict) else ("", entry)
+                if kind == "choices":
+                    classes += part(value, "choices", list, place)
+                else:
+                    regions.append({**value, "type": kind} if isinstance(value, dict) else value)
+            yield _Task(where, image, regions, classes)
 
 
-def _small(image: str, said: Mapping[str, Any]) -> _Task:
+def _small(place: str, where: str, answers: Mapping[str, Any]) -> _Task:
     """A task of JSON-MIN or a row of the CSV: each answer under the name of its question."""
-    regions, classes = [], []
-    for value in said.values():
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+    regions, classes, others = [], [], []
+    for key, value in answers.items():
+        if key in _OWN or not value:
+            continue
+        if isinstance(value, list) and any(isinstance(one, dict) for one in value):
             regions += value
-        elif isinstance(value, dict) and isinstance(value.get("choices"), list):
-            classes += map(str, value["choices"])
-        elif isinstance(value, str) and value:
+        elif isinstance(value, str):
             classes.append(value)
-    return _Task(image, regions, classes)
+        elif isinstance(value, dict) and isinstance(value.get("choices"), list):
+            classes += value["choices"]
+        else:
+            others.append(key)
+    return _Task(where, _image(place, answers), regions, classes, others)
 
 
 def _rows(path: str) -> Iterator[_Task]:
     table = LabelTable(path, "csv", ",")
-    records = iter(table)
-    first = next(records, None)
-    heads = [str(cell) for cell in first.cells] if first is not None else []
-    for record in records:
-        row = dict(zip(heads, map(str, record.cells), strict=False))
+    for line, row in table.named():
         try:
-            said = {key: json.loads(cell) if cell[:1] in "[{" else cell for key, cell in row.items() if cell}
-        except (ValueError, RecursionError, csv.Error):
-            raise LabelFileError(table.place(record.line), "a cell is no JSON", "export it again") from None
-        yield _small(_image(row), {key: value for key, value in said.items() if key not in _OWN})
+            answers = {key: json.loads(cell) if cell[:1] in "[{" else cell for key, cell in row.items() if cell}
+        except (ValueError, RecursionError):
+            raise LabelFileError(table.place(line), "a cell is no JSON", "export it again") from None
+        yield _small(table.place(line), f"line {line}", answers)
 
 
-def _image(data: Mapping[str, Any]) -> str:
-    """The address of the image: under a usual name, else the only text that looks like one."""
-    for key in ("image", "img", "image_url", "url", "ocr"):
-        if isinstance(data.get(key), str):
-            return data[key]
+def _image(place: str, data: Mapping[str, Any]) -> str:
+    """The address of the image: under a usual name, else the only text that looks like one. Raises LabelFileError."""
     texts = [value for value in data.values() if isinstance(value, str) and "/" in value]
-    return texts[0] if len(texts) == 1 else ""
+    usual = [data[key] for key in ("image", "img", "image_url", "url", "ocr") if isinstance(data.get(key), str)]
+    if not usual and len(texts) != 1:
+        raise LabelFileError(place, "it names no image", "export it again, as JSON")
+    return (usual or texts)[0]
 
 
 def _name(found: Annotations, address: str) -> str:
@@ -118,19 +131,24 @@ def _name(found: Annotations, address: str) -> str:
 
 
 def _region(found: Annotations, image: int, number: int, region: Mapping[str, Any]) -> None:
-    """One region: a rectangle, polygon or ellipse, in percent."""
+    """One region: a rectangle or a polygon, in percent."""
     kind = str(region.get("type") or next((key for key in region if key.endswith("labels")), ""))
     labels = region.get(kind) or next((value for key, value in region.items() if key.endswith("labels")), None)
-    label = str(labels[0]) if isinstance(labels, list) and labels else ""
+    label = labels[0] if isinstance(labels, list) and labels else ""
     points = region.get("points")
     if kind.startswith("rectangle"):
-        sides: list[Any] = [region.get(side) for side in ("x", "y", "width", "height")]
+        box = corners_of([_share(region.get(side)) for side in ("x", "y", "width", "height")])
         if region.get("rotation"):
             found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a turned box, which is not read")
             return
-        box = corners_of([side / 100 if is_number(side) else side for side in sides])
         add_shape(found, image, number, label, [box[:2], box[2:]], "rectangle")
-    elif isinstance(points, list) and all(isinstance(p, list) and all(map(is_number, p)) for p in points):
-        add_shape(found, image, number, label, [[side / 100 for side in point] for point in points])
+    elif isinstance(points, list):
+        points = [list(map(_share, point)) if isinstance(point, list) else point for point in points]
+        add_shape(found, image, number, label, points)
     else:
         found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: {escape(kind)[:40]}, which is not read")
+
+
+def _share(side: Any) -> Any:
+    """A percentage as a fraction; anything else as it is, to be refused."""
+    return side / 100 if is_number(side) and abs(side) < MOST else side

@@ -2,14 +2,14 @@
 
 import os
 
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, objects_in, part
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.source import ColumnarSource
 from shardfeed.converters.sources.split_names import usual_split
-from shardfeed.errors import LabelFileError, escape
+from shardfeed.errors import escape
 
 _READ = ("rectangle", "polygon")
 
@@ -19,8 +19,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found = Annotations(look.path, look, options, tasks=TASKS)
     for path, folder in all_of(look, "supervisely"):
         document = load(path)
-        if not isinstance(document, dict) or not isinstance(document.get("objects"), list):
-            raise LabelFileError(path, "no list of objects in it", "export the project again")
+        entries = part(document, "objects", list, path)
         dataset = folder.removesuffix("ann/")
         split = usual_split(dataset.rstrip("/").rpartition("/")[2]) if dataset else None
         size = document.get("size")
@@ -29,13 +28,13 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         where = f"{dataset}ann/{name}.json"
         sides = size.get("width"), size.get("height")
         image = found.image(name, folder=f"{dataset}img/", where=where, split=split, size=sides, once=True)
-        for number, entry in enumerate(document["objects"]):
-            points = entry.get("points") if isinstance(entry, dict) else None
-            exterior = points.get("exterior") if isinstance(points, dict) else None
-            if exterior is None and (not isinstance(entry, dict) or entry.get("geometryType") not in _READ):
-                kind = escape(str(entry.get("geometryType"))[:40]) if isinstance(entry, dict) else "nothing"
-                found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a {kind}, which is not read")
+        for number, entry in objects_in(found, image, entries):
+            label, kind, points = entry.get("classTitle"), str(entry.get("geometryType")), entry.get("points")
+            points = points if isinstance(points, dict) else {}
+            if "exterior" in points or kind in _READ:
+                label = "" if label is None else label
+                add_shape(found, image, number, label, points.get("exterior"), kind, points.get("interior"))
             else:
-                label, kind = entry.get("classTitle"), str(entry.get("geometryType"))
-                add_shape(found, image, number, "" if label is None else label, exterior, kind)
+                kind = escape(kind[:40])
+                found.leave_out(image, AnnotationCode.OUTLINE, f"object {number}: a {kind}, which is not read")
     return found.source()

@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load
+from shardfeed.converters.sources.annotations.tools.documents import TASKS, add_shape, all_of, load, objects_in, part
 from shardfeed.converters.sources.labels.table import LabelTable
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.objects import AnnotationCode
@@ -20,53 +21,46 @@ _CLASS = ("class", "label", "name", "type", "category")  # attributes of a regio
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
-    """The images that the files name, with their rectangles, polygons, circles and ellipses.
+    """The images that the files name, with their rectangles, polygons and circles.
 
     The class is the attribute of a region that is called class, label, name, type or category, or its only one.
     """
     found = Annotations(look.path, look, options, tasks=TASKS)
     for path, folder in all_of(look, "via"):
         split = usual_split(folder.rstrip("/").rpartition("/")[2]) if folder else None
-        for name, number, shape, attributes in _rows(path) if path.endswith(".csv") else _regions(path):
+        for name, regions in _of_rows(path) if path.lower().endswith(".csv") else _of_entries(path):
             image = found.image(name, folder=folder, where=os.path.basename(path), split=split)
-            if shape:
-                _add(found, image, number, shape, attributes)
+            for number, region in objects_in(found, image, regions):
+                _add(found, image, number, region.get("shape_attributes"), region.get("region_attributes"))
     return found.source()
 
 
-def _regions(path: str) -> Iterator[tuple[str, int, Mapping[str, Any], Mapping[str, Any]]]:
-    """Image, number, shape and attributes of each region; one without a shape of an image that has none."""
+def _of_entries(path: str) -> Iterator[tuple[str, Any]]:
+    """Each image with its regions, by JSON."""
     document = load(path)
-    images = document.get("_via_img_metadata", document) if isinstance(document, dict) else None
-    if not isinstance(images, dict):
-        raise LabelFileError(path, "no images with regions in it", "save it with VIA 2")
-    for entry in images.values():
-        if not isinstance(entry, dict) or not isinstance(entry.get("filename"), str):
-            raise LabelFileError(path, "an entry has no filename", "save it with VIA 2")
-        regions = entry.get("regions") or []
-        yield entry["filename"], 0, {}, {}
-        for number, region in enumerate(regions.values() if isinstance(regions, dict) else regions):
-            shape, attributes = (region.get(f"{what}_attributes") or {} for what in ("shape", "region"))
-            yield entry["filename"], number, shape or {"name": "nothing"}, attributes
+    images = (
+        document["_via_img_metadata"] if isinstance(document, dict) and "_via_img_metadata" in document else document
+    )
+    for key, entry in part({"images": images}, "images", dict, path).items():
+        yield part(entry, "filename", str, f"{path}, {escape(key)}"), entry.get("regions")
 
 
-def _rows(path: str) -> Iterator[tuple[str, int, Mapping[str, Any], Mapping[str, Any]]]:
-    """The same of the CSV."""
-    table = LabelTable(path, "csv", ",")
-    records = iter(table)
-    next(records, None)
-    for record in records:
-        cells = [str(cell) for cell in record.cells]
+def _of_rows(path: str) -> Iterator[tuple[str, Any]]:
+    """Each image with its regions, by CSV."""
+    table, regions = LabelTable(path, "csv", ","), dict[str, list[Any]]()
+    for line, cells in islice(table.texts(), 1, None):
         try:
             shape, attributes = json.loads(cells[5]), json.loads(cells[6])
-            number = int(cells[4])
         except (IndexError, ValueError, RecursionError):
-            raise LabelFileError(table.place(record.line), "no region of VIA in the row", "export it again") from None
-        yield cells[0], number, shape, attributes
+            raise LabelFileError(table.place(line), "no region of VIA in the row", "export it again") from None
+        of_image = regions.setdefault(cells[0], [])
+        of_image += [{"shape_attributes": shape, "region_attributes": attributes}] if shape != {} else []
+    yield from regions.items()
 
 
-def _add(found: Annotations, image: int, number: int, shape: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+def _add(found: Annotations, image: int, number: int, shape: Any, attributes: Any) -> None:
     """One region."""
+    shape, attributes = (value if isinstance(value, dict) else {} for value in (shape, attributes))
     texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
     key = next((key for key in _CLASS if key in texts), next(iter(texts), None) if len(texts) == 1 else None)
     label = None if key is None else texts[key].strip()

@@ -274,14 +274,13 @@ def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
 def _pairs(path: str) -> dict[str, str]:
     """Parse lines of `key = value`. Raises LabelFileError for a line that is not."""
     found: dict[str, str] = {}
-    for record in LabelTable(path, "text", None, paths_only=True):
-        text = str(next(iter(record.cells))).strip()
+    for line, (text,) in LabelTable(path, "text", None, paths_only=True).texts():
         if text.startswith(("#", ";")):
             continue
         key, equal, value = (part.strip() for part in text.partition("="))
         if not equal or key in found:
             problem = f"{escape(key[:60])} is there twice" if equal else "got no '='"
-            raise LabelFileError(f"{path}:{record.line}", problem, "write lines such as 'train = data/train.txt'")
+            raise LabelFileError(f"{path}:{line}", problem, "write lines such as 'train = data/train.txt'")
         found[key] = value
     return found
 

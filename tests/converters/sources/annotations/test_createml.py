@@ -71,7 +71,7 @@ class TestCreateML(SourceContract):
 
 BAD: list[tuple[Any, str]] = [
     ({"label": "cat"}, "E_BOX_EMPTY"),
-    (["cat"], "E_BOX_EMPTY"),
+    (["cat"], "E_LINE"),
     ({"label": "cat", "coordinates": {"x": 1, "y": 2}}, "E_LINE"),
     ({"label": "cat", "coordinates": {"x": "1", "y": 2, "width": 1, "height": 1}}, "E_LINE"),
     ({"label": "cat", "coordinates": {"x": 10**400, "y": 2, "width": 1, "height": 1}}, "E_VALUE"),

@@ -336,8 +336,8 @@ def test_labels_are_those_of_all_files(tmp_path: Path) -> None:
         (b"test/c.png", "test", b"cat"), (b"train/a.png", "train", b"dog"),
     ]  # fmt: skip
     assert [(one.key, one.code, one.reason) for one in findings_of(source).rejected] == [
-        (b"test/d.png", "E_NO_LABEL", "test/metadata.jsonl:2: no label: label is no column of the row"),
-        (b"train/b.png", "E_NO_LABEL", "train/metadata.jsonl:2: no label: label is empty"),
+        (b"test/d.png", "E_NO_LABEL", "test/metadata.jsonl:2: no label: its class is empty"),
+        (b"train/b.png", "E_NO_LABEL", "train/metadata.jsonl:2: no label: its class is empty"),
     ]
 
 

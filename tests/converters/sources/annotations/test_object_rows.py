@@ -403,6 +403,20 @@ def test_several_boxes_in_a_line_or_a_cell(tmp_path: Path) -> None:
     assert (found["a.png"][OBJECT_TEXT], found["b.png"][OBJECT_TEXT]) == ([b"n1", b"n2"], [])
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("ImageId,PredictionString", "a", "a,n1 4 5 40 30"),
+        ("image_id,annotations", "a", "a,\"[{'x': 4, 'y': 5, 'width': 36, 'height': 25}]\""),
+    ],
+)
+def test_a_row_that_is_too_short_is_listed(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    report, found = converted(table(tmp_path / "rows", "\n".join(lines)), tmp_path / "out", max_bad={"objects": 1})
+    assert report.account is not None
+    assert [one.code for one in report.account.left_out] == ["E_LINE"]
+    assert len(found["a.png"][XMIN]) == 1
+
+
 def test_runs_that_are_none_are_listed(tmp_path: Path) -> None:
     bad = ["1 0", "0 5", "1 2 2 3", "2400 2", "1", "1 x", "9999999999999999999 1", "9223372036854775807 9", "1_0 1"]
     lines = ["ImageId,EncodedPixels", "a.png,1 2400", "b.png,", "c.png,nan", *(f"a.png,{cell}" for cell in bad)]

@@ -181,6 +181,18 @@ def test_devkits_of_several_years_are_one_dataset(tmp_path: Path) -> None:
     assert [sample.key for sample in read(str(tmp_path / "kit"))] == [b"a.png", b"c.png", b"d.png"]
 
 
+def test_a_year_without_a_file_of_annotations_is_not_passed_over(tmp_path: Path) -> None:
+    for year in ("VOC2007", "VOC2012"):
+        devkit(tmp_path / "kit" / year, {"a": SCENES["a"]})
+    put(tmp_path / "kit/VOC2012/Annotations/a.xml", "<other/>")
+    found = findings_of(read(str(tmp_path / "kit")))
+    assert [(one.key, one.code) for one in found.rejected if "a.xml" in one.reason] == [
+        (b"VOC2012/JPEGImages/a.png", "E_NO_LABEL")
+    ]
+    assert found.account is not None
+    assert [one.key for one in found.account.left_out] == [b"VOC2012/a.xml"]
+
+
 def test_parts_floats_and_flags(tmp_path: Path) -> None:
     part = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></part>"
     flags = "<difficult>1</difficult><truncated>0.4</truncated><pose>Left</pose>"
