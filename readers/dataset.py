@@ -7,9 +7,10 @@ from dataclasses import replace
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
+from shardfeed.readers.class_names import main_class_names
 from shardfeed.readers.notebook import dataset_html
 from shardfeed.readers.shards import is_local
-from shardfeed.readers.split import Split, main_class_names
+from shardfeed.readers.split import Split
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import listing
 

@@ -14,16 +14,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shardfeed.annotations import RASTER
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
+from shardfeed.readers.class_names import main_class_names
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
 from shardfeed.readers.shards import Copy, Shards, is_local
 from shardfeed.readers.skip import Skip
-from shardfeed.schema import LABEL, Schema
+from shardfeed.schema import Schema
 from shardfeed.storage.storage import LOCAL, Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
@@ -318,20 +318,3 @@ def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Reco
             none = [] if feature.dtype == "bytes" else np.empty(0, _DTYPES[feature.dtype])
             record[key] = values if len(values) else none
     return record
-
-
-def main_class_names(schema: Schema) -> tuple[str, ...]:
-    """The class names of whole images, else of objects, pixels or tags; empty if nothing has classes.
-
-    Raises UsageError where several features have names, none of them is `image/class/label`, and they differ.
-    """
-    names = {key: schema.class_names[key] for key in sorted(schema.class_names)}
-    if (label := schema.key(LABEL)) in names:
-        return names[label]
-    if schema.raster is not None:
-        names[RASTER] = schema.raster.class_names
-    if len(set(names.values())) > 1:
-        ways = [f"schema.class_names[{key!r}]" if key != RASTER else "schema.raster.class_names" for key in names]
-        problem = f"{', '.join(map(escape, names))} have other classes each"
-        raise UsageError("class_names", problem, f"take one of {', '.join(ways)} of a split")
-    return next(iter(names.values()), ())
