@@ -108,15 +108,9 @@ def test_a_change_that_fails_leaves_the_others_measured(tmp_path: Path, work: Wo
     middle = len(image) // 2
     split = others_images(tmp_path, [image[:middle] + 3 * b"\xff\xd3" + image[middle + 6 :], *[image] * 7])
     made: list[str] = []
-    found = measure_changes(
-        Workload(split, 4, 32, "stream", 1),
-        typical_image(split),
-        rate=9.0,
-        wanted=None,
-        slice_s=0.0,
-        deadline=float("inf"),
-        progress=made.append,
-    )
+    report = {"pipeline": {"images_per_s": 9.0}, "model": None}
+    pipeline = Workload(split, 4, 32, "stream", 1)
+    found = measure_changes(pipeline, typical_image(split), report, 0.0, float("inf"), made.append)
     assert len(made) == 2
     assert len(found["not_tried"]) + len(found["advice"]) <= 2
     (why,) = [each["why"] for each in found["not_tried"] if "--resize-shorter 37" in each["change"]]

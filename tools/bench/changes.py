@@ -184,17 +184,13 @@ def fits_in_memory(size: int) -> bool:
 def measure_changes(
     work: Workload,
     typical: TypicalImage,
-    *,
-    rate: float,
-    wanted: float | None,
+    report: dict[str, Any],
     slice_s: float,
     deadline: float,
     progress: Callable[[str], object],
 ) -> dict[str, Any]:
-    """Measure the gain of each possible change on some of the images; the change that helps most comes first.
-
-    `rate`: images per second of the pipeline. `wanted`: those that the model could take.
-    """
+    """Measure the gain of each possible change on some of the images; the change that helps most comes first."""
+    rate, model = report["pipeline"]["images_per_s"], report["model"]
     sample = sample_of(work, typical)
     found: list[dict[str, Any]] = []
     not_tried: list[dict[str, str]] = []
@@ -218,7 +214,7 @@ def measure_changes(
             if times is None:
                 not_tried.append({"change": change.change, "why": why})
             elif times >= LEAST_GAIN:
-                enough = None if wanted is None else rate * times >= wanted
+                enough = model and rate * times >= model["images_per_s_wanted"]
                 found.append({"change": change.change, "why": change.why, "factor": times, "enough": enough})
             progress(f"tried: {change.change}")
         base = None

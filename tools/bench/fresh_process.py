@@ -9,17 +9,18 @@ import json
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.text import shell_quoted
 
+if TYPE_CHECKING:  # not imported here, as the new process measures its imports
+    from shardfeed.tools.bench.stages import Workload
+
 _PEAK, _NOW = "VmHWM:", "VmRSS:"
 
 
-def measure_fresh(
-    directory: str, split: str, *, batch_size: int, image_size: int, order: str, workers: int, seconds: float
-) -> dict[str, Any]:
+def measure_fresh(directory: str, work: "Workload", seconds: float) -> dict[str, Any]:
     """Measure a new process that takes batches for an epoch, or for `seconds` after the first batch.
 
     `import_s`: to import shardfeed and TensorFlow. `first_batch_s`: from there to the first batch. `epoch`: whether the
@@ -28,15 +29,8 @@ def measure_fresh(
 
     Raises IntegrityError with the process's output when it fails.
     """
-    asked = {
-        "directory": directory,
-        "split": split,
-        "batch_size": batch_size,
-        "image_size": image_size,
-        "order": order,
-        "workers": workers,
-        "seconds": seconds,
-    }
+    options = {name: getattr(work, name) for name in ("batch_size", "image_size", "order", "workers")}
+    asked = {"directory": directory, "split": work.split.name, "options": options, "seconds": seconds}
     command = [sys.executable, "-m", "shardfeed.tools.bench.fresh_process", json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -62,16 +56,15 @@ def _run(asked: dict[str, Any]) -> dict[str, Any]:
     tf.config.set_visible_devices([], "GPU")
     imported, imported_bytes = time.perf_counter(), memory_bytes(_NOW)
     split = shardfeed.open(asked["directory"])[asked["split"]]
-    names = ("batch_size", "image_size", "order", "workers")
-    batches = Workload(split, **{name: asked[name] for name in names}).batches()
+    work = Workload(split, **asked["options"])
     count, first = 0, 0.0
     epoch = True
-    for _ in batches:
+    for _ in work.batches():
         now = time.perf_counter()
         first = first or now
         count += 1
         if now - first > asked["seconds"]:
-            epoch = count * asked["batch_size"] + asked["batch_size"] > len(split)
+            epoch = (count + 1) * work.batch_size > len(split)
             break
     return {
         "import_s": imported - started,

@@ -81,7 +81,7 @@ def measure(
     work.batches()  # refuses what cannot be meant, before anything takes time
     deadline = time.perf_counter() + seconds
     report["disk"] = _disk(work)
-    progress("disk")
+    progress(f"disk {report['disk']['images_per_s']:,.0f} images/s; starting the pipeline")
     size = min(_PART_BYTES, memory_free() // 8)
     part = work.cut(max(2 * work.batch_size, min(len(split), size * len(split) // split.record_bytes)))
     slice_s = max(_SHORTEST, seconds / _SLICES)
@@ -91,8 +91,7 @@ def measure(
         return
     progress("a new process")
     started = time.perf_counter()
-    options = {name: getattr(work, name) for name in ("batch_size", "image_size", "order", "workers")}
-    fresh = measure_fresh(data.directory, split.name, **options, seconds=seconds * _FRESH_SHARE)
+    fresh = measure_fresh(data.directory, work, seconds * _FRESH_SHARE)
     deadline += time.perf_counter() - started
     report["first_batch"] = {
         "iterator_s": rounds.first_s,
@@ -107,15 +106,7 @@ def measure(
         "whole_epoch": fresh["epoch"],
     }
     if not report["model_bound"]:
-        report |= measure_changes(
-            work,
-            typical,
-            rate=report["pipeline"]["images_per_s"],
-            wanted=report["model"] and report["model"]["images_per_s_wanted"],
-            slice_s=slice_s,
-            deadline=deadline,
-            progress=progress,
-        )
+        report |= measure_changes(work, typical, report, slice_s, deadline, progress)
 
 
 def _disk(work: Workload) -> dict[str, Any]:

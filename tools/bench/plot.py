@@ -87,14 +87,8 @@ def _rates(axis: Any, report: dict[str, Any]) -> None:
     if report["decoder"]:
         bars.append(("decoder alone,\nall cores", report["decoder"]["images_per_s"], "#9cc3e0"))
     bars.append(("disk alone", report["disk"]["images_per_s"], "#999999"))
-    if report["model"]:
-        bars.append(
-            (
-                f"a model of\n{report['model']['model_ms']:g} ms a step",
-                report["model"]["images_per_s_wanted"],
-                "#D55E00",
-            )
-        )
+    if model := report["model"]:
+        bars.append((f"a model of\n{model['model_ms']:g} ms a step", model["images_per_s_wanted"], "#D55E00"))
     names, rates, colors = zip(*bars[::-1], strict=True)
     axis.barh(range(len(bars)), rates, color=colors, height=0.6)
     for place, rate in enumerate(rates):

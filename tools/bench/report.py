@@ -80,18 +80,12 @@ def _rates(report: dict[str, Any]) -> list[list[str]]:
     if first := report.get("first_batch"):
         memory = report["memory"]
         part = "an epoch" if memory["whole_epoch"] else number(memory["batches"], "batch", "batches")
-        rows += [
-            [
-                "first batch",
-                f"after {first['iterator_s']:.2f} s; in a new process after {first['fresh_process_s']:.2f} s, "
-                f"and {first['import_s']:.1f} s of imports before",
-            ],
-            [
-                "peak memory",
-                f"{size_text(memory['peak_bytes'])} in a new process over {part}, "
-                f"{size_text(memory['growth_bytes'])} more than after its imports",
-            ],
-        ]
+        fresh = (
+            f"in a new process after {first['fresh_process_s']:.2f} s, and {first['import_s']:.1f} s of imports before"
+        )
+        peak = f"{size_text(memory['peak_bytes'])} in a new process over {part}"
+        growth = f"{size_text(memory['growth_bytes'])} more than after its imports"
+        rows += [["first batch", f"after {first['iterator_s']:.2f} s; {fresh}"], ["peak memory", f"{peak}, {growth}"]]
     return rows
 
 

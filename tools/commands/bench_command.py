@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 import shardfeed
-from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
+from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
 from shardfeed.text import in_usual_order, shell_quoted
 from shardfeed.tools.bench.report import head_text, report_text
@@ -119,17 +119,16 @@ def _quiet_stderr() -> Iterator[TextIO]:
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as log, os.fdopen(terminal, "w") as text:
         os.dup2(log.fileno(), 2)
-        failed = True
+        unexpected = False
         try:
             yield text
-            failed = False
-        except shardfeed.errors.ShardfeedError:
-            failed = False
+        except Exception as error:
+            unexpected = not isinstance(error, ShardfeedError)
             raise
         finally:
             sys.stderr.flush()
             os.dup2(terminal, 2)
-            if failed:
+            if unexpected:
                 log.seek(0)
                 os.write(2, log.read())
 
