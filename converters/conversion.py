@@ -36,7 +36,14 @@ from shardfeed.text import byte_size
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a conversion: images read and planned, bytes of sources read, shards done and planned."""
+    """Progress of a conversion: images read and planned, bytes of sources read, shards done and planned.
+
+    Example:
+        def show(progress):
+            print(f"{progress.images} of {progress.images_planned} images")
+
+        convert("photos", "out", progress=show)
+    """
 
     images: int
     images_planned: int
@@ -98,6 +105,11 @@ def convert(
             rejected; after a repair, only what changed is read again.
         StorageError, WorkerLostError: what is finished is kept; the same call resumes.
         BusyError: another process is converting into `out`.
+
+    Example:
+        report = convert("photos", "out", split={"train": 0.9, "validation": 0.1})
+        print(report.images, report.notes)
+        data = shardfeed.open("out")
     """
     started = time.monotonic()
     if isinstance(source, str | os.PathLike):

@@ -7,7 +7,11 @@ from enum import StrEnum
 
 
 class RejectCode(StrEnum):
-    """One code per reason. A code never changes its meaning; new ones may be added."""
+    """One code per reason. A code never changes its meaning; new ones may be added.
+
+    Example:
+        cut = [noted.key for noted in report.rejected if noted.what == RejectCode.TRUNCATED]
+    """
 
     NOT_IMAGE = "E_NOT_IMAGE"  # no image format recognised by content
     EMPTY = "E_EMPTY"  # zero bytes

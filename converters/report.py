@@ -100,6 +100,11 @@ class Report:
     sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`: read in this run,
     `seconds`: of this run. `kept`: shards that an earlier run had finished. `same_pictures`: what is in two splits, or
     in two classes, byte for byte. `account`: of the annotations; None where there are none. `planned`: of a dry run.
+
+    Example:
+        report = convert("photos", "out", max_bad="1%")
+        print(report.images, report.notes)
+        print([(noted.key, noted.what) for noted in report.rejected])
     """
 
     out: str

@@ -19,7 +19,13 @@ _SHOWN = 5  # files named in an error before "and n more"
 
 
 class Dataset(Mapping[str, Split]):
-    """Split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest."""
+    """Split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest.
+
+    Example:
+        data = shardfeed.open("flowers")
+        print(list(data), data.class_names)
+        train = data["train"]
+    """
 
     def __init__(self, directory: str, manifest: Manifest, storage: Storage = LOCAL) -> None:
         self.directory = directory
@@ -67,6 +73,10 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
     when shards or indexes are missing, of another size, or not part of it (all are listed).
+
+    Example:
+        data = shardfeed.open("flowers")
+        print(data["train"][0]["image/filename"])
     """
     directory = os.fspath(path)
     if is_local(storage):  # what a relative path means elsewhere is the storage's affair

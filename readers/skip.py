@@ -20,6 +20,7 @@ ReadPayloads = Callable[[np.ndarray], list[bytes]]
 class Skip:
     """Leave damaged records out, at most `limit` different ones; one more raises IntegrityError.
 
+    Example:
         damaged = Skip(10)
         batches = train_batches(data["train"], batch_size=256, image_size=224, damaged=damaged)
         model.fit(batches, epochs=3)

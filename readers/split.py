@@ -42,6 +42,10 @@ class ShardSlice:
     """The records of one shard that belong to a view: `take` of its `records`, after `skip`.
 
     `path`: the shard file, of the `format`. `first`: place in the whole split of the shard's first record.
+
+    Example:
+        for part in data["train"][:4].shard_slices():
+            print(part.path, part.skip, part.take)
     """
 
     path: str
@@ -58,6 +62,12 @@ class Split(Sequence[Record]):
     `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for others. It
     may be used as a map-style dataset of PyTorch as it stands. A slice takes numbers of samples, or shares of the split
     as floats within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
+
+    Example:
+        train = data["train"]
+        label = train[0]["image/class/label"]
+        large = train.select(train.column("image/height") >= 24)
+        half = train[:0.5]
     """
 
     def __init__(self, directory: str, schema: Schema, info: SplitInfo, storage: Storage = LOCAL) -> None:
@@ -173,6 +183,9 @@ class Split(Sequence[Record]):
 
         `split.select(split.column("image/height") >= 224)` keeps the large ones. The view holds 8 bytes a sample, and
         cannot be streamed. Raises UsageError for a mask of another length, for indices out of range or not integers.
+
+        Example:
+            large = data["train"].select(data["train"].column("image/height") >= 24)
         """
         chosen = np.asarray(which)
         if chosen.dtype == bool and chosen.shape == (len(self),):
@@ -192,6 +205,10 @@ class Split(Sequence[Record]):
 
         Labels come from the column that was stored with the dataset; for other features the records are read, all but
         their images. Raises UsageError for a feature that has not one value a record, IntegrityError for damage.
+
+        Example:
+            labels = data["train"].column("image/class/label")
+            rare = data["train"].select(np.bincount(labels)[labels] < 10)
         """
         key = self.schema.key(key) or key
         feature = self.schema.features.get(key)
@@ -209,7 +226,11 @@ class Split(Sequence[Record]):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
 
     def where(self, index: int) -> str:
-        """Return the place of the sample at `index` for errors: its shard's file, record number and offset."""
+        """Return the place of the sample at `index` for errors: its shard's file, record number and offset.
+
+        Example:
+            print(data["train"].where(0))  # shard, record and offset
+        """
         return self._shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
@@ -231,6 +252,11 @@ class Split(Sequence[Record]):
         """The samples in order, without those whose records are damaged: `damaged` counts them, and says how many may.
 
         Raises IntegrityError when there are more.
+
+        Example:
+            skip = Skip(10)
+            names = [record["image/filename"] for record in data["train"].without_damaged(skip)]
+            print(skip.found)
         """
         for i in range(len(self)):
             try:

@@ -59,6 +59,10 @@ def verify(
     `progress` is called with the bytes of each file when it is done.
     Raises UsageError if `path` is not a dataset, StorageError when a file cannot be read. A damaged manifest is in the
     result: nothing else can be said then.
+
+    Example:
+        for damage in verify("flowers").damages:
+            print(damage)
     """
     directory = os.path.abspath(os.fspath(path))
     result = Verified()

@@ -16,6 +16,9 @@ class LocalWorkers:
         count: of them; default one for each CPU that this process is granted.
         start_method: "spawn" or "forkserver"; or "auto", what the command takes: fork where there are few images and
             this process has one thread, which starts in half the time, else spawn.
+
+    Example:
+        convert("photos", "out", workers=LocalWorkers(8, start_method="forkserver"))
     """
 
     count: int | None = None
@@ -27,14 +30,18 @@ class LocalWorkers:
 
 @dataclass(frozen=True)
 class RayWorkers:
-    """Processes on the nodes of a Ray cluster, which must all see the images and the output under the same paths; needs
-    `shardfeed[ray]`.
+    """Processes on the nodes of a Ray cluster; needs `shardfeed[ray]`.
+
+    All nodes must see the images and the output under the same paths.
 
     Args:
         count: of them; default one for each CPU of the cluster.
         address: "host:port" of the cluster; default the one this process is connected to, that of RAY_ADDRESS, one that
             runs on this machine, or a new one here, in this order.
         start_method: as of `LocalWorkers`.
+
+    Example:
+        convert("/shared/photos", "/shared/out", workers=RayWorkers(address="10.0.0.1:6379"))
     """
 
     count: int | None = None

@@ -26,6 +26,9 @@ class Engine(Protocol):
     Every engine has shards written by `shardfeed.converters.shards.write_shard.write_shard`, wherever that runs.
     `warnings`: sentences about what was lost, for the report. The methods are called from one thread, for one
     conversion; `start` where there is something to do, `stop` always, also after an error, and more than once.
+
+    Example:
+        report = convert("photos", "out", workers=engine)  # `engine`: an object with these methods
     """
 
     warnings: list[str]

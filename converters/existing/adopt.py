@@ -39,6 +39,10 @@ def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
 
     Beside them, the other files of the folder become part of the dataset, as they are. Raises UsageError where the
     files do not have the contract's names and `out` is not given, OutputExistsError, StorageError, BusyError.
+
+    Example:
+        adopt(survey("records", label_key="image/class/label"), "adopted")
+        data = shardfeed.open("adopted")
     """
     if out is not None:
         target = os.path.abspath(os.fspath(out))

@@ -35,6 +35,10 @@ class Rebuilt:
     """`files`: name -> what was wrong with it; each can be made again, and was if `written`.
 
     `lost`: files of the dataset that are damaged and are not made of its shards, name -> what is wrong.
+
+    Example:
+        done = rebuild("flowers", dry_run=True)
+        print(dict(done.files), dict(done.lost))
     """
 
     manifest: Manifest
@@ -48,14 +52,18 @@ def rebuild(
 ) -> Rebuilt:
     """Make a dataset's missing and damaged files again that are made of its shards, in place.
 
-    With `dry_run` nothing is written.
-    Only the shards that are needed are read: those whose index is damaged, and all of a split of which a column is.
+    With `dry_run` nothing is written. Only the shards that are needed are read: each whose index is damaged, and all
+    shards of a split of which a column is.
     Everything is made before anything is written, and each file appears whole, by a rename. What is made is held in
     memory meanwhile: where all columns are lost, about 350 bytes a record.
     `progress` is called with the bytes of each record read.
 
     Raises UsageError when `path` is no dataset; IntegrityError, with nothing changed, when the manifest is damaged or a
     shard that is needed is not as it was written; StorageError; BusyError when another run writes this dataset.
+
+    Example:
+        print(dict(rebuild("flowers", dry_run=True).files))  # name -> what is wrong with it
+        rebuild("flowers")
     """
     directory = os.path.abspath(os.fspath(path))
     manifest = read_manifest(directory)

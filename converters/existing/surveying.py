@@ -47,6 +47,10 @@ class Survey:
 
     `distinct`: no two records are equal, as far as length and CRC tell. `left_aside`: files that are neither shards nor
     descriptions of their content. `notes`: further remarks for the user, a line each.
+
+    Example:
+        found = survey("records")
+        print(found.records, found.schema.features.keys(), found.notes)
     """
 
     directory: str
@@ -105,6 +109,10 @@ def survey(
         UsageError: the names, or what is in the files, cannot be a dataset: compressed, empty, no Examples.
         IntegrityError: a record is damaged, or features of one name have different dtypes; names shard and record.
         StorageError: a file cannot be read.
+
+    Example:
+        found = survey("records", label_key="image/class/label")
+        print(found.records, found.notes)
     """
     directory = os.path.abspath(os.fspath(path))
     if split_name is not None:

@@ -80,6 +80,9 @@ class ImageOptions:
         max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
         max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
         sha256: the hash of every source file is stored.
+
+    Example:
+        convert("photos", "out", image=ImageOptions(resize_shorter=256, quality=90))
     """
 
     check: Check = "decode"

@@ -53,6 +53,10 @@ def append(
     Raises:
         UsageError: features differ, a class is unknown, a key has other bytes, or nothing is new; and as of `convert`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `convert`.
+
+    Example:
+        report = append("flowers", "more-photos", "grown")
+        print(report.images, report.notes)
     """
     opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     check_outside(out, [os.path.abspath(opened.directory)])

@@ -46,6 +46,9 @@ def filter(
         UsageError: a condition that cannot be understood, names that the dataset does not have, or no record is left;
             and as of `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+
+    Example:
+        filter("flowers", "roses", where="class in (rose, tulip) and height >= 24")
     """
     opened = Opened(dataset)
     if where is None and keys is None and min_objects is None:

@@ -27,6 +27,9 @@ class MakingOptions(TypedDict, total=False):
         verify: read every byte again before the commit.
         dry_run: write nothing: the report says what the dataset would be.
         progress: called a few times a second.
+
+    Example:
+        reshard("flowers", "flowers-tars", to="webdataset", shards="64MB", max_bad=3)
     """
 
     max_bad: MaxBad

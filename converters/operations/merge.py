@@ -56,6 +56,9 @@ def merge(
         UsageError: features differ, class lists contradict each other, two records of one key differ, or as of
             `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+
+    Example:
+        merge(["flowers", "others"], "both", prefix=True)
     """
     opened = [Opened(dataset) for dataset in datasets]
     if len(opened) < 2 or len({os.path.realpath(one.directory) for one in opened}) < len(opened):

@@ -48,6 +48,10 @@ def relabel(
     Raises:
         UsageError: a class is unknown, none or no record would be left; and as of `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+
+    Example:
+        relabel("flowers", "two", {"tulip": "rose"})  # two classes as one
+        relabel("flowers", "without", {"tulip": None})
     """
     opened = Opened(dataset)
     schema = opened.schema

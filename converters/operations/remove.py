@@ -39,6 +39,10 @@ def remove(
     Raises:
         UsageError: a key is unknown, or no record would be left; and as of `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+
+    Example:
+        report = remove("flowers", "without", ["rose/0001.jpg"])
+        print(report.notes)  # where the removed records still are
     """
     opened = Opened(dataset)
     gone = places_of(opened, read_keys(keys), missing_ok=missing_ok)

@@ -20,6 +20,10 @@ def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[
         TooManyRejectedError: records are damaged; it names them, and nothing is committed.
         UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as `convert` and `shardfeed.open`. After a
         StorageError or a kill the same call goes on.
+
+    Example:
+        reshard("flowers", "few", shards=1)
+        reshard("flowers", "tars", to="webdataset")
     """
     opened = Opened(dataset)
     return make_dataset(DatasetSource(opened), [opened], out, making)

@@ -42,6 +42,9 @@ def split(
     Raises:
         SplitError: there is no split `of`.
         UsageError, TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+
+    Example:
+        split("flowers", "halves", {"train": 0.5, "validation": 0.5}, seed=7)
     """
     opened = Opened(dataset)
     if of is not None and of not in opened.splits:

@@ -33,6 +33,9 @@ class Shares:
         by: "exact", where each split gets its share to the image, in each class of the first label too; images that are
             added then move few others to another split. Or "hash", where each image's split is decided by its own key:
             added images move no other, and shares are exact on average only.
+
+    Example:
+        convert("photos", "out", split=Shares({"train": 0.8, "validation": 0.2}, by="hash"))
     """
 
     shares: Mapping[str, float] | None

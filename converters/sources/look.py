@@ -46,6 +46,10 @@ class Look:
 
     `include`, `exclude`, `follow_links`: the files that are wanted, as `list_files` takes them. Of
     each kind of files in a folder only some are looked at, hidden ones left out; a reader that is chosen lists all.
+
+    Example:
+        look = Look("photos")
+        print(look.is_folder, look.first((".csv",)))
     """
 
     def __init__(self, path: str, include: Globs = (), exclude: Globs = (), follow_links: bool = False) -> None:
@@ -248,7 +252,13 @@ class SourceFiles:
 
 
 def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
-    """The files that a path means. Raises UsageError where it means none, or one of a pattern is not there."""
+    """The files that a path means. Raises UsageError where it means none, or one of a pattern is not there.
+
+    Example:
+        files = find_files("shards/{000..003}.tar", (".tar",))
+        for one in files.files:
+            print(one.path, one.size)
+    """
     if os.path.isdir(path):
         include = ["*" + _SMALL.sub(lambda one: f"[{one[0]}{one[0].upper()}]", end) for end in ends]
         listing = list_files(path, include=include)

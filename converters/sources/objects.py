@@ -77,7 +77,11 @@ class MaskTable:
 
 
 class AnnotationCode(StrEnum):
-    """Why an annotation is not written. A code never changes its meaning; new ones may be added."""
+    """Why an annotation is not written. A code never changes its meaning; new ones may be added.
+
+    Example:
+        unnamed = [left for left in report.account.left_out if left.code == AnnotationCode.CATEGORY]
+    """
 
     BOX_OUTSIDE = "E_BOX_OUTSIDE"  # leaves the image by more than a pixel and 1 % of its side
     BOX_EMPTY = "E_BOX_EMPTY"  # has no area, or no numbers

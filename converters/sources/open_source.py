@@ -47,6 +47,7 @@ def open_source(
     of many samples: tars, Parquet, records, databases, arrays. Any other file is a label file. A folder is a folder of
     classes, or of images whose names say their classes.
 
+    Example:
         open_source("photos")                                                 # photos/cat/1.jpg, photos/train/cat/1.jpg
         open_source("photos", options=LabelOptions(labels="labels.csv"))      # a table of paths and labels
         open_source("photos", options=LabelOptions(unlabelled=True))          # every image in it, without a label

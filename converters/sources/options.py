@@ -31,6 +31,7 @@ def _a_list(name: str, value: Any) -> None:
 class LabelOptions:
     """Options of image folders, file names and label files.
 
+    Example:
         open_source("photos", options=LabelOptions(labels="labels.csv", label_columns=["breed"]))
 
     Attributes:
@@ -89,6 +90,7 @@ class LabelOptions:
 class AnnotationOptions:
     """Options of files with boxes, masks, key points or captions of images.
 
+    Example:
         open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))
 
     Attributes:
@@ -138,6 +140,7 @@ class AnnotationOptions:
 class ColumnOptions:
     """Options of files of many samples: tars, Parquet, records, databases, arrays.
 
+    Example:
         open_source("digits.npz", options=ColumnOptions(columns={"image": "x", "label": "y"}))
 
     Attributes:

@@ -21,6 +21,10 @@ class Evidence:
     """Evidence that a path is for a reader, in words: `found`, what there is; `missing`, what it lacks to be read.
 
     `name`: of the reader, as `--reader` takes it. `sure`: whether no other reader can be meant, whatever it finds.
+
+    Example:
+        def recognise(look, options):
+            return Evidence("boxes", "lines of an image and its boxes") if look.first((".boxes",)) else None
     """
 
     name: str
@@ -98,6 +102,11 @@ class Reader:
             None: it may be any.
         names: beside the suffixes what must be found in a name in a folder (`Look.suffixes`).
         marks: beside its name how a file must begin.
+
+    Example:
+        module = SimpleNamespace(recognise=recognise, read=read)
+        reader = Reader("boxes", module, AnnotationOptions, takes={"images", "class_names"}, suffixes=(".boxes",))
+        source = open_source("all.boxes", reader=reader)
     """
 
     name: str

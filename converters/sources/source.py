@@ -18,6 +18,10 @@ class SourceFile:
     """An image file: `path` to open, its `size` in bytes and `mtime_ns` when it was listed.
 
     The worker compares both when it reads, and rejects a file that changed in between (`E_SOURCE_CHANGED`).
+
+    Example:
+        status = os.stat("photos/rose/0001.jpg")
+        image = SourceFile("photos/rose/0001.jpg", status.st_size, status.st_mtime_ns)
     """
 
     path: bytes
@@ -80,6 +84,9 @@ class Sample:
     `raster`: a mask that says a class for each pixel, where the schema has a `raster`; likewise made by the worker.
     `record`: of a sample of a `RecordedSource`: what is stored, whatever the image; of features only the label counts.
     `number`: 0 or more, the source's own for the image, by which evaluation knows it: stored as `image/source_id`.
+
+    Example:
+        sample = Sample(b"rose/1.jpg", Path("photos/rose/0001.jpg").read_bytes, {"image/class/label": 1}, split="train")
     """
 
     key: bytes
@@ -94,7 +101,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Skipped:
-    """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and why."""
+    """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and why.
+
+    Example:
+        findings = Findings(rejected=[Skipped(b"notes.txt", RejectCode.NOT_IMAGE, "no image by its first bytes")])
+    """
 
     key: bytes
     code: str
@@ -109,6 +120,10 @@ class Findings:
     `folder`: the absolute path of a folder from which it takes every file; a dataset must not be made there, or the
     next conversion would take it for images. `account`: of annotations that belong to no sample, or that were read and
     left out already. `in_files`: whether inputs are parts of larger files, which no pattern leaves out.
+
+    Example:
+        source = ImageFolder("photos")
+        print(source.findings.notes, len(source.findings.rejected))
     """
 
     rejected: Sequence[Skipped] = ()
@@ -124,8 +139,9 @@ class Source(Protocol):
 
     `schema` says what a sample's features are (not the image itself): their dtypes, shapes and kinds, and the class
     names of labels, in label order (0-based). `source[i]` raises IndexError from `len(source)` on, so that a source
-    can be iterated. A whole one:
+    can be iterated. `shardfeed.testing.SourceContract` has the tests of what a source promises.
 
+    Example:
         class Digits:
             schema = Schema({LABEL: Feature("int64")}, {LABEL: ("zero", "one")})
 
@@ -133,9 +149,12 @@ class Source(Protocol):
                 return 2
 
             def __getitem__(self, i):
-                return Sample(f"{i}.png".encode(), SourceFile(...), {LABEL: i})
+                return Sample(f"{i}.png".encode(), Path(f"digits/{i}.png").read_bytes, {LABEL: i})
 
-    `shardfeed.testing.SourceContract` has the tests of what a source promises.
+        convert(Digits(), "out")
+
+    Example:
+        pass
     """
 
     @property

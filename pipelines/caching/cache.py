@@ -51,6 +51,10 @@ class Cache:
             shards are copied as they are.
 
     Raises UsageError unless it is a path.
+
+    Example:
+        train = cached(data["train"], Cache("/dev/shm/flowers", decoded=True))
+        batches = train_batches(train, batch_size=256, image_size=224)
     """
 
     directory: str | os.PathLike[str]

@@ -29,6 +29,7 @@ class Stream:
 
     Raises UsageError for numbers below 1.
 
+    Example:
         train_batches(data["train"], batch_size=256, image_size=224, order=Stream(buffer=50_000))
     """
 
@@ -58,6 +59,7 @@ class Global:
 
     Raises UsageError for weights that are negative, not finite or all 0, and for an epoch of fewer than 1 sample.
 
+    Example:
         train_batches(data["train"], batch_size=256, image_size=224, order=Global(balance="class"))
         train_batches(data["train"], batch_size=256, image_size=224, order=Global(weights={"cat": 3, "dog": 1}))
     """
@@ -89,6 +91,7 @@ class Blocks:
 
     Raises UsageError for numbers below 1.
 
+    Example:
         train_batches(data["train"], batch_size=256, image_size=224, order=Blocks(buffer=10_000))
     """
 
@@ -101,7 +104,11 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Stored:
-    """As the samples are stored, in each epoch: for evaluation."""
+    """As the samples are stored, in each epoch: for evaluation.
+
+    Example:
+        batches = make_batches(data["test"], letterbox(512), batch_size=16, order=Stored(), drop_remainder=False)
+    """
 
 
 OrderObject = Stream | Global | Blocks | Stored

@@ -50,6 +50,7 @@ def order_samples(
 
     Raises UsageError for samples that are none, a batch that they cannot fill, and an order that they do not have.
 
+    Example:
         samples, order = order_samples(data["train"], batch_size=256, order="global", seed=7)
         order.steps_per_epoch            # batches of an epoch
         samples[order.batch(1000)[0]]    # the first sample of step 1000

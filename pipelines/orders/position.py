@@ -20,7 +20,12 @@ _LONG = 60  # characters of a value shown in an error
 
 @dataclass(frozen=True)
 class Position:
-    """`step`: batches of the global batch size that training has used, from the first of epoch 0, in `order`."""
+    """`step`: batches of the global batch size that training has used, from the first of epoch 0, in `order`.
+
+    Example:
+        position = Position.from_json(feed.position(1000))
+        print(position.epoch, position.step_in_epoch)
+    """
 
     step: int
     order: Order

@@ -42,6 +42,15 @@ def prefetch_threads(
     """Each producer in a thread of this process: right where it waits (files, network) or NumPy does the work.
 
     Batches are passed on as they are, so a producer must not write to an array again after giving it away.
+
+    Example:
+        def producer(worker):
+            for path in sorted(Path("batches").glob("*.npy"))[worker.number :: worker.count]:
+                yield np.load(path)
+
+        with prefetch_threads([producer] * 8, ordered=False) as batches:
+            for batch in batches:
+                print(batch.shape)
     """
     checked = check_producers(producers)
     return Prefetcher(checked, lambda: ThreadWorkers(checked, buffer), buffer=buffer, ordered=ordered, seed=seed)
@@ -60,6 +69,16 @@ def prefetch_processes(
     Arrays come through shared memory, `buffer` + 2 batches for each producer, and stay valid as long as they are kept.
     Producers must pickle. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError where a worker was
     killed, and StorageError where memory does not suffice.
+
+    Example:
+        def producer(worker):
+            random = np.random.default_rng(worker.seed)
+            for _ in range(100):
+                yield random.random((32, 224, 224, 3), np.float32)
+
+        with prefetch_processes([producer] * 4) as batches:
+            for batch in batches:
+                print(batch.shape)
     """
     if start_method not in START_METHODS:
         raise UsageError("start_method", f"got {start_method!r}, expected one of {', '.join(START_METHODS)}")
@@ -89,6 +108,11 @@ def prefetch_ray(
     node is lost, the producer begins again elsewhere, and the batches that were taken are made anew and left out: it
     has to give the same ones. A RuntimeWarning tells; WorkerLostError is raised where that does not help three times,
     where no cluster can be joined, and where its head has not answered for 20 seconds.
+
+    Example:
+        with prefetch_ray([producer] * 64, address="10.0.0.1:6379") as batches:
+            for batch in batches:
+                model.train_on_batch(*batch)
     """
     with needing_extra("prefetch_ray"):
         from shardfeed.machine.ray_cluster import check_address

@@ -58,6 +58,12 @@ class Prefetcher:
     Iterable again and again: each iteration is an epoch, with other seeds; one at a time. Workers start with the first
     and stay for the next; they end with `with`, `close`, when the prefetcher is collected, when an iteration is
     left early, and after an error.
+
+    Example:
+        with prefetch_threads([producer] * 4) as prefetcher:
+            for epoch in range(3):
+                for batch in prefetcher:
+                    model.train_on_batch(*batch)
     """
 
     def __init__(
@@ -135,7 +141,14 @@ class Prefetcher:
 
 
 class Batches(Iterator[Any]):
-    """One epoch of a prefetcher's batches."""
+    """One epoch of a prefetcher's batches.
+
+    Example:
+        with prefetch_threads([producer] * 4) as prefetcher:
+            batches = iter(prefetcher)
+            first = next(batches)
+            print(batches.statistics)
+    """
 
     def __init__(self, owner: Prefetcher, workers: Workers, waits: Waits, lanes: int, ordered: bool) -> None:
         self._owner = owner  # stays as long as it is iterated

@@ -20,7 +20,14 @@ from shardfeed.errors import UsageError, WorkerLostError
 
 @dataclass(frozen=True)
 class Worker:
-    """Which of the workers a producer runs in, which pass over the data this is, and the seed of both."""
+    """Which of the workers a producer runs in, which pass over the data this is, and the seed of both.
+
+    Example:
+        def producer(worker):
+            random = np.random.default_rng(worker.seed)
+            for number in range(worker.number, 100, worker.count):  # its share of 100 batches
+                yield random.random((32, 8))
+    """
 
     number: int  # 0 ... count - 1
     count: int

@@ -26,6 +26,7 @@ _CUT = "the rest of the epoch is done"  # a value of `stop_training` that is tru
 class Backup(keras.callbacks.Callback):
     """Saves the state of a `fit` over a feed, and starts from the saved one: with the batches that remain, exactly.
 
+    Example:
         backup = Backup("run", feed, every=100)
         model.fit(backup.batches, steps_per_epoch=feed.steps_per_epoch, epochs=9, callbacks=[backup], shuffle=False)
 

@@ -38,9 +38,9 @@ def train_batches(
 
     Of a feature of the kind "tags", a set of classes, labels are multi-hot: float32 [batch_size, classes].
 
-    Each image is cut by `random_resized_crop(image_size)`. An epoch has every sample once, unless the order draws them
-    by class, but for the last `len(samples) % batch_size` of its order: left out, other ones each time. Cardinality is
-    asserted: the steps of an epoch, or infinite.
+    Each image is cut by `random_resized_crop(image_size)`. An epoch gives every sample once, or draws them by class
+    where the order says so. The last, incomplete batch is dropped: `len(samples) % batch_size` samples, other ones in
+    each epoch. The dataset's cardinality is set: the steps of an epoch, or infinite.
 
     With the same `seed`, order (any but "stream") and batch size, iteration i of a dataset that ends, an endless one
     from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples and crops. Iterations are

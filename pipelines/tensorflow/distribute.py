@@ -36,6 +36,11 @@ class Feed:
 
     `order` says which samples each step has. `start_step`: the step, counted from the first of epoch 0, at which each
     iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.
+
+    Example:
+        feed = distribute(strategy, data["train"], batch_size=512, image_size=224)
+        saved = feed.position(1000)  # beside the weights after 1,000 steps
+        model.fit(feed.at(saved).batches, steps_per_epoch=feed.steps_per_epoch)
     """
 
     order: Order

@@ -215,7 +215,13 @@ class _Masked:
 
 @dataclass(frozen=True)
 class EvalFeed:
-    """Batches of an evaluation: one iteration over `batches` is one pass over the split, in `steps` steps."""
+    """Batches of an evaluation: one iteration over `batches` is one pass over the split, in `steps` steps.
+
+    Example:
+        feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)
+        for images, labels, mask in feed.batches:
+            right += strategy.reduce("SUM", strategy.run(count_right, (images, labels, mask)), axis=None)
+    """
 
     batches: Distributed
     steps: int

@@ -60,6 +60,10 @@ class Collate:
 
     Raises UsageError for `pad` beside a `collate_fn`, for shapes that vary without `pad`, for dtypes that vary, for
     samples of different structure, and for other types.
+
+    Example:
+        collate = Collate(pad=-1)
+        labels = collate([torch.tensor([1, 2]), torch.tensor([3])])  # [[1, 2], [3, -1]]
     """
 
     def __init__(self, pad: float | None = None, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:

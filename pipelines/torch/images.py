@@ -83,6 +83,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
     Raises UsageError for a size that is not positive, and for a fraction that is not within 0..1; MissingExtraError
     without antialiasing where OpenCV is not installed.
 
+    Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
     """
     if not 0 < crop_fraction <= 1:
@@ -178,7 +179,12 @@ class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
-    """The whole image: uint8 [3, height, width], gray made RGB. Raises IntegrityError where it does not decode."""
+    """The whole image: uint8 [3, height, width], gray made RGB. Raises IntegrityError where it does not decode.
+
+    Example:
+        image = decode_image(data["train"][0])
+        print(image.shape)  # torch.Size([3, 480, 640])
+    """
     whole = plan_view(record, lambda *size: cropped(size, Window(0, 0, *size), size)).pixels()
     return torch.from_numpy(whole.copy()).permute(2, 0, 1)
 

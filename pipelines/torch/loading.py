@@ -29,7 +29,12 @@ def _begin_worker(number: int) -> None:
 
 
 class SampleLoader(DataLoader[Any]):
-    """A DataLoader over `TorchSamples` that raises their errors as they are. Made by `torch_eval_loader`."""
+    """A DataLoader over `TorchSamples` that raises their errors as they are. Made by `torch_eval_loader`.
+
+    Example:
+        loader = torch_eval_loader(data["validation"], batch_size=256, image_size=224)
+        print(len(loader))  # batches, the last one included
+    """
 
     def __init__(
         self,
@@ -110,6 +115,11 @@ class TorchLoader(SampleLoader):
     `order` says which samples each step has. `step`: batches that were handed out, of all epochs, counted on the way,
     whatever the workers have made ahead. `endless`: an iteration has no end, as with a `start_step`. One that gave a
     batch and is left before its end counts as an epoch: the next one begins another. Made by `torch_loader`.
+
+    Example:
+        loader = torch_loader(data["train"], batch_size=256, image_size=224)
+        torch.save({"model": model.state_dict(), "loader": loader.state_dict()}, "checkpoint.pt")
+        loader.load_state_dict(torch.load("checkpoint.pt")["loader"])
     """
 
     def __init__(self, dataset: TorchSamples, sampler: Steps, *, start_step: int | None, **options: Any) -> None:

@@ -11,6 +11,10 @@ class Target(dict[str, Any]):
 
     Tensors may be tv_tensors of torchvision, and remain so between processes and in pinned memory; torchvision's
     transforms treat a Target as a dict.
+
+    Example:
+        def image_and_boxes(record, seed):
+            return decode_image(record), Target(boxes=torch.tensor(record["image/object/bbox/xmin"]))
     """
 
     def pin_memory(self) -> "Target":

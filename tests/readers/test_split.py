@@ -49,7 +49,7 @@ def test_completion_shows_what_users_need(flowers: Dataset) -> None:
     offered = {name for name in dir(flowers["train"]) if not name.startswith("_")}
     assert offered == {
         "class_counts", "class_names", "column", "fingerprint", "formats", "name", "record_bytes",
-        "schema", "select", "where",
+        "schema", "select", "where", "without_damaged",
     }  # fmt: skip
     hidden = {name for name in dir(Split) if not name.startswith("_")} - offered
     assert {"place", "payloads", "shard_slices", "whole"} < hidden

@@ -61,6 +61,7 @@ def export(
     reader of the format finds the same images, names, splits and labels in it. Killed at any moment, nothing of it is
     seen, and the next run begins anew.
 
+    Example:
         export("flowers", "flowers-folder", to="folder")
         export("scenes", "scenes-yolo", to="yolo", drop=["crowds", "areas"])
 

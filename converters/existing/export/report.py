@@ -20,6 +20,10 @@ class Exported:
         again: the commands that convert it again; with several each gives another part.
         dry_run: whether nothing was written.
         seconds: how long it took.
+
+    Example:
+        exported = export("flowers", "flowers-folder", to="folder")
+        print(exported.splits, exported.again)
     """
 
     out: str

@@ -51,6 +51,10 @@ class Salvaged:
     """The outcome of `salvage`. `expected`: records the dataset had, None if nothing tells; `shards`: those not whole.
 
     `size`: bytes of the shards that were written.
+
+    Example:
+        result = salvage("flowers", "repaired")
+        print(result.recovered, result.lost)
     """
 
     out: str

@@ -55,6 +55,10 @@ def salvage(
 
     Raises UsageError when `path` holds no shards or `out` cannot be, IntegrityError when no record is whole or the
     manifest is of a newer format, StorageError, BusyError. Then nothing is left of `out`.
+
+    Example:
+        result = salvage("flowers", "repaired")
+        print(f"{result.recovered} of {result.expected} records")
     """
     started = time.monotonic()
     directory, target = os.path.abspath(os.fspath(path)), os.path.abspath(os.fspath(out))

@@ -40,6 +40,9 @@ class FileNames(ListedSource):
     Images whose name does not fit are in `findings.rejected`. Files that are images neither by their names nor by their
     first bytes are counted in its notes and passed over. `include`, `exclude`, `follow_links`: see `list_files`.
     Features: `image/class/label`, `image/class/text`. Raises UsageError where names do not tell classes.
+
+    Example:
+        convert(FileNames("photos", pattern=r"(?P<label>\w+)/\d+[.]jpg"), "out")
     """
 
     def __init__(

@@ -61,6 +61,11 @@ class ImageFolder(ListedSource):
     beside the class folders are in `findings.rejected`. `include`, `exclude`, `follow_links`: see `list_files`.
     Features: `image/class/label`, `image/class/text`. Raises UsageError where folders do not tell classes, or are those
     of a COCO, YOLO or VOC dataset, or of images and masks; with `class_names` given the latter are taken for classes.
+
+    Example:
+        source = ImageFolder("photos", class_names=["tulip", "rose", "daisy"])
+        print(len(source), source[0].key)
+        convert(source, "out")
     """
 
     def __init__(

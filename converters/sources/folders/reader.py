@@ -134,6 +134,9 @@ class Unlabelled(ListedSource):
     `test` ...) and no file lies beside them, those are splits. No features; the path relative to `root` is in
     `image/filename`, as of every image.
     `include`, `exclude`, `follow_links`: see `list_files`. Raises UsageError where there is no image.
+
+    Example:
+        convert(Unlabelled("photos"), "out")
     """
 
     def __init__(

@@ -92,6 +92,10 @@ class LabelFile(ListedSource):
     Raises:
         UsageError: arguments that cannot be meant.
         LabelFileError: a row that is not clear or contradicts another, with its line and, of a cell, the column.
+
+    Example:
+        source = LabelFile("labels.csv", root="photos", label_columns=["breed"])
+        convert(source, "out")
     """
 
     def __init__(

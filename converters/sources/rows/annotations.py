@@ -39,8 +39,9 @@ _EMPTY = "classes that no object has, which are kept"
 class Annotations:
     """Takes images and what is said of each, in any order; `source` makes the source of those that are there.
 
+    Example:
         found = Annotations("boxes.json", look, options, what="box")
-        for entry in entries:
+        for i, entry in enumerate(entries):
             image = found.image(entry["file"], where=f"entry {i}", size=(entry["width"], entry["height"]))
             for n, box in enumerate(entry["boxes"]):
                 found.object(image, n, box["corners"], box["class"])

@@ -88,7 +88,7 @@ def from_dicts(
 
     Example:
         source = from_dicts(
-            [{"image": "a.jpg", "boxes": [[10, 20, 50, 60]], "labels": ["cat"], "split": "train"}],
+            [{"image": "photos/rose/0001.jpg", "boxes": [[10, 2, 30, 20]], "labels": ["cat"], "split": "train"}],
             class_names=["cat", "dog"],
         )
         convert(source, "out")

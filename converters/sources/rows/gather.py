@@ -48,6 +48,9 @@ class Row(NamedTuple):
     the reader's contents take; of a mask behind it likewise. `values`: of the columns that have a role, by name; one
     that the row does not have is left out. `name`: what the sample calls itself, b"" for nothing. `ending`: of the name
     that it gets, such as b".jpg", where its own has none. `fault`: why it cannot be taken.
+
+    Example:
+        gather.add(Row(0, number, (offset, size), {"label": "cat", "name": "a.jpg"}, b"a.jpg"))
     """
 
     file: int
@@ -72,6 +75,13 @@ class Gather:
         upright: whether boxes are of the upright image; None where nothing tells.
         fractions: whether boxes are in fractions of the image; else in pixels.
         offered: columns of numbers by the key of a feature, which are taken where every row has one.
+
+    Example:
+        gather = Gather(files, roles, options)
+        for number, (offset, size, label) in enumerate(rows):
+            gather.add(Row(0, number, (offset, size), {"label": label}))
+        images = Parts(files.files, gather.file_of, gather.where(0), gather.where(1))
+        source = gather.source(images, "pack")
     """
 
     def __init__(

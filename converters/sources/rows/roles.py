@@ -56,6 +56,9 @@ class ColumnInfo:
 
     `word`: the part of the name that is compared with `WORDS`; default what follows its last "/" or ".". `role`: stated
     by the format itself, which goes before words. `class_names`: in label order, where the format has them.
+
+    Example:
+        infos = [ColumnInfo("image", "image"), ColumnInfo("name", "text", role="key")]
     """
 
     name: str
@@ -113,6 +116,10 @@ def choose_roles(
     `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether a column must be the image.
     `names`: columns that may hold what an image calls itself, in the order of trust, whatever else they hold. Raises
     UsageError where a column is missing or holds other values, and where two would do.
+
+    Example:
+        infos = [ColumnInfo("image", "image"), ColumnInfo("label", "text")]
+        roles = choose_roles(files.place, infos, options.columns, unlabelled=options.unlabelled)
     """
     by_name = {info.name: info for info in infos}
     folded = {name.casefold(): info for name, info in by_name.items()}

@@ -204,6 +204,10 @@ class Parts:
     """Parts of `files`: `numbers` int32 [n] says of which one, `offsets` and `sizes` int64 [n] where, in bytes.
 
     `unpacked`: a temporary folder that some of the files are in, and that is there while this is.
+
+    Example:
+        images = Parts(files.files, gather.file_of, gather.where(0), gather.where(1))
+        source = gather.source(images, "pack")
     """
 
     files: Sequence[SourceFile]
