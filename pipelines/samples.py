@@ -188,7 +188,10 @@ def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
             if ours != theirs:
                 at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
                 what = f"class {at} is {ours[at]!r} and {theirs[at]!r}" if at is not None else "their numbers differ"
-                raise UsageError("mix", f"the class names of {key} differ: {what}", "convert with one list of classes")
+                remedy = (
+                    "`shardfeed relabel` gives a dataset other classes, `shardfeed merge` makes one of both by name"
+                )
+                raise UsageError("mix", f"the class names of {key} differ: {what}", remedy)
         for key, what in ((KEYPOINT_X, "keypoints"), (RASTER, "raster")):
             both = key in first.schema.features and key in split.schema.features
             if both and getattr(first.schema, what) != getattr(split.schema, what):

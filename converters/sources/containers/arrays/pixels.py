@@ -96,7 +96,7 @@ def layout_of(place: str, name: str, shape: tuple[int, ...], dtype: np.dtype) ->
     height, width = (sides[axis] for axis in axes[:2])
     if not 0 < height * width <= MAX_PIXELS:
         raise UsageError(place, f"{got}: {height} x {width} pixels an image", f"expected 1 to {MAX_PIXELS}")
-    return Layout(sides, axes), f"{escape(name)}: {said}"
+    return Layout(sides, axes), f"axes of {escape(name)}: images, {said}"
 
 
 def _other_dtype(dtype: np.dtype) -> str:

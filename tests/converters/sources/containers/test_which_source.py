@@ -114,12 +114,12 @@ def test_what_was_taken_is_said_once(folder: Path, tmp_path: Path, capsys: pytes
     shown = capsys.readouterr().out
     assert shown.startswith(f"{said}\n")
     assert shown.count("8 images from") == 1
-    assert "note: images: height, width\n" in shown
+    assert "note: axes of images: images, height, width\n" in shown
     for dry in (["--dry-run"], []):
         assert cli.main(["convert", str(folder), str(tmp_path / "b"), "--workers", "1", "--json", *dry]) == 0
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert notes[0] == said
-        assert "images: height, width" in notes
+        assert "axes of images: images, height, width" in notes
 
 
 @pytest.mark.parametrize("reader", [None, "tfrecord"])

@@ -91,7 +91,7 @@ def test_pixels(tmp_path: Path, pixels, labels, check_samples, how) -> None:
     source = read_file(str(tmp_path / "a.h5"))
     check_samples(source, pixels, labels)
     assert (source[0].key, source[11].key) == (b"train/000000.png", b"test/000003.png")
-    assert "test/images: channels, height, width" in findings_of(source).notes
+    assert "axes of test/images: images, channels, height, width" in findings_of(source).notes
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("JPEG", ".jpg"), ("PNG", ".png"), ("WEBP", ".webp")])

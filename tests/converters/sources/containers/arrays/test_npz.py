@@ -102,7 +102,7 @@ def test_sides(tmp_path: Path, pixels, labels, check_samples, stored, said: str)
     source = read_file(tmp_path / "a.npz")
     gray = stored(pixels).size < pixels.size
     check_samples(source, pixels[..., 0] if gray else pixels, labels)
-    assert f"images: {said}" in findings_of(source).notes
+    assert f"axes of images: images, {said}" in findings_of(source).notes
 
 
 def test_through_a_conversion(tmp_path: Path, pixels, labels) -> None:
