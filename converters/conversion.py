@@ -29,8 +29,9 @@ from shardfeed.converters.sources.source import RecordedSource, Sample, Source, 
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.formats.registry import NATIVE
 from shardfeed.machine.progress_bar import shown_in_notebook
+from shardfeed.storage.address import check_local
 from shardfeed.storage.local import fsync_directory, remove_file, storage_error
-from shardfeed.storage.storage import FileInfo, check_local
+from shardfeed.storage.storage import FileInfo
 from shardfeed.text import byte_size
 
 

@@ -45,7 +45,7 @@ def read_column(shards: Shards, schema: Schema, key: str) -> np.ndarray:
 def _stored(shards: Shards, schema: Schema, key: str) -> np.ndarray:
     path = os.path.join(shards.directory, shards.info.column_file(key))
     try:
-        data = whole(shards.storage.open(path))
+        data = whole(shards.storage.open(path, shards.info.columns[key].size))
     except FileNotFoundError:
         raise IntegrityError(path, "missing: the manifest has this column", _REMEDY) from None
     expected = shards.info.columns[key]

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from io import UnsupportedOperation
 
 from shardfeed.errors import IntegrityError, SplitError, escape
 from shardfeed.manifest import Manifest, read_manifest
@@ -11,10 +12,12 @@ from shardfeed.readers.class_names import main_class_names
 from shardfeed.readers.notebook import dataset_html
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
+from shardfeed.storage.address import located
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import listing
 
 _REMEDY = "restore it; `shardfeed rebuild DIR` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
+_MOST_LISTED = 1000  # files of a dataset elsewhere: a request lists so many names
 _SHOWN = 5  # files named in an error before "and n more"
 
 
@@ -67,9 +70,10 @@ class Dataset(Mapping[str, Split]):
 
 
 def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
-    """Open a dataset directory, of the local disk or of another `storage`.
+    """Open a dataset directory: of the local disk, at an address (s3, gs, az, https), or of another `storage`.
 
-    No shard is read: names and sizes are compared with the manifest.
+    No shard is read: names and sizes are compared with the manifest. Of a dataset in a bucket that has more than 1,000
+    files, and of one at a web server, they are compared when the files are read: opening takes three requests at most.
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
     when shards or indexes are missing, of another size, or not part of it (all are listed).
@@ -78,11 +82,10 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
         data = shardfeed.open("flowers")
         print(data["train"][0]["image/filename"])
     """
-    directory = os.fspath(path)
-    if is_local(storage):  # what a relative path means elsewhere is the storage's affair
-        directory = os.path.abspath(directory)
+    storage, directory = located(path, storage)
     manifest = read_manifest(directory, storage)
-    problems = file_problems(directory, manifest, storage)
+    many = len(manifest.files()) > _MOST_LISTED and not is_local(storage)
+    problems = [] if many else file_problems(directory, manifest, storage)
     if problems:
         raise IntegrityError(directory, f"not as its manifest says: {listing(problems, _SHOWN, '; ')}", _REMEDY)
     return Dataset(directory, manifest, storage)
@@ -91,11 +94,14 @@ def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
 def file_problems(directory: str, manifest: Manifest, storage: Storage = LOCAL) -> list[str]:
     """List problems by names and sizes of shards and indexes: missing, of another size, or foreign. Sorted by name.
 
-    Raises OSError where the directory cannot be listed.
+    None where the storage has no listing. Raises OSError where the directory cannot be listed.
     """
     problems: list[str] = []
     expected = {name: file.size for name, file in manifest.files().items() if is_shard(name) or is_index(name)}
-    present = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
+    try:
+        present = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
+    except UnsupportedOperation:
+        return problems
     found = {name: size for name, size in present.items() if is_shard(name) or is_index(name)}
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:

@@ -6,18 +6,19 @@ Files are opened when they are first needed. Their content is the format's affai
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.format import ShardView
 from shardfeed.manifest import SplitInfo, parse_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Storage, whole
+from shardfeed.storage.storage import LOCAL, LocalStorage, OpenFile, Part, Storage, whole
 
-_OPEN_SHARDS = 128  # files one split keeps open; a process may usually have 1024
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
 
 
@@ -71,6 +72,7 @@ class Shards:
         self._views: dict[int, ShardView] = {}
         self.columns: dict[str, np.ndarray] = {}
         self._manifests: dict[str, object] = {}  # directory -> the version of the manifest that was compared
+        self._checked: set[int] = set()  # shards of a remote storage that were read when the manifest was compared
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.directory, self.info, self.copy, self.storage, self.class_sets
@@ -115,13 +117,13 @@ class Shards:
         of the same name and size then holds other records, and nothing about it is damaged.
         """
         directory, info, _ = self.read_from(shard)
-        path = os.path.join(directory, MANIFEST)
+        storage, path = self.storage_of(shard), os.path.join(directory, MANIFEST)
         try:
-            file = self.storage_of(shard).open(path)
+            if directory in self._manifests and self._manifests[directory] == storage.version(path):
+                return
+            file = storage.open(path)
         except (FileNotFoundError, NotADirectoryError):
             raise IntegrityError(directory, "its manifest is gone since it was opened", "open it again") from None
-        if self._manifests.get(directory) == file.version:
-            return
         found = parse_manifest(whole(file), path).splits.get(info.name)
         if found is None or found.shards != info.shards:
             raise IntegrityError(directory, "replaced by another dataset since it was opened", "open it again")
@@ -142,14 +144,57 @@ class Shards:
         # A run: records of one shard, each right after the one before.
         ends = np.flatnonzero((np.diff(ordered) != 1) | (np.diff(shards) != 0)) + 1
         targets = by_place.tolist()
+        remote: list[tuple[int, int, int, int]] = []  # shard, row, count, first of `targets`
         start = 0
         for end in [*ends.tolist(), len(found)]:
             shard = int(shards[start])
-            view, file = self.view(shard), self._file(shard)
-            for number, payload in enumerate(view.read(file, rows[start], end - start), start):
-                found[targets[number]] = payload
+            if isinstance(self.storage_of(shard), LocalStorage):
+                view, file = self.view(shard), self._file(shard)
+                for number, payload in enumerate(view.read(file, rows[start], end - start), start):
+                    found[targets[number]] = payload
+            else:
+                remote.append((shard, rows[start], end - start, start))
             start = end
+        for (_, _, count, start), payloads in zip(remote, self._remote_payloads(remote), strict=True):
+            for number, payload in zip(range(start, start + count), payloads, strict=True):
+                found[targets[number]] = payload
         return found
+
+    def _remote_payloads(self, runs: Sequence[tuple[int, int, int, int]]) -> Iterator[list[bytes]]:
+        """The records of each run (shard, row, count, _), all read at once; a damaged run is read once more."""
+        storage = self.storage
+        if not runs:
+            return
+        shards = sorted({run[0] for run in runs})
+        try:
+            self._read_views([shard for shard in shards if shard not in self._views])
+            files = {shard: self._file(shard) for shard in shards}
+            parts = [self._views[shard].parts(files[shard], row, count) for shard, row, count, _ in runs]
+            data = iter(storage.read_many([part for of_run in parts for part in of_run]))
+        except (IntegrityError, FileNotFoundError) as error:
+            self.check_current(shards[0])
+            if isinstance(error, FileNotFoundError):
+                raise IntegrityError(str(error.filename), "missing: the manifest has this file", _RESTORE) from None
+            raise
+        if not self._checked.issuperset(
+            shards
+        ):  # after their first reads: from now on they are the files that they are
+            self.check_current(shards[0])
+            self._checked.update(shards)
+        for (shard, row, count, _), of_run in zip(runs, parts, strict=True):
+            read = list(islice(data, len(of_run)))
+            try:
+                yield self._views[shard].cut(files[shard], row, count, read)
+            except RecordError:  # of the transfer, perhaps
+                yield self._views[shard].cut(files[shard], row, count, storage.read_many(of_run))
+
+    def _read_views(self, shards: Sequence[int]) -> None:
+        """Read the indexes of these shards of a remote storage, all at once."""
+        paths = [os.path.join(self.directory, self.info.index_file(shard)) for shard in shards]
+        sizes = [self.info.shards[shard].index.size for shard in shards]
+        parts = [Part(self.storage.open(path, size), 0, size) for path, size in zip(paths, sizes, strict=True)]
+        for shard, path, index in zip(shards, paths, self.storage.read_many(parts), strict=True):
+            self._views[shard] = self.info.shard_format.view(self.info.shards[shard], index, path)
 
     def place(self, place: int) -> str:
         """Return the record at a place of the split as errors name it: file, record number and offset."""
@@ -177,24 +222,27 @@ class Shards:
         except FileNotFoundError:
             self.check_current(shard)
             raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
-        self.check_current(shard)  # after it was opened: what is swapped in from now on is another file
+        storage = self.storage_of(shard)
+        if isinstance(storage, LocalStorage):
+            self.check_current(shard)  # after it was opened: what is swapped in from now on is another file
         with self._lock:
             files[shard] = opened
-            if len(files) > _OPEN_SHARDS:
-                files.popitem(last=False)
+            if len(files) > storage.most_open:
+                self._checked.discard(files.popitem(last=False)[0])
         return opened
 
 
 def read_view(directory: str, info: SplitInfo, shard: int, storage: Storage = LOCAL) -> ShardView:
     """The records of a shard, by its index, which is checked against the manifest. Raises IntegrityError, OSError."""
     path = os.path.join(directory, info.index_file(shard))
-    return info.shard_format.view(info.shards[shard], whole(storage.open(path)), path)
+    index = storage.open(path, info.shards[shard].index.size)
+    return info.shard_format.view(info.shards[shard], whole(index), path)
 
 
 def open_shard(directory: str, info: SplitInfo, shard: int, storage: Storage = LOCAL) -> OpenFile:
     """The file of a shard, as its view reads it. Raises OSError."""
-    paths = (os.path.join(directory, name) for name in (info.shard_file(shard), info.index_file(shard)))
-    return info.shard_format.open(storage, *paths)
+    data, index = (os.path.join(directory, name) for name in (info.shard_file(shard), info.index_file(shard)))
+    return info.shard_format.open(storage, data, index, info.shards[shard])
 
 
 def is_local(storage: Storage) -> bool:

@@ -1,7 +1,6 @@
 """Random access to a split: `split[i]` reads one record by the index, whatever shard it is in.
 
-Every record's CRC is checked. A split pickles as paths, opens files when it first needs them, and reads by
-`pread`, which has no shared position: one split serves many threads and forked processes at once.
+Every record's CRC is checked. A split pickles as paths, opens files when first needed, and serves many threads at once.
 """
 
 import hashlib

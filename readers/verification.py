@@ -7,12 +7,15 @@ to name the shard, the record and the offset of the damage.
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from errno import ENOENT
+from io import UnsupportedOperation
 
-from shardfeed.errors import IntegrityError, ShardfeedError, escape
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, escape
 from shardfeed.formats.format import Walked
 from shardfeed.manifest import SplitInfo, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file, is_shard
 from shardfeed.readers.shards import open_shard, read_view
+from shardfeed.storage.address import located
 from shardfeed.storage.storage import LOCAL, FileInfo, Storage, not_a_file, sizes_by_name
 
 _DAMAGES_SHOWN = 20  # damaged records listed for one shard before they are only counted
@@ -64,7 +67,7 @@ def verify(
         for damage in verify("flowers").damages:
             print(damage)
     """
-    directory = os.path.abspath(os.fspath(path))
+    storage, directory = located(path, storage)
     result = Verified()
     try:
         manifest = read_manifest(directory, storage)
@@ -72,7 +75,10 @@ def verify(
         result.damages.append(Damage(MANIFEST, error.problem))
         return result
     expected = manifest.files()
-    found = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
+    try:
+        found = sizes_by_name(storage, directory, sorted({os.path.dirname(name) for name in expected} - {""}))
+    except UnsupportedOperation:  # a web server: each file is asked for
+        found = {name: file.size for name, file in expected.items()}
     present = found.keys() - {MANIFEST}
     result.damages += [Damage(name, "missing") for name in sorted(expected.keys() - present)]
     for name in sorted(present - expected.keys()):
@@ -85,7 +91,14 @@ def verify(
     present -= strange  # a pipe would be waited for
     damaged: set[str] = set()
     for name in sorted(expected.keys() & present):
-        info = FileInfo.of_file(os.path.join(directory, name), storage)
+        try:
+            info = FileInfo.of_file(os.path.join(directory, name), storage)
+        except StorageError as error:
+            if error.errno != ENOENT:
+                raise
+            result.damages.append(Damage(name, "missing"))  # which a storage without listings has not said
+            present.discard(name)
+            continue
         result.files += 1
         result.bytes += info.size
         progress(info.size)

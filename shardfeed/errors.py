@@ -35,6 +35,7 @@ _EXTRA_OF = {
     "h5py": ("h5py", "formats"),
     "scipy": ("SciPy", "formats"),
     "pillow_heif": ("pillow-heif", "heic"),
+    "obstore": ("obstore", "cloud"),
 }
 
 

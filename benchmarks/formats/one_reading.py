@@ -51,7 +51,7 @@ class _InMemory:
 class _Mapped(LocalStorage):
     """The local disk; files are mapped."""
 
-    def open(self, path: str) -> OpenFile:
+    def open(self, path: str, size: int | None = None) -> OpenFile:
         file = LOCAL.open(path)
         if not file.size:
             return file  # nothing can be mapped
@@ -62,7 +62,7 @@ class _Mapped(LocalStorage):
 class _Preloaded(LocalStorage):
     """The local disk; a file is read whole when it is opened."""
 
-    def open(self, path: str) -> OpenFile:
+    def open(self, path: str, size: int | None = None) -> OpenFile:
         file = LOCAL.open(path)
         return _InMemory(file, whole(file))
 

@@ -26,7 +26,7 @@ from shardfeed.converters.sources.split_names import usual_split
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.storage.storage import check_local
+from shardfeed.storage.address import check_local
 
 _SHOWN_HEAD = 12  # bytes of a file, in a message
 _OF_TABLES = ("class_names", "delimiter", "encoding")

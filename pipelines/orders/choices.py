@@ -82,9 +82,11 @@ class Global:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of neighbours, about a megabyte each, in random order, shuffled within a window: for disks that seek.
+    """Blocks of neighbours in random order, shuffled within a window: for disks that seek, and for buckets.
 
     Args:
+        block_bytes: of a block, which is read at once; about 1 MiB. A request to a bucket pays for more: 8 MiB is the
+            default there where no order is given.
         buffer: records of a window, which is read while another is used, 1 or more. None: a quarter of what `Stream`
             would take. It is part of the order: give it to have the same order on a machine with less memory.
         epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
@@ -97,9 +99,11 @@ class Blocks:
 
     buffer: int | None = None
     epoch_samples: int | None = None
+    block_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
         _check_counts(self.buffer, self.epoch_samples)
+        at_least("block_bytes", self.block_bytes, 1)
 
 
 @dataclass(frozen=True)

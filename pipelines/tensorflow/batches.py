@@ -58,7 +58,7 @@ def train_batches(
         image_size: of the crops, in pixels: one side, or (height, width).
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
+            "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
         label: key of a feature with one number a record, or of the kind "tags". Where it is NaN, samples are left out.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
@@ -130,7 +130,7 @@ def make_batches(
         batch_size: samples of a batch.
         seed: 0 to 2^63 - 1; of the order and of the samples' seeds. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
+            "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
         start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
             endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
             nothing, but for "stream", where up to an epoch is read, not decoded, to get there.

@@ -109,7 +109,7 @@ def distribute(
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
         seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
-            "stream", or "global" for samples without a stream: a `mix`, a selection, a dataset in another `storage`.
+            "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
         label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
             Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's

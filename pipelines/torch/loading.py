@@ -13,7 +13,7 @@ from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.torch.collate import Collate, Undelivered
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, Ranks, SharedSteps, Steps, check_unchanged
-from shardfeed.pipelines.torch.workers import Planned, shared_memory_check
+from shardfeed.pipelines.torch.workers import Planned, shared_memory_check, start_method
 from shardfeed.readers.skip import Skip
 
 _END = object()
@@ -55,7 +55,7 @@ class SampleLoader(DataLoader[Any]):
             num_workers=workers.count,
             collate_fn=collate,
             pin_memory=workers.pin_memory,
-            multiprocessing_context=workers.start_method if workers.count else None,
+            multiprocessing_context=start_method(workers, dataset.samples) if workers.count else None,
             prefetch_factor=workers.prefetch if workers.count else None,
             worker_init_fn=_begin_worker,
             persistent_workers=workers.count > 0,  # else each epoch begins with starting them

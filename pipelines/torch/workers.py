@@ -14,6 +14,8 @@ from shardfeed.machine.budget import cpu_budget, memory_budget
 from shardfeed.machine.free_space import Room, room_in
 from shardfeed.pipelines.arguments import at_least
 from shardfeed.pipelines.nests import leaves
+from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.readers.split import Split
 
 SHARED = "/dev/shm"
 _AHEAD = 2  # batches for each worker: one is made where another waits to be taken
@@ -32,7 +34,8 @@ class Workers:
         prefetch: batches made ahead by each, 1 or more. None: 2, or 1 where 2 would take a quarter of the memory
             granted.
         pin_memory: whether batches are copied to memory that a GPU reads directly. None: where there is a CUDA GPU.
-        start_method: "fork", "spawn" or "forkserver". None: Python's default.
+        start_method: "fork", "spawn" or "forkserver". None: Python's default; "forkserver" for a dataset in a bucket,
+            whose client does not survive a fork.
 
     Raises:
         UsageError: for values out of range.
@@ -81,6 +84,20 @@ def plan_workers(asked: int | Workers | None, batch_bytes: int, local_ranks: int
     planned = Planned(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
     large = planned.under_way() * batch_bytes * local_ranks > memory_budget() * _SHARE
     return replace(planned, prefetch=1) if large and workers.prefetch is None else planned
+
+
+def start_method(workers: Planned, samples: Samples) -> str | None:
+    """How workers start: as asked for; where the samples' storage does not survive a fork, else by "forkserver".
+
+    Raises UsageError for "fork" then: such workers could only fail.
+    """
+    parts = samples.parts if isinstance(samples, Mixture) else (samples,)
+    if all(part.shards.storage.survives_fork for part in parts if isinstance(part, Split)):
+        return workers.start_method
+    if workers.start_method == "fork":
+        problem = "got 'fork', but the client for buckets and web servers does not survive a fork"
+        raise UsageError("start_method", problem, 'take "forkserver" or "spawn"')
+    return workers.start_method or "forkserver"
 
 
 def shared_memory_check(workers: Planned, local_ranks: int) -> Callable[[int], None] | None:

@@ -1,9 +1,8 @@
 """Protocols of a shard format: how records are written to a file, once, and read from it by row.
 
-Plan, receipts, manifest and commit of a dataset are the same in each format, and so are the payloads of its records: a
-payload is a serialized tf.train.Example (see example.py). Only an implementation of these protocols knows the bytes of
-a shard file: to add a format, write one class that implements them, and run it through
-`shardfeed.testing.shard_format.ShardFormatContract`.
+Plan, receipts, manifest and commit of a dataset are the same in each format, and so are the payloads of its records,
+serialized tf.train.Examples (see example.py). To add a format, write one class that implements these protocols, and run
+it through `shardfeed.testing.shard_format.ShardFormatContract`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 
 from shardfeed.errors import RecordError
 from shardfeed.schema import Dtype, Schema, Value
-from shardfeed.storage.storage import FileInfo, OpenFile, Storage
+from shardfeed.storage.storage import FileInfo, OpenFile, Part, Storage
 
 Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array
 Fields = Mapping[str, tuple[Dtype, Decoded]]  # feature key -> dtype and values of a record
@@ -48,10 +47,9 @@ class Walked(NamedTuple):
 
 
 class ShardSink(Protocol):
-    """A shard that is being written: `with sink: sink.write(...)`.
+    """A shard that is being written: `with sink: sink.write(...)`. Serves one thread.
 
-    Leaving the block normally makes shard and index durable under their names, the shard first; by an exception, no
-    file stays. Serves one thread.
+    Leaving the block normally makes shard and index durable, the shard first; by an exception, no file stays.
     """
 
     def write(self, values: Mapping[str, Value]) -> None:
@@ -89,9 +87,8 @@ class ShardSink(Protocol):
 
 
 class ShardView(Protocol):
-    """The records of one shard by their rows, from 0. Holds what the index says, 8 bytes a record, and no open file.
-
-    Whoever reads many shards decides how many files stay open, so the shard file is an argument. Serves many threads.
+    """The records of one shard by their rows, from 0. Holds the index, 8 bytes per record, and no open file: who reads
+    many shards decides how many files stay open. Serves many threads.
     """
 
     def __len__(self) -> int: ...
@@ -103,6 +100,14 @@ class ShardView(Protocol):
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
         """The payloads of `count` records from `row` on, checked. Raises RecordError at the first damaged one."""
+        ...
+
+    def parts(self, file: OpenFile, row: int, count: int) -> Sequence[Part]:
+        """The parts of files with `count` records from `row` on, for a storage that reads many at once."""
+        ...
+
+    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
+        """The same as `read`, of the bytes of all `parts`."""
         ...
 
     def place(self, file: OpenFile, row: int) -> str:
@@ -144,8 +149,8 @@ class ShardFormat(Protocol):
     def sink(self, data: str, index: str, schema: Schema, most: int, after: Checkpoint | None = None) -> ShardSink:
         """A new shard, of `most` records at most, in the files `data` and `index`; directories are made.
 
-        `after`: a checkpoint of the sink of the same files that was killed, whoever it was; this one writes what comes
-        behind it. Raises IntegrityError where what was written up to there has changed; StorageError where it is gone.
+        `after`: a checkpoint of an earlier sink of the same files, which was killed: this one continues behind it, and
+        raises IntegrityError if the bytes up to there have changed, StorageError if they are gone.
         """
         ...
 
@@ -157,8 +162,8 @@ class ShardFormat(Protocol):
         """Versions, by name, of the packages that decide what bytes a shard has, beside those of the images' codecs."""
         ...
 
-    def open(self, storage: Storage, data: str, index: str) -> OpenFile:
-        """A shard's file, ready for a view to read from. Raises OSError."""
+    def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
+        """A shard's file, ready for a view to read from; `info` has the sizes, for the storage. Raises OSError."""
         ...
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> ShardView:

@@ -1,31 +1,18 @@
 """Storage that a dataset is read from: directories that can be listed, and files whose ranges of bytes can be read;
 and the local disk as one.
 
-All reading of a dataset goes through these two methods, so that another place than the local disk is another class with
-them. Writing is local alone: see `local.py`.
+All reading of a dataset goes through these methods, so that another place than the local disk is another class with
+them: `objects.py` has buckets and web servers. Writing is local alone: see `local.py`.
 """
 
 import os
-import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import storage_error
-
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-_TOOLS = {"s3": "`aws s3 sync`", "gs": "`gcloud storage rsync`", "http": "`curl -LO`", "https": "`curl -LO`"}
-
-
-def check_local(path: str | bytes | os.PathLike[str]) -> None:
-    """Raise UsageError if `path` is an address (s3://...): images and datasets are read from a file system."""
-    text = os.fsdecode(path)
-    if found := _ADDRESS.match(text):
-        tool = _TOOLS.get(found[1].lower(), "a tool of its own")
-        raise UsageError(text, "is an address, expected a path of this machine", f"copy it with {tool}, or mount it")
-
 
 _PIECE_BYTES = 1 << 30  # one system call gives no more than two of these
 
@@ -63,15 +50,52 @@ class OpenFile(Protocol):
         ...
 
 
+class Part(NamedTuple):
+    """`size` bytes of an open file from `start` on."""
+
+    file: OpenFile
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """The bytes; fewer only where the file ends. Raises OSError."""
+        return self.file.read(self.start, self.size)
+
+
 class Storage(Protocol):
     """Where datasets are. Pickles, as it travels with a split to other processes."""
 
-    def entries(self, directory: str) -> Sequence[Entry]:
-        """All that is in a directory, in no order. Raises FileNotFoundError, NotADirectoryError, OSError."""
+    @property
+    def most_open(self) -> int:
+        """Shard files that a split should keep open: each may take a descriptor, and remembers its version."""
         ...
 
-    def open(self, path: str) -> OpenFile:
-        """A file, ready to be read. Raises FileNotFoundError, NotADirectoryError, OSError."""
+    @property
+    def survives_fork(self) -> bool:
+        """Whether a process that was forked after files were read may read on."""
+        ...
+
+    def entries(self, directory: str) -> Sequence[Entry]:
+        """All that is in a directory, in no order. Raises FileNotFoundError, NotADirectoryError, OSError.
+
+        A storage without listings raises io.UnsupportedOperation: sizes are then compared when files are read.
+        """
+        ...
+
+    def open(self, path: str, size: int | None = None) -> OpenFile:
+        """A file, ready to be read. Raises FileNotFoundError, NotADirectoryError, OSError.
+
+        `size`: bytes that it should have, where that is known; with it a remote storage need not ask before the first
+        read, which then raises FileNotFoundError, or IntegrityError for another size.
+        """
+        ...
+
+    def version(self, path: str) -> Hashable:
+        """The `version` of the file that has this path now. Raises as `open`."""
+        ...
+
+    def read_many(self, parts: Sequence[Part]) -> list[bytes]:
+        """The bytes of parts of files of this storage, in their order; a remote one has many requests under way."""
         ...
 
 
@@ -101,6 +125,7 @@ def sizes_by_name(storage: Storage, directory: str, below: Sequence[str] = ()) -
 
 
 _CHUNK = 1 << 20  # bytes that stay in the processor's cache
+_REMOTE_CHUNK = 8 << 20  # bytes that take longer to send than a request to arrive
 
 
 class _LocalFile:
@@ -125,12 +150,21 @@ class _LocalFile:
 class LocalStorage:
     """The local disk, and mounted file systems."""
 
+    most_open = 128  # a process may usually have 1024 descriptors
+    survives_fork = True
+
     def entries(self, directory: str) -> list[Entry]:
         with os.scandir(directory) as entries:
             return [Entry(entry.name, _size(entry)) for entry in entries]
 
-    def open(self, path: str) -> OpenFile:
+    def open(self, path: str, size: int | None = None) -> OpenFile:
         return _LocalFile(path)
+
+    def version(self, path: str) -> Hashable:
+        return self.open(path).version
+
+    def read_many(self, parts: Sequence[Part]) -> list[bytes]:
+        return [part.read() for part in parts]
 
 
 LOCAL: Storage = LocalStorage()
@@ -146,16 +180,17 @@ def _size(entry: os.DirEntry[str]) -> int:
 def file_checksum(path: str, storage: Storage = LOCAL) -> tuple[int, int]:
     """Size in bytes and CRC-32C of a whole file as it is now. Raises OSError."""
     size = crc = 0
-    for chunk in _chunks(storage.open(path)):
+    most = _CHUNK if type(storage) is LocalStorage else _REMOTE_CHUNK
+    for chunk in _chunks(storage.open(path), most):
         size += len(chunk)
         crc = extend_crc32c(crc, chunk)
     return size, crc
 
 
-def _chunks(file: OpenFile) -> Iterator[bytes]:
-    """Its bytes in pieces, up to its end, which may have moved since it was opened."""
+def _chunks(file: OpenFile, most: int) -> Iterator[bytes]:
+    """Its bytes in pieces of at most `most`, up to its end, which may have moved since it was opened."""
     start = 0
-    while chunk := file.read(start, _CHUNK):
+    while chunk := file.read(start, most):
         yield chunk
         start += len(chunk)
 

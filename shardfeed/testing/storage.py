@@ -14,10 +14,12 @@ class TestBucket(StorageContract):
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
-from shardfeed.storage.storage import Storage, sizes_by_name, whole
+from shardfeed.errors import IntegrityError
+from shardfeed.storage.storage import Part, Storage, sizes_by_name, whole
 
 Stored = tuple[Storage, str, Callable[[str, bytes], object]]
 CONTENT = bytes(range(256)) * 17
@@ -55,7 +57,8 @@ class StorageContract:
     def test_lists_names_and_sizes(self, stored: Stored) -> None:
         """Files have sizes; other entries have none, and only the directories asked for are listed."""
         storage, directory, put = stored
-        assert sizes_by_name(storage, directory) == {}
+        with suppress(FileNotFoundError):  # where a directory is what its files are called
+            assert sizes_by_name(storage, directory) == {}
         for name, content in (("a", b"1"), ("b.c", b"22"), ("index/d", b"333")):
             put(name, content)
         assert sizes_by_name(storage, directory) == {"a": 1, "b.c": 2, "index": -1}
@@ -71,16 +74,34 @@ class StorageContract:
             storage.entries(f"{directory}/none")
 
     def test_a_file_that_is_replaced(self, stored: Stored) -> None:
-        """The one that was opened stays what it was; the new one has another version."""
+        """The one that was opened stays what it was, or can no longer be read; the new one has another version."""
         storage, directory, put = stored
         put("a", CONTENT)
         before = storage.open(f"{directory}/a")
-        assert storage.open(f"{directory}/a").version == before.version
+        assert storage.open(f"{directory}/a").version == before.version == storage.version(f"{directory}/a")
+        known = storage.open(f"{directory}/a", len(CONTENT))
+        assert known.read(0, 5) == CONTENT[:5]
         put("a", CONTENT[::-1])
         after = storage.open(f"{directory}/a")
         assert before.version != after.version
         assert (whole(before), whole(after)) == (CONTENT, CONTENT[::-1])
         assert hash(before.version) != hash(after.version)
+        with suppress(IntegrityError):
+            assert known.read(5, 5) == CONTENT[5:10]
+
+    def test_many_parts_at_once(self, stored: Stored) -> None:
+        """Each part's bytes, in the order of the parts; a file that is not there is named."""
+        storage, directory, put = stored
+        put("a", CONTENT)
+        put("b", CONTENT[::-1])
+        a, b = (storage.open(f"{directory}/{name}", len(CONTENT)) for name in ("a", "b"))
+        parts = [Part(file, start, size) for start in range(0, 900, 90) for file, size in ((a, 7), (b, 200))]
+        contents = {a.path: CONTENT, b.path: CONTENT[::-1]}
+        expected = [contents[part.file.path][part.start : part.start + part.size] for part in parts]
+        assert storage.read_many(parts) == expected
+        assert storage.read_many([]) == []
+        with pytest.raises(FileNotFoundError):
+            storage.read_many([Part(storage.open(f"{directory}/none", 5), 0, 5)])
 
     def test_pickles(self, stored: Stored) -> None:
         """It travels to other processes with a split."""

@@ -136,10 +136,10 @@ def test_an_existing_output_is_refused_and_untouched(folder: Callable[..., Path]
 @pytest.mark.parametrize("shards", [8, 2, 5])
 def test_replace_swaps_everything(folder: Callable[..., Path], tmp_path: Path, shards: int) -> None:
     root = folder(6)
-    convert(ImageFolder(root), tmp_path / "out", shards=4)
+    convert(ImageFolder(root), tmp_path / "out", shards=4, workers=OwnEngine(1))
     (tmp_path / "fresh").mkdir()
-    convert(ImageFolder(root), tmp_path / "fresh" / "out", shards=shards)
-    convert(ImageFolder(root), tmp_path / "out", shards=shards, replace=True)
+    convert(ImageFolder(root), tmp_path / "fresh" / "out", shards=shards, workers=OwnEngine(1))
+    convert(ImageFolder(root), tmp_path / "out", shards=shards, replace=True, workers=OwnEngine(1))
     assert tree(tmp_path / "out") == tree(tmp_path / "fresh" / "out")
     assert sorted(os.listdir(tmp_path)) == ["fresh", "images", "out"]
 
@@ -192,7 +192,7 @@ def test_resume_with_other_options_is_refused(folder: Callable[..., Path], tmp_p
     cases += [({"image": ImageOptions(**options)}, said) for options, said in OTHER_IMAGES.values()]
     for options, said in cases:
         with pytest.raises(PlanMismatchError, match=re.escape(said)) as caught:
-            convert(ImageFolder(root), tmp_path / "out", workers=1, **{"seed": 1, "shards": 3, **options})
+            convert(ImageFolder(root), tmp_path / "out", workers=OwnEngine(1), **{"seed": 1, "shards": 3, **options})
         assert caught.value.exit_code == 2
         assert tree(tmp_path / ".out.staging") == before
 
@@ -437,7 +437,7 @@ def test_an_empty_dataset_is_never_committed(max_bad: str, tmp_path: Path) -> No
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"no image")
     with pytest.raises(TooManyRejectedError, match=r"3 inputs rejected \(3 E_NOT_IMAGE: .*\), which are all") as caught:
-        convert(ImageFolder(root), tmp_path / "out", max_bad=max_bad, workers=1)
+        convert(ImageFolder(root), tmp_path / "out", max_bad=max_bad, workers=OwnEngine(1))
     assert caught.value.exit_code == 3
     assert len(caught.value.report.rejected) == 3
     assert not (tmp_path / "out").exists()
@@ -448,7 +448,7 @@ def test_an_empty_split_is_said(folder: Callable[..., Path], tmp_path: Path) -> 
     shutil.copytree(root, tmp_path / "splits" / "train")
     (tmp_path / "splits" / "val" / "rose").mkdir(parents=True)
     (tmp_path / "splits" / "val" / "rose" / "x.jpg").write_bytes(b"no image")
-    report = convert(ImageFolder(tmp_path / "splits"), tmp_path / "out", max_bad=1, workers=1)
+    report = convert(ImageFolder(tmp_path / "splits"), tmp_path / "out", max_bad=1, workers=OwnEngine(1))
     assert "split validation is empty: every image of it was rejected" in report.notes
 
 
@@ -557,7 +557,7 @@ class Drawn:
 
 def test_a_source_of_ones_own(tmp_path: Path, flowers_folder: Path) -> None:
     image = (flowers_folder / "rose" / "0001.jpg").read_bytes()
-    convert(Drawn(lambda i: image), tmp_path / "out", workers=1)
+    convert(Drawn(lambda i: image), tmp_path / "out", workers=OwnEngine(1))
     records = {record[FILENAME]: record for record in shardfeed.open(tmp_path / "out")["train"]}
     assert records[b"5"]["image/size"].tolist() == [2.5, 2.5]
     assert records[b"3"]["image/size"].tolist() == []
@@ -579,7 +579,7 @@ def test_a_callable_that_raises_costs_one_image(tmp_path: Path) -> None:
 
     source = Drawn(lambda i: functools.partial(int, "x" if i == 4 else "y"))
     with pytest.raises(TooManyRejectedError, match="10 E_SOURCE_ERROR") as caught:
-        convert(source, tmp_path / "out", workers=1)
+        convert(source, tmp_path / "out", workers=OwnEngine(1))
     assert "ValueError: invalid literal" in caught.value.report.rejected[0].why
 
 
@@ -604,7 +604,7 @@ def test_a_file_that_changed_since_the_listing(
     source = ImageFolder(root)
     change(root / "rose" / "0001.jpg")
     with pytest.raises(TooManyRejectedError) as caught:
-        convert(source, tmp_path / "out", workers=1)
+        convert(source, tmp_path / "out", workers=OwnEngine(1))
     assert (b"rose/0001.jpg", code.value) in [(n.key, n.what) for n in caught.value.report.rejected]
 
 
@@ -625,7 +625,7 @@ class EditedOnTheWay(ImageFolder):
 @pytest.mark.promise(13)
 def test_a_file_that_changes_while_others_are_converted(folder: Callable[..., Path], tmp_path: Path) -> None:
     source = EditedOnTheWay(folder(3))
-    report = convert(source, tmp_path / "out", shards=3, workers=1, max_bad=1)
+    report = convert(source, tmp_path / "out", shards=3, workers=OwnEngine(1), max_bad=1)
     assert source.asked == 2, "to plan and to write"
     assert [(n.key, n.what) for n in report.rejected] == [(b"rose/0001.jpg", "E_SOURCE_CHANGED")]
     assert len(shardfeed.open(tmp_path / "out")["train"]) == 8
@@ -673,40 +673,40 @@ def test_what_appears_at_the_output_meanwhile_stays(
     with pytest.raises(
         OutputExistsError, match="exists" if not replace or what == "file" else "not a dataset"
     ) as caught:
-        convert(source, out, workers=1, shards=3, replace=replace, progress=appear)
+        convert(source, out, workers=OwnEngine(1), shards=3, replace=replace, progress=appear)
     assert caught.value.exit_code == 2
     assert (out / "thesis" if what == "directory" else out).read_text() == "mine"
     shutil.rmtree(out) if what == "directory" else out.unlink()
-    assert convert(source, out, workers=1, shards=3).images == 0, "nothing that was written is lost"
+    assert convert(source, out, workers=OwnEngine(1), shards=3).images == 0, "nothing that was written is lost"
 
 
 @pytest.mark.promise(12)
 def test_only_a_dataset_and_nothing_beside_it_is_replaced(folder: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    convert(ImageFolder(folder(4)), out, workers=1)
+    convert(ImageFolder(folder(4)), out, workers=OwnEngine(1))
     shutil.copytree(tmp_path / "images", out / "originals")
     before = tree(out)
     for source in (tmp_path / "images", out / "originals"):
         with pytest.raises(
             OutputExistsError, match="holds originals, which is no part of the dataset and would be lost"
         ):
-            convert(ImageFolder(source), out, workers=1, seed=1, replace=True)
+            convert(ImageFolder(source), out, workers=OwnEngine(1), seed=1, replace=True)
         assert tree(out) == before
     shutil.rmtree(out / "originals")
     (out / "notes.txt").write_text("mine")
     with pytest.raises(OutputExistsError, match=r"holds notes.txt"):
-        convert(ImageFolder(tmp_path / "images"), out, workers=1, seed=1, replace=True)
+        convert(ImageFolder(tmp_path / "images"), out, workers=OwnEngine(1), seed=1, replace=True)
     (out / "notes.txt").unlink()
     content = (out / "manifest.json").read_bytes()
     for damaged in (content[:-30], content.replace(b'"records": 12', b'"records": 13')):
         (out / "manifest.json").write_bytes(damaged)
-        assert convert(ImageFolder(tmp_path / "images"), out, workers=1, replace=True).committed
+        assert convert(ImageFolder(tmp_path / "images"), out, workers=OwnEngine(1), replace=True).committed
         assert (out / "manifest.json").read_bytes() == content
     web = tmp_path / "web"
     web.mkdir()
     (web / "manifest.json").write_text('{"name": "an app of the web"}')
     with pytest.raises(OutputExistsError, match=r"holds no manifest.json of ours"):
-        convert(ImageFolder(tmp_path / "images"), web, workers=1, replace=True)
+        convert(ImageFolder(tmp_path / "images"), web, workers=OwnEngine(1), replace=True)
     assert [path.name for path in web.iterdir()] == ["manifest.json"]
 
 

@@ -14,7 +14,6 @@ import shardfeed
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.pipelines import cached
 from shardfeed.readers import Dataset
-from shardfeed.readers import shards as shards_module
 from shardfeed.readers.shards import Shards, read_view
 from shardfeed.storage.storage import LOCAL, Entry, LocalStorage, OpenFile
 
@@ -28,9 +27,9 @@ class Counting(LocalStorage):
     def entries(self, directory: str) -> list[Entry]:
         return super().entries(directory)
 
-    def open(self, path: str) -> OpenFile:
+    def open(self, path: str, size: int | None = None) -> OpenFile:
         self.opened.append(Path(path).name)
-        return super().open(path)
+        return super().open(path, size)
 
 
 def shards(flowers: Dataset, storage: LocalStorage | None = None) -> Shards:
@@ -96,9 +95,9 @@ class Elsewhere(Counting):
     def entries(self, directory: str) -> list[Entry]:
         return super().entries(directory.replace("elsewhere://flowers", self.root))
 
-    def open(self, path: str) -> OpenFile:
+    def open(self, path: str, size: int | None = None) -> OpenFile:
         assert path.startswith("elsewhere://flowers/"), path
-        return super().open(path.replace("elsewhere://flowers", self.root))
+        return super().open(path.replace("elsewhere://flowers", self.root), size)
 
 
 def test_a_copy_is_read_from_the_local_disk(flowers: Dataset, tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_a_copy_is_read_from_the_local_disk(flowers: Dataset, tmp_path: Path) ->
 
 
 def test_few_files_stay_open(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards_module, "_OPEN_SHARDS", 2)
+    monkeypatch.setattr(LocalStorage, "most_open", 2)
     storage = Counting()
     of_train = shards(flowers, storage)
     for _ in range(2):

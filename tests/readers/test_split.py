@@ -14,8 +14,8 @@ import pytest
 import shardfeed
 from shardfeed.errors import IntegrityError, RecordError, SplitError, UsageError
 from shardfeed.readers import Dataset, Split
-from shardfeed.readers import shards as shards_module
 from shardfeed.schema import ENCODED, FILENAME, LABEL
+from shardfeed.storage.storage import LocalStorage
 
 from repository import ROOT
 
@@ -150,7 +150,7 @@ def test_pickles_small_and_reads_again(flowers: Dataset) -> None:
 
 def test_many_threads_with_few_open_files(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(shards_module, "_OPEN_SHARDS", 1)  # each read closes another thread's file
+    monkeypatch.setattr(LocalStorage, "most_open", 1)  # each read closes another thread's file
     expected = keys(flowers["train"])
     train = pickle.loads(pickle.dumps(flowers["train"]))
     wrong: list[int] = []

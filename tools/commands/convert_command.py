@@ -23,7 +23,7 @@ from shardfeed.converters.sources.source import Source, findings_of
 from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, escape
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.schema import Feature
-from shardfeed.storage.storage import check_local
+from shardfeed.storage.address import check_local
 from shardfeed.tools.arguments import assignments, shards_of, size_argument, workers_of
 from shardfeed.tools.colour import warn
 from shardfeed.tools.commands.convert_report import print_failed, print_report

@@ -26,9 +26,9 @@ from shardfeed.machine.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256
+from shardfeed.storage.address import check_local
 from shardfeed.storage.building import built, locked
 from shardfeed.storage.local import free_space
-from shardfeed.storage.storage import check_local
 from shardfeed.text import listing
 
 To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]

@@ -171,9 +171,10 @@ class ContainerFormat:
 
         return {self.package: version(self.package)}
 
-    def open(self, storage: Storage, data: str, index: str) -> OpenFile:
+    def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
         """Both files."""
-        return TwoFiles(storage.open(data), storage.open(index))
+        sizes = (info.data.size, info.index.size) if info else (None, None)
+        return TwoFiles(storage.open(data, sizes[0]), storage.open(index, sizes[1]))
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> ContainerView:
         """By an index with the CRC, and lines for as many records, as `info` has. Raises IntegrityError."""

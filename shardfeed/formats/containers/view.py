@@ -1,13 +1,13 @@
 """Records read from a container: the image from its file, the rest of the payload from its index."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
 from shardfeed.errors import RecordError
 from shardfeed.formats.containers.index import Lines
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.storage import OpenFile
+from shardfeed.storage.storage import OpenFile, Part
 
 _READ_BYTES = 8 << 20  # records that follow each other are read together, up to so many bytes
 
@@ -16,10 +16,14 @@ class TwoFiles:
     """A shard's file, opened with its index; an `OpenFile` of the shard's file."""
 
     def __init__(self, data: OpenFile, index: OpenFile) -> None:
-        self._data, self.index = data, index
+        self.data, self.index = data, index
         self.path, self.size = data.path, data.size
-        self.version: Hashable = data.version, index.version
         self.read = data.read
+
+    @property
+    def version(self) -> Hashable:
+        """Versions of both files."""
+        return self.data.version, self.index.version
 
 
 class ContainerView:
@@ -50,22 +54,39 @@ class ContainerView:
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
         """The payloads of `count` records from `row` on, checked. Raises RecordError at the first damaged one."""
-        assert isinstance(file, TwoFiles), "opened by the format"
         payloads: list[bytes] = []
-        while len(payloads) < count:
-            payloads += self._read_together(file, row + len(payloads), row + count)
+        for first, last in self._groups(row, row + count):
+            payloads += self._joined(file, first, last, *(part.read() for part in self._parts(file, first, last)))
         return payloads
 
-    def _read_together(self, file: TwoFiles, row: int, end: int) -> list[bytes]:
-        """The payloads of some records from `row` on, at least one and none from `end` on."""
-        lines = self._lines[row:end]
-        first = int(lines["offset"][0])
-        ends = (lines["offset"] + lines["size"]).astype(np.int64)
-        together = max(1, int(np.searchsorted(ends - first, _READ_BYTES, "right")))
-        lines = lines[:together].tolist()
-        data = file.read(first, int(ends[together - 1]) - first)
-        begin = int(self._starts[row])
-        pieces = file.index.read(begin, int(self._starts[row + together]) - begin)
+    def parts(self, file: OpenFile, row: int, count: int) -> list[Part]:
+        """A part of the shard's file and one of its index for each group of records."""
+        return [part for group in self._groups(row, row + count) for part in self._parts(file, *group)]
+
+    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
+        """The payloads of `count` records, of the bytes of their `parts`."""
+        groups = zip(self._groups(row, row + count), data[::2], data[1::2], strict=True)
+        return [payload for group, image, rest in groups for payload in self._joined(file, *group, image, rest)]
+
+    def _groups(self, row: int, end: int) -> Iterator[tuple[int, int]]:
+        """Rows from `row` to `end` in groups (first, behind the last) that are read together, one record at least."""
+        while row < end:
+            lines = self._lines[row:end]
+            ends = (lines["offset"] + lines["size"]).astype(np.int64)
+            last = row + max(1, int(np.searchsorted(ends - int(lines["offset"][0]), _READ_BYTES, "right")))
+            yield row, last
+            row = last
+
+    def _parts(self, file: OpenFile, first: int, last: int) -> tuple[Part, Part]:
+        assert isinstance(file, TwoFiles), "opened by the format"
+        start, begin = int(self._lines["offset"][first]), int(self._starts[first])
+        end = int(self._lines["offset"][last - 1]) + int(self._lines["size"][last - 1])
+        return Part(file.data, start, end - start), Part(file.index, begin, int(self._starts[last]) - begin)
+
+    def _joined(self, file: OpenFile, row: int, end: int, data: bytes, pieces: bytes) -> list[bytes]:
+        """The payloads of the records from `row` up to `end`: images from `data`, all else from `pieces`."""
+        lines = self._lines[row:end].tolist()
+        first = lines[0][0]
         at, payloads = 0, []
         for number, (offset, size, before, behind, crc) in enumerate(lines, row):
             image = data[offset - first : offset - first + size]

@@ -7,6 +7,7 @@ train-00000-of-00004.tfindex      a line for each record (see index.py)
 import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import TracebackType
 
 import numpy as np
@@ -27,7 +28,7 @@ from shardfeed.formats.tfrecord.scan import walk_records
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
-from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Part, Storage
 
 Framed = Sequence[bytes]  # a record as it stands in its shard file: buffers that follow each other
 
@@ -108,25 +109,44 @@ class _View:
         return f"{file.path}, record {row}, offset {self._offsets[row]}"
 
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
-        offsets = self._offsets[row : row + count + 1].tolist()
         payloads: list[bytes] = []
-        while len(payloads) < count:
-            first = last = len(payloads)
-            while last < count and (last == first or offsets[last + 1] - offsets[first] <= _READ_BYTES):
-                last += 1
-            begin = offsets[first]
-            if last - first == 1 and (payload := _payload_alone(file, begin, offsets[last])) is not None:
+        for first, last in self._groups(row, row + count):
+            start, end = self._offsets[[first, last]].tolist()
+            if last - first == 1 and (payload := _payload_alone(file, start, end)) is not None:
                 payloads.append(payload)
-                continue
-            data = file.read(begin, offsets[last] - begin)
-            for i in range(first, last):
-                framed = data if last - first == 1 else data[offsets[i] - begin : offsets[i + 1] - begin]
-                place = f"{file.path}, record {row + i}, offset {offsets[i]}"
-                size = offsets[i + 1] - offsets[i]
-                if len(framed) != size:
-                    problem = f"got {len(framed)} bytes, expected {size}: the shard was cut"
-                    raise RecordError(place, problem, "run `shardfeed verify`")
-                payloads.append(unframe(framed, place))
+            else:
+                payloads += self._unframed(file, first, last, file.read(start, end - start))
+        return payloads
+
+    def parts(self, file: OpenFile, row: int, count: int) -> list[Part]:
+        spans = (self._offsets[[first, last]].tolist() for first, last in self._groups(row, row + count))
+        return [Part(file, start, end - start) for start, end in spans]
+
+    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
+        groups = zip(self._groups(row, row + count), data, strict=True)
+        return [payload for (first, last), read in groups for payload in self._unframed(file, first, last, read)]
+
+    def _groups(self, row: int, end: int) -> Iterator[tuple[int, int]]:
+        """Rows from `row` to `end` in groups (first, behind the last) that are read together, one record at least."""
+        while row < end:
+            last = row + 1
+            if last < end:  # else one record, as usual where any record may come next
+                most = int(self._offsets[row]) + _READ_BYTES
+                last = min(end, max(last, int(np.searchsorted(self._offsets, most, "right")) - 1))
+            yield row, last
+            row = last
+
+    def _unframed(self, file: OpenFile, first: int, last: int, data: bytes) -> list[bytes]:
+        """The payloads of the records from `first` up to `last`, whose frames are `data`."""
+        offsets = self._offsets[first : last + 1].tolist()
+        payloads: list[bytes] = []
+        for i, (start, end) in enumerate(pairwise(offsets), first):
+            framed = data if last - first == 1 else data[start - offsets[0] : end - offsets[0]]
+            place = f"{file.path}, record {i}, offset {start}"
+            if len(framed) != end - start:
+                problem = f"got {len(framed)} bytes, expected {end - start}: the shard was cut"
+                raise RecordError(place, problem, "run `shardfeed verify`")
+            payloads.append(unframe(framed, place))
         return payloads
 
 
@@ -188,9 +208,9 @@ class TFRecord:
         """None: it is ours."""
         return {}
 
-    def open(self, storage: Storage, data: str, index: str) -> OpenFile:
+    def open(self, storage: Storage, data: str, index: str, info: ShardInfo | None = None) -> OpenFile:
         """The shard's file."""
-        return storage.open(data)
+        return storage.open(data, info.data.size if info else None)
 
     def view(self, info: ShardInfo, index: bytes, place: object) -> _View:
         """By an index with the CRC, count and size that `info` has. Raises IntegrityError."""

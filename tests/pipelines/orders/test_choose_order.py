@@ -62,12 +62,15 @@ def test_another_storage_has_no_stream(flowers: Dataset, tmp_path: Path) -> None
     train = shardfeed.open(flowers.directory, storage=Other())["train"]
     again = pickle.loads(pickle.dumps(flowers["train"]))
     assert isinstance(order_samples(again, batch_size=8)[1], StreamOrder)
-    assert isinstance(order_samples(train, batch_size=8)[1], GlobalOrder)
+    assert (
+        order_samples(train, batch_size=8)[1]
+        == order_samples(train, batch_size=8, order=Blocks(block_bytes=8 << 20))[1]
+    )
     for refused in (lambda: order_samples(train, batch_size=8, order="stream"), train.shard_slices):
         with pytest.raises(UsageError, match=r'read through another storage; use order="global"'):
             refused()
     copy = cached(train, tmp_path)
-    assert isinstance(order_samples(copy, batch_size=8)[1], GlobalOrder), "a cache does not change the order"
+    assert isinstance(order_samples(copy, batch_size=8)[1], BlockOrder), "a cache does not change the order"
     assert isinstance(order_samples(copy, batch_size=8, order="stream")[1], StreamOrder)
     assert len(copy.shard_slices()) == 4
 

@@ -300,7 +300,7 @@ batches.close()
 """
 
 
-@pytest.mark.parametrize("how", ["close", "kill"])
+@pytest.mark.parametrize("how", [pytest.param("close", marks=pytest.mark.long), "kill"])
 def test_a_fork_of_the_consumer_holds_no_worker(how: str, tmp_path: Path, nothing_left: None) -> None:
     """It has a copy of whatever was open: the worker would not see that no one wants more."""
     script, file = tmp_path / "script.py", tmp_path / "noted"
