@@ -1,5 +1,7 @@
 """Draws docs/shuffling.png, how the orders shuffle beside a shuffle buffer alone: `python benchmarks/shuffling.py`.
 
+shuffling-dark.png beside it is for dark pages.
+
 10,000 samples in 8 shards, one epoch of each order. Above: the place in storage of the sample at each position of the
 epoch; a good shuffle is an even gray, structure is what is left of the storage's order. Below: how far apart samples
 end up that are stored next to each other.
@@ -12,9 +14,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "docs" / "pictures")]
+
+from style import LOOKS, Look, charts  # noqa: E402  # of the docs, which are no package
 
 SHARDS, SAMPLES, BUFFER = 8, 10_000, 1_000
 
@@ -48,36 +54,47 @@ def orders() -> dict[str, np.ndarray]:
     return found
 
 
+def draw(found: dict[str, np.ndarray], look: Look, path: Path) -> None:
+    """Write a picture of a column for each order."""
+    with charts(look) as plt:
+        figure, axes = plt.subplots(
+            2, len(found), figsize=(12, 5.6), height_ratios=(2, 1), sharey="row", layout="constrained"
+        )
+        for (name, places), above, below in zip(found.items(), *axes, strict=True):
+            at = np.argsort(places)
+            apart = np.abs(np.diff(at))
+            above.plot(places, ".", color=look.blue, markersize=1.1, markeredgewidth=0, rasterized=True)
+            above.set_title(name, fontsize=11)
+            above.set_xlabel("position in the epoch")
+            below.hist(apart, bins=50, range=(0, SAMPLES), color=look.blue)
+            below.set_yscale("log")
+            below.set_xlabel(f"positions between neighbours\n(median {np.median(apart):,.0f})")
+        axes[0, 0].set_ylabel("place in storage")
+        axes[1, 0].set_ylabel("pairs")
+        for axis in axes.flat:
+            axis.set_xticks(range(0, SAMPLES + 1, 5_000))
+            axis.xaxis.set_major_formatter("{x:,.0f}")
+        for axis in axes[0]:
+            axis.set_yticks(range(0, SAMPLES + 1, 2_500))
+            axis.yaxis.set_major_formatter("{x:,.0f}")
+        figure.savefig(path, dpi=130, metadata={"Software": None})
+        plt.close(figure)
+    with Image.open(path) as image:
+        few = image.convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Draw how the orders shuffle.")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "docs" / "shuffling.png")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "shuffling.png")
     args = parser.parse_args()
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     found = orders()
-    figure, axes = plt.subplots(2, len(found), figsize=(12, 5.6), height_ratios=(2, 1), sharey="row")
-    for (name, places), above, below in zip(found.items(), *axes, strict=True):
+    for name, places in found.items():
         assert np.array_equal(np.sort(places), np.arange(SAMPLES)), name
-        above.plot(places, ",", color="black", alpha=0.6)
-        above.set_title(name, fontsize=10)
-        above.set_xlabel("position in the epoch")
-        at = np.argsort(places)
-        apart = np.abs(np.diff(at))
-        below.hist(apart, bins=50, range=(0, SAMPLES), color="black")
-        below.set_yscale("log")
-        below.set_xlabel(f"neighbours end up apart by (median {np.median(apart):,.0f})")
+        apart = np.abs(np.diff(np.argsort(places)))
         print(f"{name}: neighbours apart by {np.median(apart):,.0f} (median), {np.mean(apart):,.0f} (mean)")
-    axes[0, 0].set_ylabel("place in storage")
-    axes[1, 0].set_ylabel("pairs")
-    for axis in axes.flat:
-        axis.tick_params(labelsize=8)
-        axis.xaxis.label.set_size(9)
-        axis.yaxis.label.set_size(9)
-    figure.tight_layout()
-    figure.savefig(args.out, dpi=80, metadata={"Software": None})
+    for look in LOOKS:
+        draw(found, look, look.beside(args.out))
     return 0
 
 

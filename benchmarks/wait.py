@@ -141,22 +141,24 @@ def table(waits: dict[str, list[float]], first: dict[str, list[float]]) -> str:
 
 
 def plot(waits: dict[str, list[float]], path: Path) -> None:
-    import matplotlib as mpl
+    sys.path.insert(0, str(HERE.parent / "docs" / "pictures"))
+    from style import LOOKS, charts
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
     names = list(waits)[::-1]
-    for height, name in enumerate(names):
-        found = np.maximum(np.array(waits[name]) * 1e3, 1e-3)
-        axes.plot(found, np.full(len(found), height), "|", color="tab:blue", alpha=0.3, markersize=12)
-        axes.plot(found.mean(), height, "o", color="tab:red")
-    axes.set_xscale("log")
-    axes.axvline(1, color="grey", linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("wait for a batch of 48 MB, ms (red: mean)")
-    figure.savefig(path, dpi=110)
+    for look in LOOKS:
+        with charts(look) as plt:
+            figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
+            for height, name in enumerate(names):
+                found = np.maximum(np.array(waits[name]) * 1e3, 1e-3)
+                axes.plot(found, np.full(len(found), height), "|", color=look.blue, alpha=0.3, markersize=12)
+                axes.plot(found.mean(), height, "o", color=look.ink)
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.axvline(1, color=look.soft, linewidth=0.8, linestyle=":")
+            axes.set_yticks(range(len(names)), names)
+            axes.set_xlabel("wait for a batch of 48 MB, ms (dot: mean)")
+            figure.savefig(look.beside(path), dpi=130)
+            plt.close(figure)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

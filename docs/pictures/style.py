@@ -1,0 +1,83 @@
+"""One look for the pictures of the docs: a palette for light pages and one for dark pages, and one font for both."""
+
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from PIL import ImageFont
+
+
+@dataclass(frozen=True)
+class Look:
+    """The colours of a picture, and what the name of its file ends in."""
+
+    suffix: str
+    paper: str
+    ground: str  # below what does not fill its place
+    ink: str
+    soft: str
+    line: str
+    blue: str
+    pale: str
+
+    def beside(self, path: Path) -> Path:
+        """The file of this look: `a.png`, or `a-dark.png` beside it."""
+        return path.with_stem(path.stem + self.suffix)
+
+
+LOOKS = (
+    Look("", "#ffffff", "#f1f2f4", "#1f2933", "#6b7785", "#d5dbe1", "#0072b2", "#9cc3e0"),
+    Look("-dark", "#131416", "#22262b", "#e4e7eb", "#9aa5b1", "#3b444d", "#56b4e9", "#2f5f82"),
+)
+
+
+@contextmanager
+def sheets(look: Look) -> Iterator[None]:
+    """Let `shardfeed preview` draw in the colours of `look`."""
+    from shardfeed.tools.pictures import contact_sheet
+
+    colours = {"_PAPER": look.paper, "_GROUND": look.ground, "_RULE": look.line, "_INK": look.ink, "_SOFT": look.soft}
+    before = {name: getattr(contact_sheet, name) for name in colours}
+    try:
+        vars(contact_sheet).update(colours)
+        yield
+    finally:
+        vars(contact_sheet).update(before)
+
+
+@cache
+def font_file() -> Any:
+    """A file with Pillow's own font, which goes when the process ends."""
+    font = ImageFont.load_default(10)
+    assert isinstance(font, ImageFont.FreeTypeFont)
+    assert isinstance(font.path, io.BytesIO)
+    file = tempfile.NamedTemporaryFile(suffix=".ttf")  # noqa: SIM115  # matplotlib reads it as it draws
+    file.write(font.path.getvalue())
+    file.flush()
+    return file
+
+
+@contextmanager
+def charts(look: Look) -> Iterator[Any]:
+    """Give matplotlib's pyplot, set to draw in the colours of `look` and in Pillow's own font."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import font_manager, pyplot
+
+    font_manager.fontManager.addfont(font_file().name)
+    colours = {"text.color": look.ink, "axes.edgecolor": look.line, "axes.labelcolor": look.soft}
+    ticks = {
+        f"{axis}tick.{part}": color
+        for axis in "xy"
+        for part, color in (("color", look.line), ("labelcolor", look.soft))
+    }
+    papers = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), look.paper)
+    others = {"axes.spines.top": False, "axes.spines.right": False, "font.family": ["Aileron", "DejaVu Sans"]}
+    with matplotlib.rc_context(colours | ticks | papers | others):
+        yield pyplot
