@@ -11,11 +11,11 @@ from shardfeed.version import __version__
 
 project = "shardfeed"
 version = release = __version__
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
 html_theme = "furo"
 html_favicon = "pictures/favicon.svg"
-html_static_path = ["wide.css"]
-html_css_files = ["wide.css"]
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 copybutton_prompt_text = "$ "
 html_title = f"shardfeed {version}"
 html_copy_source = False
@@ -26,6 +26,7 @@ nb_execution_mode = "off"
 
 # `page.md#a-heading` means on the site what it means in the repository.
 myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
 
 # A docstring says `name`, once, as Markdown does.
 default_role = "code"
@@ -64,7 +65,26 @@ def leave_out_of_search(app: Any, _doctree: Any) -> None:
         app.env.metadata[page]["nosearch"] = True
 
 
+PICTURE = re.compile(r'<picture>\s*<source [^>]*srcset="(.+?)">\s*<img alt="(.+?)" src="(.+?)">\s*</picture>')
+TWO_IMAGES = r"""
+```{image} \3
+:alt: \2
+:class: only-light
+```
+```{image} \1
+:alt: \2
+:class: only-dark
+```
+"""
+
+
+def two_pictures(_app: Any, _page: str, source: list[str]) -> None:
+    """Make two images of a `<picture>`, one for light pages and one for dark pages, as readers may switch."""
+    source[0] = PICTURE.sub(TWO_IMAGES, source[0])
+
+
 def setup(app: Any) -> None:
-    """Connect both, the first before napoleon reads the `Args:` of a docstring."""
+    """Connect them, the first before napoleon reads the `Args:` of a docstring."""
     app.connect("autodoc-process-docstring", code_in_docstring, priority=400)
     app.connect("doctree-read", leave_out_of_search)
+    app.connect("source-read", two_pictures)

@@ -1,7 +1,8 @@
 """Run the code of README.md and docs/ as it is shown, and check that it prints what they say.
 
 The ```python blocks of a page are one script: each may build on those before, and TensorFlow is imported once. Blocks
-marked ```py use another library, or need something that no test has, and are not run.
+marked ```py use another library, or need something that no test has, and are not run. README.md's two blocks, and those
+in tabs of docs/quickstart.md, are programs of their own, which learn.
 """
 
 import os
@@ -18,7 +19,9 @@ from repository import ROOT
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text())]
+PROGRAMS = {page: BLOCK.findall(page.read_text()) for page in (README, ROOT / "docs" / "quickstart.md")}
+WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text()) and page not in PROGRAMS]
+ENVIRONMENT = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
 
 # Blocks are files of their own, as worker processes import the script again that has made them.
 RUN_BLOCKS = """
@@ -67,13 +70,30 @@ def test_most_pages_show_code() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=str(page.relative_to(ROOT)), marks=[] if page == README else pytest.mark.long)
-        for page in WITH_BLOCKS
-    ],
-)
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
+def test_programs_learn_as_much_as_the_page_says(converted: Path, tmp_path: Path, page: Path, block: int) -> None:
+    shutil.copytree(converted, tmp_path, dirs_exist_ok=True)
+    for command in re.findall(r"^    \$ shardfeed (convert .* --unlabelled)$", page.read_text(), re.MULTILINE):
+        subprocess.run([sys.executable, "-m", "shardfeed.tools.cli", *command.split()], cwd=tmp_path, check=True)
+    (tmp_path / "program.py").write_text(PROGRAMS[page][block])
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    reached = re.search(r"^validation accuracy: (\d+)%$", done.stdout, re.MULTILINE)
+    least = re.search(r"at least (\d+) %", page.read_text())
+    assert reached
+    assert least
+    assert int(reached.group(1)) >= int(least.group(1))
+    # Prediction prints the names of files, which begin with their classes.
+    told = [name.startswith(label) for name, label in re.findall(r"^(\S+)\.jpg (\w+)$", done.stdout, re.MULTILINE)]
+    assert len(told) == (12 if "--unlabelled" in page.read_text() else 0)
+    assert sum(told) >= 0.9 * len(told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in WITH_BLOCKS])
 def test_python_blocks_run(converted: Path, tmp_path: Path, page: Path) -> None:
     shutil.copytree(converted, tmp_path, dirs_exist_ok=True)
     (tmp_path / "run_blocks.py").write_text(RUN_BLOCKS)
@@ -86,11 +106,10 @@ def test_python_blocks_run(converted: Path, tmp_path: Path, page: Path) -> None:
         (tmp_path / scripts[-1]).write_text(
             code.replace(STRATEGY, "tf.distribute.MirroredStrategy(['CPU:0', 'CPU:1'])")
         )
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [sys.executable, "run_blocks.py", *scripts],
         cwd=tmp_path,
-        env=environment,
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
