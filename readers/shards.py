@@ -144,11 +144,12 @@ class Shards:
         # A run: records of one shard, each right after the one before.
         ends = np.flatnonzero((np.diff(ordered) != 1) | (np.diff(shards) != 0)) + 1
         targets = by_place.tolist()
+        local = isinstance(self.storage, LocalStorage)
         remote: list[tuple[int, int, int, int]] = []  # shard, row, count, first of `targets`
         start = 0
         for end in [*ends.tolist(), len(found)]:
             shard = int(shards[start])
-            if isinstance(self.storage_of(shard), LocalStorage):
+            if local or shard in self._copied:
                 view, file = self.view(shard), self._file(shard)
                 for number, payload in enumerate(view.read(file, rows[start], end - start), start):
                     found[targets[number]] = payload

@@ -111,7 +111,7 @@ class _View:
     def read(self, file: OpenFile, row: int, count: int) -> list[bytes]:
         payloads: list[bytes] = []
         for first, last in self._groups(row, row + count):
-            start, end = self._offsets[[first, last]].tolist()
+            start, end = self._offsets.item(first), self._offsets.item(last)
             if last - first == 1 and (payload := _payload_alone(file, start, end)) is not None:
                 payloads.append(payload)
             else:
@@ -131,7 +131,7 @@ class _View:
         while row < end:
             last = row + 1
             if last < end:  # else one record, as usual where any record may come next
-                most = int(self._offsets[row]) + _READ_BYTES
+                most = self._offsets.item(row) + _READ_BYTES
                 last = min(end, max(last, int(np.searchsorted(self._offsets, most, "right")) - 1))
             yield row, last
             row = last
