@@ -48,4 +48,5 @@ def test_it_runs_and_says_what_is_committed(path: Path, tmp_path: Path) -> None:
 def test_each_claim_is_asserted_where_it_is_made() -> None:
     lines = {path.stem: "".join("".join([*cell["source"], "\n"]) for cell in code_cells(path)) for path in TUTORIALS}
     assert "\nassert accuracy >= 0.95\n" in lines["class_folders_keras"]
+    assert "\nassert where >= 0.7\n" in lines["coco_boxes_torchvision"]
     assert "\nassert first | second == whole\n" in lines["killed_and_resumed"]
