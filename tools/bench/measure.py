@@ -13,7 +13,7 @@ from shardfeed.tools.bench.changes import TypicalImage, measure_changes
 from shardfeed.tools.bench.fresh_process import measure_fresh
 from shardfeed.tools.bench.running import OutOfTimeError, Running, Slice, start, together
 from shardfeed.tools.bench.stages import Workload
-from shardfeed.tools.bench.verdict import REPEATS, ROUNDS, judge, stage_costs, step_ms, summary
+from shardfeed.tools.bench.verdict import REPEATS, ROUNDS, disk_rate, judge, stage_costs, step_ms, summary
 
 NO_WAIT = 0.02  # share of the time lost below which a step is said not to wait
 _COLD_BYTES = 64 << 20  # read from the disk itself, to see how fast that is
@@ -126,10 +126,7 @@ def _disk(work: Workload) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     started = time.perf_counter()
     sum(1 for _ in first)
-    start_s = time.perf_counter() - started  # what any run takes to start is not the disk's
-    if images > work.batch_size and start_s < seconds:
-        seconds, images = seconds - start_s, images - work.batch_size
-    rate = images / seconds
+    rate = disk_rate(images, seconds, work.batch_size, time.perf_counter() - started)
     return {
         "images": images,
         "images_per_s": rate,

@@ -107,6 +107,13 @@ def stage_costs(prefixes: Sequence[Sequence[float]]) -> list[StageCost]:
     ]
 
 
+def disk_rate(images: int, seconds: float, first_images: int, first_s: float) -> float:
+    """Images per second, without the `first_images`, whose time is mostly that of any start, where that is no noise."""
+    if images > first_images and first_s < seconds / 2:
+        images, seconds = images - first_images, seconds - first_s
+    return images / seconds
+
+
 def factor(pairs: Sequence[tuple[Slice, Slice]]) -> float | None:
     """Times as many images per second of the second of each pair as of the first; None where the pairs differ."""
     whole = together(other for _, other in pairs).rate / together(base for base, _ in pairs).rate
