@@ -42,7 +42,7 @@ _SECONDS = 900  # for one run of a script
 _UNMEANT = re.compile(
     r"(Key|Index|Type|Attribute|ZeroDivision|Assertion|Overflow|UnboundLocal|Recursion|Memory)Error|SystemExit|died"
 )
-# A message that numbers what is meant says which it is, whoever counts.
+# A message with a number names the entry, wherever counting starts.
 _NUMBERED = re.compile(r"(annotation|image|category) '?\d+")
 _PLACE = re.compile(r"entry \d+|line \d+|column \d+|char \d+|offset \d+|byte \d+")  # in the only file there is
 
@@ -50,10 +50,10 @@ _PLACE = re.compile(r"entry \d+|line \d+|column \d+|char \d+|offset \d+|byte \d+
 def outcome(fault: Fault, row: dict[str, Any], base: str) -> str:
     """Classify how a program handled the fault; `base`: its output for the dataset without a fault.
 
-    told: a message says which annotation, image or file is meant. no place: it ended, with a message of its own that
-    does not say where. crash: it ended with an exception of Python's for a program's own mistakes. dropped: it read
-    fewer images or objects than there are, without a message. kept: it read all, without a message. For a dataset
-    without a fault, kept is the right outcome; refused: it ended with a message of its own.
+    reported: a message names the annotation, image or file. no location: it stopped, with its own message that does
+    not say where. crash: it stopped with an exception that points to a bug of the program. dropped: it read fewer
+    images or objects than there are, without a message. kept: it read everything, without a message. For a valid
+    dataset, kept is the right outcome; refused: it stopped with its own message.
     """
     known = set(base.splitlines())
     said = "\n".join(line for line in row["said"].splitlines() if line not in known)
@@ -64,10 +64,10 @@ def outcome(fault: Fault, row: dict[str, Any], base: str) -> str:
     if row["error"]:
         if _UNMEANT.fullmatch(row["error"]):
             return "crash"
-        return "refused" if fault.sound else "told" if named else "no place"
+        return "refused" if fault.sound else "reported" if named else "no location"
     if fault.sound:
         return "kept" if not less else "refused" if named else "dropped"
-    return "told" if named else "dropped" if less else "kept"
+    return "reported" if named else "dropped" if less else "kept"
 
 
 def run(script: str, cases: list[list[Any]], scratch: Path) -> tuple[dict[int, dict[str, Any]], str]:
@@ -138,7 +138,7 @@ def tables(results: dict[str, Any]) -> str:
     titles = [f"{PROGRAMS[name][0]} {results[name]['version']}".strip() for name in names]
     head = f"| | {' | '.join(titles)} |\n|---|{'---|' * len(names)}\n"
     right = sum(fault.sound for fault in FAULTS)
-    lines = [f"{len(FAULTS)} cases: {len(FAULTS) - right} faults, and {right} that look odd and are right.\n"]
+    lines = [f"{len(FAULTS)} cases: {len(FAULTS) - right} faults, and {right} that look odd but are valid.\n"]
     lines.append(head + "\n".join(_sums(results, names)) + "\n")
     for form, title in TITLES.items():
         lines.append(f"## {title}\n")
@@ -148,7 +148,7 @@ def tables(results: dict[str, Any]) -> str:
                 continue
             cells = [results[name]["outcomes"].get(str(number), "") for name in names]
             shown = [f"**{cell}**" if cell in ("dropped", "crash") else cell for cell in cells]
-            rows.append(f"| {fault.name}{' *(right)*' if fault.sound else ''} | {' | '.join(shown)} |")
+            rows.append(f"| {fault.name}{' *(valid)*' if fault.sound else ''} | {' | '.join(shown)} |")
         lines.append(head + "\n".join(rows) + "\n")
     absent = [
         f"{PROGRAMS[name][0]}: {results[name]['absent']}" for name in PROGRAMS if results.get(name, {}).get("absent")
@@ -158,14 +158,14 @@ def tables(results: dict[str, Any]) -> str:
 
 def _sums(results: dict[str, Any], names: list[str]) -> list[str]:
     rows = []
-    for sound, what in ((False, "faults"), (True, "right ones")):
+    for sound, what in ((False, "faults"), (True, "valid")):
         counts = []
         for name in names:
             of_program = results[name]["outcomes"]
             counts.append(
                 Counter(of_program[str(n)] for n, f in enumerate(FAULTS) if f.sound is sound and str(n) in of_program)
             )
-        for kind in ("told", "refused", "no place", "crash", "dropped", "kept", "unreadable"):
+        for kind in ("reported", "refused", "no location", "crash", "dropped", "kept", "unreadable"):
             if any(count[kind] for count in counts):
                 rows.append(f"| {what}: {kind} | {' | '.join(str(count[kind]) for count in counts)} |")
     return rows

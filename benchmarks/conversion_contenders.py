@@ -50,15 +50,15 @@ COPYING: dict[str, Contender] = {
     "header": _ours("shardfeed, `--check header --no-hash`", "--check", "header", "--no-hash"),
     "tar": Contender("`tar cf`", "copying.py", ("tar",), remark="one process"),
     "header_no_fsync": _ours(
-        "the same with os.fsync replaced by nothing",
+        "the same without fsync",
         *("--check", "header", "--no-hash", "--skip-fsync"),
-        remark="not durable: only there to learn what fsync costs",
+        remark="not durable; measures the cost of fsync",
     ),
-    "cp": Contender("`cp -r`", "copying.py", ("cp",), remark="one process, as many files as before"),
+    "cp": Contender("`cp -r`", "copying.py", ("cp",), remark="one process, one file per image"),
     "header_hash": _ours("shardfeed, `--check header`", "--check", "header", remark="sha256 of each file"),
     "decode": _ours("shardfeed, `--no-hash`", "--no-hash", remark="decodes each image"),
     "codec": Contender(
-        "the decoder alone", "codec_ceiling.py", packages=_OWN, remark="from memory, writes nothing: the ceiling"
+        "the decoder alone", "codec_ceiling.py", packages=_OWN, remark="from memory, writes nothing: the upper bound"
     ),
     "default": _ours("shardfeed, defaults", remark="decodes and hashes each image"),
     "tensorflow": Contender(
@@ -69,7 +69,7 @@ COPYING: dict[str, Contender] = {
         remark="one process",
     ),
     "array_record": Contender(
-        "ArrayRecord, a pool by hand",
+        "ArrayRecord, hand-written process pool",
         "array_record_files.py",
         ("{shards}",),
         requirements=("array_record==0.8.6",),
@@ -101,7 +101,7 @@ COPYING: dict[str, Contender] = {
         requirements=(_TORCH, "mosaicml-streaming==0.13.0"),
         probe="import torch",
         packages=("mosaicml-streaming", "torch"),
-        remark="where its torchvision does not load, empty classes stand in for what it imports without using here",
+        remark="if torchvision fails to import, empty classes replace the two unused names",
     ),
     "litdata": Contender(
         "LitData `optimize`",
@@ -128,7 +128,7 @@ COPYING: dict[str, Contender] = {
         probe="import pandas, ray.data",
         packages=("ray",),
         few=True,
-        remark="blocks of its own size",
+        remark="its own block size",
     ),
 }
 
@@ -142,17 +142,17 @@ REENCODING: dict[str, Contender] = {
         "pillow_loop.py",
         ("{shorter}",),
         packages=("pillow",),
-        remark="full decode, LANCZOS, single files",
+        remark="full decode, LANCZOS, one file per image",
     ),
     "img2dataset": Contender(
-        "img2dataset from file:// addresses",
+        "img2dataset from file:// URLs",
         "img2dataset_local.py",
         ("{shorter}",),
         requirements=("img2dataset==1.47.0",),
         probe="import img2dataset",
         packages=("img2dataset", "opencv-python-headless"),
         few=True,
-        remark="two processes of eight threads; its default interpolation",
+        remark="two processes with eight threads each; its default interpolation",
     ),
     "ffcv": Contender(
         "FFCV `RGBImageField`",

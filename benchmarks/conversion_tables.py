@@ -111,9 +111,9 @@ def costs(runs: Runs, images: int) -> dict[str, float]:
 
 
 _COSTS = {
-    "sha256_cpu_microseconds_per_image": "sha256 costs {:.0f} µs of CPU time an image (`--no-hash` leaves it out).",
-    "fsync_share": "fsync of every file adds {:+.1%} to the time of the same conversion without any,",
-    "fsync_share_over_one_sync": "and {:+.1%} to that with one `sync -f` at its end instead.",
+    "sha256_cpu_microseconds_per_image": "sha256 costs {:.0f} µs of CPU time per image (`--no-hash` skips it).",
+    "fsync_share": "fsync of every file adds {:+.1%} to the time of the same conversion without fsync,",
+    "fsync_share_over_one_sync": "and {:+.1%} to the time with a single `sync -f` at the end.",
     "decoder_share_without_hash": "`--no-hash`, which decodes, reaches {:.0%} of the decoder's rate on {cores} cores;",
     "decoder_share": "the default, which hashes too, {:.0%}.",
 }
@@ -125,17 +125,17 @@ def conversion_markdown(result: Mapping[str, Any]) -> str:
     lines = [
         f"{result['images']:,} JPEGs of {result['bytes'] / result['images'] / 1e3:.0f} kB into files of about "
         f"{result['bytes'] / result['shards'] / 1e6:.0f} MB; medians of {result['rounds']} alternating rounds, "
-        "read from the page cache, bytes on disk at the end; two processes where nothing else is said. "
+        "read from the page cache, bytes on disk at the end; two processes unless noted. "
         f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}, "
         f"{result['date']}.",
         "",
-        *_table(result, COPYING, "times tar"),
+        *_table(result, COPYING, "speed / tar"),
         "",
         *(_cost_lines(result)),
         "",
-        f"Decoded, made smaller (shorter side {result['shorter']}) and encoded again:",
+        f"Decoded, resized (shorter side {result['shorter']}) and encoded again:",
         "",
-        *_table(result, REENCODING, "times Pillow"),
+        *_table(result, REENCODING, "speed / Pillow"),
     ]
     if result["absent"]:
         lines += ["", *(f"- {_text(name, result)}: {reason}." for name, reason in result["absent"].items())]
@@ -148,7 +148,7 @@ def conversion_markdown(result: Mapping[str, Any]) -> str:
 
 def _table(result: Mapping[str, Any], names: Mapping[str, Any], times: str) -> list[str]:
     lines = [
-        f"| | images/s | MB/s | {times} | with start | start, s | CPU µs/image | peak MB a process | |",
+        f"| | images/s | MB/s | {times} | with start-up | start-up, s | CPU µs/image | peak MB per process | |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name in names:

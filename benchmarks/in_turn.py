@@ -110,7 +110,7 @@ def main() -> int:
                 each.process.kill()
                 each.process.wait()
     first = found[next(iter(running))]
-    print("| | CPU µs/image | by the first's | images/s | by the first's |", "|---|---:|---:|---:|---:|", sep="\n")
+    print("| | CPU µs/image | / first row | images/s | / first row |", "|---|---:|---:|---:|---:|", sep="\n")
     for name in running:
         cells = []
         for unit in (0, 1):

@@ -165,7 +165,7 @@ def _text(output: bytes | str | None) -> str:
 
 def table(results: dict[str, list[dict[str, Any]]]) -> str:
     """The table of the page."""
-    lines = ["| program | version | what to type | what came |", "|---|---|---|---|"]
+    lines = ["| program | version | what to type | records compared |", "|---|---|---|---|"]
     for row in sorted((row for rows in results.values() for row in rows), key=lambda row: row["program"].lower()):
         if row["error"]:
             result = f"**{row['error']}**" if not row.get("absent") else row["error"]

@@ -46,7 +46,7 @@ SPDL = Environment("reading-spdl", ("spdl==0.8.0", *_CODECS))
 FFCV = Environment("reading-ffcv", (_TORCH, "ffcv==1.0.2", *_CODECS[1:]), "import ffcv")
 
 CONTENDERS = (
-    Contender(DECODER, "`decode_and_crop_jpeg` alone, our windows: the floor", "shardfeed_batches.py", "decoder"),
+    Contender(DECODER, "`decode_and_crop_jpeg` alone, same windows: lower bound", "shardfeed_batches.py", "decoder"),
     Contender(OURS, 'shardfeed, originals, `order="stream"`', "shardfeed_batches.py", "stream", large=True),
     Contender("ours, global", 'shardfeed, originals, `order="global"`', "shardfeed_batches.py", "global"),
     Contender(
@@ -81,17 +81,15 @@ CONTENDERS = (
         "Keras layers", "Keras directory, `RandomCrop` and `RandomFlip` layers, float32", "keras_directory.py", "layers"
     ),
     Contender("tf.data tutorial", "tf.data as in tutorials, our shards", "tensorflow_data.py", "tutorial", large=True),
-    Contender(
-        "tf.data tuned", "tf.data by an expert, our shards, smaller windows", "tensorflow_data.py", "tuned", large=True
-    ),
+    Contender("tf.data tuned", "tuned tf.data, our shards, smaller windows", "tensorflow_data.py", "tuned", large=True),
     Contender(
         "tf.data tuned, seekable",
-        "the expert, our seekable shards, smaller windows",
+        "tuned tf.data, our seekable shards, smaller windows",
         "tensorflow_data.py",
         "tuned-seekable",
     ),
     Contender(
-        "TFDS", "TFDS, `SkipDecoding`, then as the expert, our shards, smaller windows", "tensorflow_data.py", "tfds"
+        "TFDS", "TFDS with `SkipDecoding`, tuned tf.data, our shards, smaller windows", "tensorflow_data.py", "tfds"
     ),
     Contender("torch Pillow", "torch `DataLoader`, Pillow, folder", "torch_folder.py", "pillow", TORCH),
     Contender("torch OpenCV", "torch `DataLoader`, OpenCV, folder", "torch_folder.py", "opencv", TORCH, large=True),

@@ -7,7 +7,7 @@ from typing import Any
 from reading_contenders import CONTENDERS, DECODER, OURS
 
 HEADER = (
-    "| | images/s | times ours (least to most) | CPU µs/image | CPU by decoder's | first batch, s | MB |",
+    "| | images/s | relative speed (min to max) | CPU µs/image | CPU / decoder | first batch, s | MB |",
     "|---|---:|---:|---:|---:|---:|---:|",
 )
 _TEXT = {contender.name: contender.text for contender in CONTENDERS}
@@ -53,7 +53,7 @@ def markdown(result: Mapping[str, Any]) -> str:
             lines.append(_row(_TEXT[name], found[name], bold=name.startswith("ours")))
         silent = [f"- {_TEXT[name]}: {one['error']}" for name, one in found.items() if one["error"]]
         if silent:
-            lines += ["", "Not measured, or not to the end:", "", *silent]
+            lines += ["", "Not measured, or stopped early:", "", *silent]
     packages = {
         package: version
         for part in result["sets"]

@@ -85,7 +85,7 @@ def epoch(loader: Iterable[Any]) -> tuple[float, float]:
 
 def table(found: dict[str, list[tuple[float, float]]]) -> str:
     lines = [
-        "| | images/s | CPU µs/image | rate over Pillow's | CPU, Pillow's over this |",
+        "| | images/s | CPU µs/image | speed / Pillow | Pillow's CPU / this |",
         "|---|---:|---:|---:|---:|",
     ]
     base = found["DataLoader, Pillow"]

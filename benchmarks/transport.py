@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for whole in (False, True):
                 rates.setdefault((name, whole), []).append(rate(name, options.batches, whole))
                 print(f"round {turn + 1}: {name}: {rates[name, whole][-1]:.2f} GB/s", file=sys.stderr)
-    print("| | taken | read whole | times the queue |\n|---|---|---|---|")
+    print("| | received | received and read | speed / queue |\n|---|---|---|---|")
     for name in names:
         median, read = (statistics.median(rates[name, whole]) for whole in (False, True))
         pairs = zip(rates[name, False], rates[names[0], False], strict=True)

@@ -127,23 +127,23 @@ def _of_box(name: str, *box: float, sound: bool = False) -> None:
     _one_more(name, sound=sound, **{key: found[key] for key in ("bbox", "area", "segmentation")})
 
 
-_of_box("a box leaves the image by 30 pixels", 90, 20, 40, 20)
-_of_box("a box leaves the image by 0.002 pixels", 60.002, 20, 40, 20, sound=True)
-_of_box("a box is outside of the image", 300, 20, 40, 20)
-_of_box("a box begins 20 pixels left of the image", -20, 20, 40, 20)
-_of_box("a box has the width 0", 30, 20, 0, 20)
+_of_box("a box extends 30 pixels beyond the image", 90, 20, 40, 20)
+_of_box("a box extends 0.002 pixels beyond the image", 60.002, 20, 40, 20, sound=True)
+_of_box("a box lies outside the image", 300, 20, 40, 20)
+_of_box("a box starts 20 pixels left of the image", -20, 20, 40, 20)
+_of_box("a box has width 0", 30, 20, 0, 20)
 _of_box("a box has a negative width", 60, 20, -30, 20)
 _one_more("`bbox` is `[]`", bbox=[])
 _one_more("no `bbox`", without="bbox")
 _one_more("`bbox` has 3 numbers", bbox=[30, 20, 30])
-_one_more("`bbox` holds NaN", bbox=[30, float("nan"), 30, 20])
-_one_more("`bbox` holds Infinity", bbox=[30, 20, float("inf"), 20])
-_one_more("`bbox` holds texts", bbox=["30", "20", "30", "20"])
-_one_more("`category_id` is of no category", category_id=5)
+_one_more("`bbox` contains NaN", bbox=[30, float("nan"), 30, 20])
+_one_more("`bbox` contains Infinity", bbox=[30, 20, float("inf"), 20])
+_one_more("`bbox` contains strings", bbox=["30", "20", "30", "20"])
+_one_more("`category_id` matches no category", category_id=5)
 _one_more("`category_id` is null", category_id=None)
 _one_more("no `category_id`", without="category_id")
-_one_more("`image_id` is of no image", image_id=31337)
-_one_more('`image_id` is a text, `"4711"`', image_id="4711")
+_one_more("`image_id` matches no image", image_id=31337)
+_one_more('`image_id` is a string, `"4711"`', image_id="4711")
 _one_more("no `iscrowd`", without="iscrowd", sound=True)
 _one_more("`iscrowd` is 5", iscrowd=5)
 _one_more("`segmentation` is `[]`", segmentation=[], sound=True)
@@ -157,7 +157,7 @@ _one_more(
     segmentation={"size": [80, 100], "counts": [2420, 20, 5560]},
 )
 _one_more(
-    "a run-length code of another size",
+    "a run-length code with the wrong size",
     masks=True,
     iscrowd=1,
     segmentation={"size": [100, 80], "counts": [2420, 20, 5560]},
@@ -168,17 +168,17 @@ _one_more(
 _one_more("`area` is negative", area=-600)
 
 
-@_coco("an annotation twice, with the same `id`", objects=OBJECTS + 2)
+@_coco("an annotation appears twice with the same `id`", objects=OBJECTS + 2)
 def _twice(data: dict[str, Any]) -> None:
     data["annotations"] += [_annotation(ANNOTATION_ID, IMAGE_ID)] * 2
 
 
-@_coco("two annotations that differ have one `id`", objects=OBJECTS + 2)
+@_coco("two different annotations share an `id`", objects=OBJECTS + 2)
 def _same_id(data: dict[str, Any]) -> None:
     data["annotations"] += [_annotation(ANNOTATION_ID, IMAGE_ID), _annotation(ANNOTATION_ID, IMAGE_ID, (5, 5, 9, 9))]
 
 
-@_coco("two images have one `id`", objects=OBJECTS)
+@_coco("two images share an `id`", objects=OBJECTS)
 def _same_image_id(data: dict[str, Any]) -> None:
     data["images"][2]["id"] = IMAGE_ID
 
@@ -189,12 +189,12 @@ def _same_file(data: dict[str, Any]) -> None:
     data["annotations"].append(_annotation(ANNOTATION_ID, 99001))
 
 
-@_coco("two categories have one `id`", objects=OBJECTS, named=("bird",))
+@_coco("two categories share an `id`", objects=OBJECTS, named=("bird",))
 def _same_category(data: dict[str, Any]) -> None:
     data["categories"].append({"id": 3, "name": "bird", "supercategory": "x"})
 
 
-@_coco("two categories have one name", objects=OBJECTS + 1, named=("5500", "'cat'", '"cat"'))
+@_coco("two categories share a name", objects=OBJECTS + 1, named=("5500", "'cat'", '"cat"'))
 def _same_name(data: dict[str, Any]) -> None:
     data["categories"].append({"id": 5500, "name": "cat", "supercategory": "x"})
     data["annotations"].append(_annotation(ANNOTATION_ID, IMAGE_ID, category_id=5500))
@@ -205,24 +205,24 @@ def _no_objects(data: dict[str, Any]) -> None:
     data["categories"].insert(0, {"id": 0, "name": "things", "supercategory": "none"})
 
 
-@_coco("`width` and `height` are those of another image", objects=OBJECTS)
+@_coco("`width` and `height` do not match the image", objects=OBJECTS)
 def _other_size(data: dict[str, Any]) -> None:
     data["images"][1] |= {"width": 640, "height": 480}
 
 
-@_coco("an image is not there", objects=OBJECTS + 1, named=("scene_d", "99001"))
+@_coco("an image is missing", objects=OBJECTS + 1, named=("scene_d", "99001"))
 def _no_image(data: dict[str, Any]) -> None:
     data["images"].append({"id": 99001, "file_name": "scene_d.jpg", "width": WIDTH, "height": HEIGHT})
     data["annotations"].append(_annotation(ANNOTATION_ID, 99001))
 
 
-@_coco("`file_name` leaves the folder: `../../scene_d.jpg`", objects=OBJECTS + 1, named=("scene_d",))
+@_coco("`file_name` points outside the folder: `../../scene_d.jpg`", objects=OBJECTS + 1, named=("scene_d",))
 def _outside(data: dict[str, Any]) -> None:
     data["images"].append({"id": 99001, "file_name": "../../scene_d.jpg", "width": WIDTH, "height": HEIGHT})
     data["annotations"].append(_annotation(ANNOTATION_ID, 99001))
 
 
-@_fault("COCO", "an image file is cut in the middle", objects=OBJECTS)
+@_fault("COCO", "an image file is truncated", objects=OBJECTS)
 def _cut_image(root: Path) -> None:
     path = root / f"images/train/{IMAGE}.jpg"
     path.write_bytes(path.read_bytes()[:400])
@@ -231,13 +231,13 @@ def _cut_image(root: Path) -> None:
 _FILE = ("instances_train.json",)
 
 
-@_fault("COCO", "the JSON is cut in the middle", objects=OBJECTS, named=_FILE)
+@_fault("COCO", "the JSON is truncated", objects=OBJECTS, named=_FILE)
 def _cut_json(root: Path) -> None:
     text = (root / JSON).read_text()
     (root / JSON).write_text(text[: len(text) // 2])
 
 
-@_fault("COCO", "the JSON begins with a byte order mark", objects=OBJECTS, sound=True, named=(*_FILE, "BOM"))
+@_fault("COCO", "the JSON starts with a byte order mark", objects=OBJECTS, sound=True, named=(*_FILE, "BOM"))
 def _bom(root: Path) -> None:
     (root / JSON).write_bytes(b"\xef\xbb\xbf" + (root / JSON).read_bytes())
 
@@ -276,25 +276,25 @@ def _line(name: str, *lines: str, sound: bool = False) -> None:
     _fault("YOLO", name, objects=OBJECTS + len(lines), sound=sound)(make)
 
 
-_line("the class is beyond the names", "9 0.45 0.375 0.3 0.25")
-_line("the class is negative", "-1 0.45 0.375 0.3 0.25")
-_line("the class is 0.5", "0.5 0.45 0.375 0.3 0.25")
+_line("the class number is beyond the names", "9 0.45 0.375 0.3 0.25")
+_line("the class number is negative", "-1 0.45 0.375 0.3 0.25")
+_line("the class number is 0.5", "0.5 0.45 0.375 0.3 0.25")
 _line("the class is a name", "cat 0.45 0.375 0.3 0.25")
 _line("a line of 4 numbers", "0 0.45 0.375 0.3")
 _line("a line of 6 numbers", "0 0.45 0.375 0.3 0.25 0.9")
-_line("a line holds NaN", "0 0.45 nan 0.3 0.25")
-_line("a line holds a text", "0 0.45 0.375 wide 0.25")
-_line("numbers are pixels", "0 45 30 30 20")
+_line("a line contains NaN", "0 0.45 nan 0.3 0.25")
+_line("a line contains text", "0 0.45 0.375 wide 0.25")
+_line("coordinates are in pixels", "0 45 30 30 20")
 _line("decimal commas", "0 0,45 0,375 0,3 0,25")
 _line("the width is 0", "0 0.45 0.375 0 0.25")
 _line("the width is negative", "0 0.45 0.375 -0.3 0.25")
-_line("a box leaves the image by 10 %", "0 0.95 0.375 0.3 0.25")
-_line("a box leaves the image by 1e-7", "0 0.8500001 0.375 0.3 0.25", sound=True)
-_line("a line twice", LINE, LINE)
+_line("a box extends 10 % beyond the image", "0 0.95 0.375 0.3 0.25")
+_line("a box extends 1e-7 beyond the image", "0 0.8500001 0.375 0.3 0.25", sound=True)
+_line("a duplicate line", LINE, LINE)
 _line("a polygon among boxes", "0 0.1 0.1 0.4 0.1 0.4 0.4 0.1 0.4")
 
 
-@_fault("YOLO", "labels of an image that is not there", named=("scene_d",))
+@_fault("YOLO", "labels for a missing image", named=("scene_d",))
 def _orphan(root: Path) -> None:
     (root / "labels/train/scene_d.txt").write_text(LINE + "\n")
 
@@ -310,7 +310,7 @@ def _utf16(root: Path) -> None:
     path.write_text(path.read_text(), encoding="utf-16")
 
 
-@_fault("YOLO", "`nc` is not the number of names", objects=OBJECTS, named=("data.yaml", "nc"))
+@_fault("YOLO", "`nc` differs from the number of names", objects=OBJECTS, named=("data.yaml", "nc"))
 def _nc(root: Path) -> None:
     path = root / "data.yaml"
     path.write_text(path.read_text().replace("nc: 2", "nc: 5"))
@@ -364,13 +364,13 @@ def _sides(left: object, top: object, right: object, bottom: object) -> str:
 
 
 _added("xmax is below xmin", _object(box=_sides(60, 20, 30, 40)))
-_added("xmin is xmax", _object(box=_sides(30, 20, 30, 40)))
-_added("a box leaves the image by 30 pixels", _object(box=_sides(90, 20, 130, 40)))
+_added("xmin equals xmax", _object(box=_sides(30, 20, 30, 40)))
+_added("a box extends 30 pixels beyond the image", _object(box=_sides(90, 20, 130, 40)))
 _added("an object without `bndbox`", "<object><name>cat</name><difficult>0</difficult></object>")
 _added("a `bndbox` without `ymax`", _object(box="<xmin>30</xmin><ymin>20</ymin><xmax>60</xmax>"))
-_added("a side is `abc`", _object(box=_sides("abc", 20, 60, 40)))
-_added("a side is `nan`", _object(box=_sides("nan", 20, 60, 40)))
-_added("a side is `30.5`", _object(box=_sides("30.5", 20, 60, 40)), sound=True)
+_added("a coordinate is `abc`", _object(box=_sides("abc", 20, 60, 40)))
+_added("a coordinate is `nan`", _object(box=_sides("nan", 20, 60, 40)))
+_added("a coordinate is `30.5`", _object(box=_sides("30.5", 20, 60, 40)), sound=True)
 _added(
     "an object without a name", f"<object><difficult>0</difficult><bndbox>{_sides(30, 20, 60, 40)}</bndbox></object>"
 )
@@ -385,7 +385,7 @@ _added(
     _object().replace("</object>", f"<part><name>head</name><bndbox>{_sides(31, 21, 40, 30)}</bndbox></part></object>"),
     sound=True,
 )
-_in_xml("`size` is that of another image", "<width>100</width>", "<width>640</width>", objects=OBJECTS)
+_in_xml("`size` does not match the image", "<width>100</width>", "<width>640</width>", objects=OBJECTS)
 _in_xml(
     "`size` is 0 x 0",
     "<width>100</width><height>80</height>",
@@ -393,7 +393,7 @@ _in_xml(
     objects=OBJECTS,
     sound=True,
 )
-_in_xml("the file is cut in the middle", "</bndbox></object></annotation>", "", objects=OBJECTS)
+_in_xml("the file is truncated", "</bndbox></object></annotation>", "", objects=OBJECTS)
 _in_xml(
     "a DOCTYPE with an entity",
     "<annotation>",
@@ -403,7 +403,7 @@ _in_xml(
 _in_xml("`filename` without its extension", f"{IMAGE}.jpg", IMAGE, objects=OBJECTS, sound=True)
 
 
-@_fault("VOC", "annotations of an image that is not there", objects=OBJECTS + 2, named=("scene_d",))
+@_fault("VOC", "annotations for a missing image", objects=OBJECTS + 2, named=("scene_d",))
 def _voc_orphan(root: Path) -> None:
     text = (root / XML).read_text().replace(IMAGE, "scene_d")
     (root / "Annotations/scene_d.xml").write_text(text)

@@ -66,9 +66,7 @@ def of_tars(data: Data) -> None:
         data.compare(str(split.split), found, "name", "label", "bytes")
 
 
-@check(
-    "Hugging Face `datasets`, Parquet", "datasets", "load_dataset('DIR')", "`--to parquet`; the names of classes, too"
-)
+@check("Hugging Face `datasets`, Parquet", "datasets", "load_dataset('DIR')", "`--to parquet`; class names included")
 def of_parquet(data: Data) -> None:
     for split, rows in hugging_face(data, "parquet", "photos"):
         found = [(row["image"]["path"], row["label"], digest(row["image"]["bytes"])) for row in rows]

@@ -24,7 +24,7 @@ def openssl(folder: str) -> None:
     "FiftyOne",
     "fiftyone",
     "Dataset.from_dir(dataset_type=TFObjectDetectionDataset, tf_records_path='DIR/train*', images_dir=...)",
-    "FiftyOne encodes the images anew, and leaves masks and `is_crowd` behind",
+    "FiftyOne re-encodes the images and drops masks and `is_crowd`",
 )
 def detections(data: Data) -> None:
     folder = os.getcwd()  # which is there until the database has ended

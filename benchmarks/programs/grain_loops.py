@@ -53,7 +53,7 @@ def array_record(data: Data) -> None:
     "Grain checkpoints",
     "grain",
     "iterator.get_state(), set_state(...)",
-    "the state of another dataset or view is refused: its `repr` differs",
+    "the state of another dataset or view is refused, because its `repr` differs",
 )
 def checkpoint(data: Data) -> None:
     split = shardfeed.open(data.folder())["train"]
@@ -76,7 +76,7 @@ def checkpoint(data: Data) -> None:
         raise AssertionError("the state of another view was taken")
 
 
-@check("JAX", "jax", "jax.numpy.asarray(batch)", "over Grain's batches of a split")
+@check("JAX", "jax", "jax.numpy.asarray(batch)", "on Grain's batches of a split")
 def arrays(data: Data) -> None:
     import jax.numpy as jnp
     import numpy as np

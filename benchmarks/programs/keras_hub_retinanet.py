@@ -55,7 +55,7 @@ def anchored(model, images, targets):
     "KerasHub `RetinaNetObjectDetector`",
     "keras-hub",
     'model.fit(make_batches(data["train"], detection(letterbox(128), boxes="yxyx"), ...))',
-    "a `batch_transform` gives (images, bounding_boxes); compared is what its label encoder gives to anchors",
+    "a `batch_transform` returns (images, bounding_boxes); the comparison uses the anchors of its label encoder",
 )
 def retinanet(data: Data) -> None:
     keras.utils.set_random_seed(7)

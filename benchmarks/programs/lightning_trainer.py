@@ -58,7 +58,7 @@ def epochs(data: Data) -> None:
     "Lightning, resumed within an epoch",
     "lightning",
     'trainer.fit(model, torch_loader(...), ckpt_path="last.ckpt")',
-    "the loader's state is in the checkpoint: 10 steps and the rest are what one run has",
+    "the loader's state is in the checkpoint: 10 steps plus the rest equal one run",
 )
 def resumed(data: Data) -> None:
     steps = len(data.values("train", "name")) // 8
@@ -96,7 +96,7 @@ if __name__ == "__main__":
     "Lightning ddp, 2 processes",
     "lightning",
     'Trainer(strategy="ddp", devices=2, use_distributed_sampler=False)',
-    "the loader is made in `train_dataloader`, where the processes know of each other",
+    "the loader is made in `train_dataloader`, after the processes have connected",
 )
 def two_processes(data: Data) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -53,7 +53,7 @@ def classification(data: Data) -> None:
     "Model Garden, detection",
     PACKAGE,
     "TfExampleDecoder().decode over the records of 'DIR/train*'",
-    "Mask R-CNN takes class 0 for background: name one such class first",
+    "Mask R-CNN treats class 0 as background: add a background class first",
 )
 def detection(data: Data) -> None:
     from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
@@ -71,7 +71,7 @@ def detection(data: Data) -> None:
     "Model Garden, instance masks",
     PACKAGE,
     "TfExampleDecoder(include_mask=True).decode over the records of 'DIR/train*'",
-    "`mask pixels` are those that Pillow decodes",
+    "`mask pixels` are compared with Pillow's",
 )
 def instance_masks(data: Data) -> None:
     from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder

@@ -58,9 +58,9 @@ def test_the_faults_are_enough_and_each_is_made(module: ModuleType, tmp_path: Pa
 @pytest.mark.parametrize(
     ("outcome", "sound", "row"),
     [
-        ("told", False, {"error": "ValueError", "message": "ValueError: scene_b.jpg: no box"}),
-        ("told", False, {"said": "warning: annotation 90210 is skipped\n", "objects": 4}),
-        ("no place", False, {"error": "ValueError", "message": "ValueError: a box is bad"}),
+        ("reported", False, {"error": "ValueError", "message": "ValueError: scene_b.jpg: no box"}),
+        ("reported", False, {"said": "warning: annotation 90210 is skipped\n", "objects": 4}),
+        ("no location", False, {"error": "ValueError", "message": "ValueError: a box is bad"}),
         ("crash", False, {"error": "KeyError", "message": "KeyError: 90210"}),
         ("crash", True, {"error": "died"}),
         ("dropped", False, {"objects": 4}),
