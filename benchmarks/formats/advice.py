@@ -86,17 +86,17 @@ def _format(usual: Read, formats: Sequence[Read], chosen: Read, decode_us: float
         faster = f"its images are read and decoded x{factor:.2f} as fast as {usual.format}'s"
         return f"Take {best.format}: {faster}. `shardfeed convert SOURCE OUT --to {best.format}` writes it."
     share = decode_us / delivered(usual, decode_us)
-    reason = f", as the decoder takes {share:.0%} of the time" if share > 1 / 2 else ""
-    return f"Keep {usual.format}: of the other formats {best.format} does best, and brings x{factor:.2f}{reason}."
+    reason = f", because the decoder takes {share:.0%} of the time" if share > 1 / 2 else ""
+    return f"Keep {usual.format}: {best.format}, the best other format, is x{factor:.2f} as fast{reason}."
 
 
 def _preload(usual: Read, decode_us: float, image_bytes: int) -> str:
     factors = {mode: delivered(usual, decode_us) / delivered(usual, decode_us, mode) for mode in (PRELOADED, MAPPED)}
-    brings = f"preloading brings x{factors[PRELOADED]:.2f} and mapping x{factors[MAPPED]:.2f}"
+    brings = f"preloading is x{factors[PRELOADED]:.2f} as fast and mapping x{factors[MAPPED]:.2f}"
     if max(factors.values()) < WORTH:
-        return f"Read lazily: {brings}, as the page cache keeps what was read; preloading takes the memory once more."
+        return f"Read lazily: {brings}, because the page cache keeps what was read; preloading takes the memory twice."
     return (
-        f"If all {size_text(image_bytes)} and their like fit into memory: {brings}, as little else is to be done. "
+        f"If the dataset fits into memory (these images: {size_text(image_bytes)}): {brings}. "
         "`shardfeed.open(DIR, storage=...)` takes a storage that keeps files in memory."
     )
 
@@ -109,8 +109,8 @@ def _disk(usual: Read, decode_us: float) -> str:
         return f"This disk keeps up: from it, an image takes x{random:.2f} the time, read at random."
     orders = 'order="stream" or "blocks"' if sequential < random / WORTH else "more threads"
     return (
-        f"Where the dataset is larger than memory, an image from this disk takes x{random:.2f} the time at random, "
-        f"x{sequential:.2f} in sequence: {orders}."
+        f"If the dataset is larger than memory, an image from this disk takes x{random:.2f} the time at random, "
+        f"x{sequential:.2f} in sequence: use {orders}."
     )
 
 
@@ -118,12 +118,12 @@ def _compression(packed: Packed) -> str:
     codec = f"{packed.codec} ({packed.format})"
     if packed.saved < _LITTLE:
         saves = f"saves {max(0.0, packed.saved):.1%} of the bytes"
-        return f"Do not compress: {codec} {saves}, and costs {max(0.0, packed.more_us):,.0f} us an image."
-    lost = "" if packed.random else " Nothing can be read at random then."
+        return f"Do not compress: {codec} {saves}, and costs {max(0.0, packed.more_us):,.0f} us per image."
+    lost = "" if packed.random else " There is no random access then."
     if packed.breaks_even == float("inf"):
         return f"Compress, if you like: {codec} saves {packed.saved:.0%} of the bytes, and costs no time.{lost}"
     return (
-        f"Compress only what comes slowly: {codec} saves {packed.saved:.0%} of the bytes, costs "
-        f"{packed.more_us:,.0f} us an image, and is ahead where a thread gets less than "
+        f"Compress only if reading is slow: {codec} saves {packed.saved:.0%} of the bytes, costs "
+        f"{packed.more_us:,.0f} us per image, and is faster if a thread gets less than "
         f"{packed.breaks_even:,.0f} MB/s.{lost}"
     )

@@ -36,8 +36,6 @@ def tf_tutorial(to: Files) -> None:
     "the same, given by --labels",
     "convert images out --labels train_labels.csv",
     BOXES,
-    says="--images",
-    then="convert train_labels.csv out --images images",
 )
 def tf_tutorial_labels(to: Files) -> None:
     tf_tutorial(to)
@@ -68,8 +66,6 @@ def corners_named(to: Files) -> None:
     "corners by other names, given by --labels",
     "convert photos out --labels ann.csv",
     BOXES,
-    says="--images",
-    then="convert ann.csv out --images photos",
 )
 def corners_by_labels(to: Files) -> None:
     corners_named(to)
