@@ -39,7 +39,14 @@ def ray_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         here = str(SUPPORT)
         patch.setenv("PYTHONPATH", here + os.pathsep + os.environ.get("PYTHONPATH", ""))
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        for tries_left in (2, 1, 0):  # Ray gives its node 30 seconds, which a busy machine may not
+            try:
+                ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                break
+            except Exception:
+                ray.shutdown()
+                if not tries_left:
+                    raise
         yield
         ray.shutdown()
 
