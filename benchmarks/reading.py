@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -171,9 +172,16 @@ def machine() -> dict[str, Any]:
         "cpu": model,
         "cores": workers(),
         "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9,
+        "commit": commit(),
         "kernel": platform.release(),
         "python": platform.python_version(),
     }
+
+
+def commit() -> str:
+    """The commit of this repository, in short."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
 
 
 def save(result: dict[str, Any], folder: Path) -> str:
@@ -224,7 +232,7 @@ def main() -> int:
     text = ""
     for photos in sets:
         contenders = chosen(args.only, large=photos.name != "photos")
-        found = {one.name: {"versions": {}, "rounds": [], "error": None} for one in contenders}
+        found = {one.name: {"text": one.text, "versions": {}, "rounds": [], "error": None} for one in contenders}
         sizes = sum(os.path.getsize(path) for path in photo_files(photos.folder)[0])
         result["sets"].append(
             {

@@ -36,8 +36,9 @@ def markdown(result: Mapping[str, Any]) -> str:
     """A section for each set of photos, the fastest first; who has no figures stands below, with the reason."""
     machine = result["machine"]
     lines = [
-        f"{result['date'][:10]}, {machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:.0f} GB, Linux "
-        f"{machine['kernel']}, Python {machine['python']}; medians of {result['rounds']} rounds."
+        f"{result['date'][:10]}, commit {machine['commit']}, {machine['cpu']}, {machine['cores']} cores, "
+        f"{machine['memory_gb']:.0f} GB, Linux {machine['kernel']}, Python {machine['python']}; medians of "
+        f"{result['rounds']} rounds."
     ]
     for part in result["sets"]:
         lines += [

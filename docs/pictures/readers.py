@@ -1,49 +1,86 @@
-"""Draws docs/pictures/readers.png, eight readers as bars: `python docs/pictures/readers.py`.
+"""Draws readers.png and its dark twin: every reader of "Reading for training" in docs/benchmarks.md as a bar.
 
-The figures are in readers.csv beside this file; they are rows of "Reading for training" in docs/benchmarks.md.
+`python docs/pictures/readers.py` draws the figures of readers.json beside this file; `--results
+benchmarks/results/reading.json` takes them from a run of benchmarks/reading.py first.
 """
 
 import argparse
-import csv
+import json
 import sys
 from pathlib import Path
+from typing import Any
+
+from style import LOOKS, Look
 
 HERE = Path(__file__).parent
-DECODER = 2337  # images/s of `decode_and_crop_jpeg` alone, same table
-INK, GREY, BLUE, PALE = "#1f2933", "#6b7785", "#0072b2", "#c3cbd3"
+DECODER = "decoder"
+# In the text of readers that do other work than a random crop of the original photo.
+OTHER_WORK = ("smaller windows", "re-encoded", "--resize-shorter", "--encode raw", "cached decoded", "resize only")
 
 
-def main() -> int:
-    """Write the picture."""
-    parser = argparse.ArgumentParser(description="Draw eight readers as bars.")
-    parser.add_argument("--out", type=Path, default=HERE / "readers.png")
-    args = parser.parse_args()
+def figures(results: Path) -> dict[str, Any]:
+    """What a run measured with the photos of 500x375: date, commit, and each reader's text and rates."""
+    run = json.loads(results.read_text())
+    rows = [
+        {
+            "name": name,
+            "text": one["text"],
+            "images_per_s": round(one["summary"]["images_per_second"]),
+            "cpu_us": round(one["summary"]["cpu_us_per_image"]),
+        }
+        for name, one in run["sets"][0]["contenders"].items()
+        if "summary" in one
+    ]
+    return {"date": run["date"][:10], "commit": run["machine"]["commit"], "rows": rows}
+
+
+def draw(found: dict[str, Any], look: Look, out: Path) -> None:
+    """Write the picture of one look."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    with open(HERE / "readers.csv", newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: int(row["images_per_s"]))
-    rates = [int(row["images_per_s"]) for row in rows]
-    ours = [row["ours"] == "yes" for row in rows]
-    figure, axis = plt.subplots(figsize=(9, 3.7), layout="constrained")
-    axis.barh(range(len(rows)), rates, color=[BLUE if mine else PALE for mine in ours], height=0.62)
-    for place, (rate, mine) in enumerate(zip(rates, ours, strict=True)):
-        weight = "bold" if mine else "normal"
-        axis.text(rate + 25, place, f"{rate:,}", va="center", color=INK, fontweight=weight, fontsize=11)
-    axis.axvline(DECODER, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))
-    axis.text(DECODER + 25, len(rows) - 1.5, f"the decoder\nalone: {DECODER:,}", va="center", color=GREY, fontsize=10)
-    axis.set_yticks(range(len(rows)), [row["reader"] for row in rows], color=INK, fontsize=11)
-    for label, mine in zip(axis.get_yticklabels(), ours, strict=True):
-        label.set_fontweight("bold" if mine else "normal")
-    axis.set_xlim(0, DECODER * 1.24)
+    decoder = next(row["images_per_s"] for row in found["rows"] if row["name"] == DECODER)
+    rows = sorted((row for row in found["rows"] if row["name"] != DECODER), key=lambda row: row["images_per_s"])
+    figure, axis = plt.subplots(figsize=(10, 0.3 + 0.27 * len(rows)), layout="constrained")
+    for place, row in enumerate(rows):
+        ours = row["name"].startswith("ours")
+        other = any(mark in row["text"] for mark in OTHER_WORK)
+        face = look.paper if other else look.blue if ours else look.soft
+        edge = look.blue if ours else look.soft
+        axis.barh(place, row["images_per_s"], color=face, edgecolor=edge, height=0.62)
+        axis.text(row["images_per_s"] + 25, place, f"{row['images_per_s']:,}", va="center", color=look.ink, fontsize=9)
+    axis.axvline(decoder, color=look.soft, linewidth=1.2, linestyle=(0, (4, 3)))
+    axis.text(decoder + 25, 0, f"JPEG decoder alone: {decoder:,}", va="center", color=look.soft, fontsize=9)
+    axis.set_yticks(range(len(rows)), [row["text"].replace("`", "") for row in rows], color=look.ink, fontsize=9)
+    for label, row in zip(axis.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("bold" if row["name"].startswith("ours") else "normal")
+    axis.set_xlim(0, 1.1 * max(row["images_per_s"] for row in rows))
     axis.set_xticks([])
+    axis.set_ylim(-0.6, len(rows) - 0.4)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
-    title = "Images per second for training, 2 CPU cores: 4,000 photos of 500x375, random crops of 224, flipped"
-    figure.suptitle(title, fontsize=11, color=GREY, x=0.01, ha="left")
-    figure.savefig(args.out, dpi=170, facecolor="white", metadata={"Software": None})
+    title = (
+        f"Images per second for training on 2 CPU cores: photos of 500x375, random crops of 224. {found['date']}, "
+        f"commit {found['commit']}\nFilled: crops of the original photos. Outlined: other work, such as smaller photos"
+    )
+    figure.suptitle(title, fontsize=9, color=look.soft, x=0.01, ha="left")
+    figure.savefig(out, dpi=120, facecolor=look.paper, metadata={"Software": None})
+    plt.close(figure)
+
+
+def main() -> int:
+    """Write both pictures."""
+    parser = argparse.ArgumentParser(description="Draw every reader of the benchmark as a bar.")
+    parser.add_argument("--results", type=Path, help="reading.json of a run, to take the figures from")
+    parser.add_argument("--out", type=Path, default=HERE / "readers.png")
+    args = parser.parse_args()
+    kept = HERE / "readers.json"
+    if args.results:
+        kept.write_text(json.dumps(figures(args.results), indent=1) + "\n")
+    for look in LOOKS:
+        draw(json.loads(kept.read_text()), look, look.beside(args.out))
     return 0
 
 
