@@ -1,6 +1,6 @@
 """Layouts of known datasets and tools, as a part of docs/recipes.md: `python docs/recipes_table.py --write`.
 
-They come from tests/layouts, which types each of them. Without `--write` the text is printed.
+They come from tests/layouts, which runs each command. Without `--write` the text is printed.
 """
 
 import argparse
@@ -29,14 +29,15 @@ def layout_row(layout: Layout) -> str:
     if layout.gives is not None:
         return f"| {cell(layout.have)} | {cell(typed)} | {cell(layout.gives.described())} |"
     said = ", ".join(f"`{words}`" for words in layout.says)
-    return f"| {cell(layout.have)} | {cell(typed)} | is refused; the message names {cell(said)} |"
+    return f"| {cell(layout.have)} | {cell(typed)} | an error that names {cell(said)} |"
 
 
 def tables() -> str:
-    """A heading and a table for each topic; layouts that go wrong today are left out."""
+    """A heading and a table for each topic, without layouts that go wrong today or repeat another's command."""
     lines = []
     for topic in TOPICS:
-        rows = [layout_row(layout) for layout in topic.layouts if not layout.today]
+        typed = {layout.typed for layout in topic.layouts}
+        rows = [layout_row(one) for one in topic.layouts if not one.today and one.then not in typed]
         if rows:
             lines += [f"### {topic.title}", "", "| I have | I type | I get |", "|---|---|---|", *rows, ""]
     return "\n".join(lines)

@@ -106,7 +106,7 @@ def cvat_images(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CVAT for images 1.1, the file alone",
+    "CVAT for images 1.1, only the file",
     "convert annotations.xml out --images photos",
     Gives("train 2", of={"cat", "dog"}, objects=3, boxes={"a.jpg": A, "b.jpg": B}),
 )
@@ -116,7 +116,7 @@ def cvat_file(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CVAT for images 1.1 of a project: subsets in `images/train`, `images/val`",
+    "CVAT for images 1.1, a project: subsets in `images/train`, `images/val`",
     "convert cvat out",
     Gives(
         "train 1, validation 1",
@@ -172,7 +172,7 @@ def label_studio(names: str = "a b") -> list[dict[str, Any]]:
 
 
 @TOPIC.layout(
-    "Label Studio's JSON, and its uploads",
+    "Label Studio's JSON and its uploads",
     "convert export out",
     Gives("train 2", of="cat dog", objects=3, boxes={"5f3a9c21-a.jpg": A, "5f3a9c21-b.jpg": B}),
 )
@@ -182,7 +182,7 @@ def label_studio_json(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Label Studio's JSON alone, images by their own names",
+    "Label Studio's JSON, with your images under their original names",
     "convert project-1.json out --images photos",
     BOXES,
 )
@@ -192,7 +192,7 @@ def label_studio_file(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Label Studio's JSON-MIN of a choice for each image",
+    "Label Studio's JSON-MIN, one choice per image",
     "convert project.json out --images photos",
     Gives("train 2", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
 )

@@ -23,7 +23,7 @@ def zip_of_classes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a zip of class folders inside one folder, with `__MACOSX` beside it",
+    "a zip of class folders in one folder, with `__MACOSX` beside it",
     "convert photos.zip out",
     CLASSES,
 )
@@ -46,7 +46,7 @@ def tgz_of_classes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a tar.gz of `train` and `val` of class folders (`imagenette2.tgz`)",
+    "a tar.gz with class folders in `train` and `val` (`imagenette2.tgz`)",
     "convert imagenette2.tar.gz out",
     SPLITS,
 )
@@ -56,7 +56,7 @@ def tgz_of_splits(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a zip of `train` and `val` of class folders",
+    "a zip with class folders in `train` and `val`",
     "convert archive.zip out",
     SPLITS,
 )
@@ -135,7 +135,7 @@ def zip_and_labels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder of a zip for each split: `train.zip`, `val.zip`", "convert zips out", says=("train.zip", "unpack")
+    "a folder with a zip for each split: `train.zip`, `val.zip`", "convert zips out", says=("train.zip", "unpack")
 )
 def zips_of_splits(to: Files) -> None:
     for split, names in (("train", "{1..2}"), ("val", "1")):
@@ -143,13 +143,13 @@ def zips_of_splits(to: Files) -> None:
         to.pack(f"zips/{split}.zip")
 
 
-@TOPIC.layout("a 7z, a rar", "convert photos.7z out", says="7z")
+@TOPIC.layout("a 7z or rar archive", "convert photos.7z out", says="7z")
 def seven_zip(to: Files) -> None:
     to.put("photos.7z", b"7z\xbc\xaf\x27\x1c\x00\x04" + b"\x00" * 24)
 
 
 @TOPIC.layout(
-    "HEIC of a telephone (`pip install 'shardfeed[heic]'`)",
+    "HEIC photos from a phone (`pip install 'shardfeed[heic]'`)",
     "convert photos out --unlabelled",
     Gives("train 1"),
     needs="pillow_heif",
@@ -162,7 +162,7 @@ def heic(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder of DICOM",
+    "a folder of DICOM files",
     "convert stage_2_train_images out --unlabelled",
     says="DICOM",
 )

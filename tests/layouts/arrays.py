@@ -41,7 +41,9 @@ def mnist_unpacked(to: Files) -> None:
     _mnist(to, "mnist")
 
 
-@TOPIC.layout("torchvision's `MNIST/raw`, packed and unpacked side by side", "convert MNIST/raw out", DIGITS)
+@TOPIC.layout(
+    "torchvision's `MNIST/raw`, with compressed and unpacked files side by side", "convert MNIST/raw out", DIGITS
+)
 def mnist_raw(to: Files) -> None:
     _mnist(to, "MNIST/raw")
     _mnist(to, "MNIST/raw", end=".gz")
@@ -71,7 +73,7 @@ def emnist_letters(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "EMNIST as it comes: `emnist-letters-mapping.txt` beside, a label and the codes of its letters a line",
+    "EMNIST as downloaded: with `emnist-letters-mapping.txt`, one line per label with the codes of its letters",
     "convert emnist out",
     Gives("train 4, test 2", {"A", "B"}, gray={10: "A", 20: "B"}),
 )
@@ -112,7 +114,7 @@ def keras_npz(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "MedMNIST: `pathmnist.npz`, `train_images`, `train_labels` of one column",
+    "MedMNIST: `pathmnist.npz`, `train_images`, `train_labels` with one column",
     "convert pathmnist.npz out",
     Gives("train 4, validation 2, test 2", {"0", "1"}, gray={20: "1"}),
 )
@@ -125,7 +127,7 @@ def medmnist(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "MedMNIST's ChestMNIST: `train_labels` of a column of 0 and 1 for each finding",
+    "MedMNIST's ChestMNIST: `train_labels` with a 0/1 column for each finding",
     "convert chestmnist.npz out",
     Gives("train 4", {"0", "1", "2"}, gray={10: "0"}),
 )
@@ -143,7 +145,7 @@ def npy_folder(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "images and labels in two arrays of other names: `images.npy`, `labels.npy`",
+    "images and labels in arrays with other names: `images.npy`, `labels.npy`",
     "convert arrays out",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
 )
@@ -155,7 +157,7 @@ def npy_pair(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "pixels as floats of 0 to 1 in a `.npz`",
+    "pixels as floats from 0 to 1 in a `.npz`",
     "convert floats.npz out",
     says="uint8",
 )
@@ -163,7 +165,7 @@ def float_pixels(to: Files) -> None:
     to.put("floats.npz", npz(x_train=grays(TRAIN, 28, 28) / np.float32(255), y_train=np.array(LABELS)))
 
 
-@TOPIC.layout("arrays of Python's objects: a pickle", "convert objects.npz out", says="pickle")
+@TOPIC.layout("arrays of Python objects (a pickle)", "convert objects.npz out", says="pickle")
 def object_arrays(to: Files) -> None:
     images = np.empty(2, object)
     images[:] = [np.zeros((3, 3, 3), np.uint8), np.zeros((4, 4, 3), np.uint8)]
@@ -189,7 +191,7 @@ def cifar_10(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CIFAR-100, the binary version: two labels an image",
+    "CIFAR-100, the binary version: two labels per image",
     "convert cifar-100-binary out",
     Gives("train 2, test 1", ("apple", "aquarium_fish"), gray={10: "apple", 20: "aquarium_fish"}),
 )
@@ -234,7 +236,7 @@ def digit_recognizer(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Digit Recognizer, `test.csv`: pixels alone",
+    "Kaggle's Digit Recognizer, `test.csv`: only pixels",
     "convert test.csv out --unlabelled",
     Gives("test 2", gray={50: None}),
 )
@@ -256,7 +258,7 @@ def sign_language(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "FER2013: `emotion,pixels,Usage`, 48 x 48 numbers in a cell",
+    "FER2013: `emotion,pixels,Usage`, 48 x 48 numbers per cell",
     "convert fer2013.csv out --split-column Usage",
     Gives("train 2, PublicTest 1, PrivateTest 1", {"0", "1"}, gray={10: "0", 20: "1"}),
 )
@@ -345,7 +347,7 @@ def galaxy10(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Galaxy10, the column said",
+    "Galaxy10, with the column named",
     "convert Galaxy10.h5 out --columns label=ans",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
     needs="h5py",
@@ -368,7 +370,7 @@ def pcam(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "HDF5 of train and test: `train_set_x`, `train_set_y` (Coursera's cats)",
+    "HDF5 with train and test: `train_set_x`, `train_set_y` (Coursera's cats)",
     "convert catvnoncat.h5 out",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
     needs="h5py",
@@ -384,7 +386,7 @@ def coursera(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's USPS: groups `train` and `test`, each with `data`, `target`",
+    "Kaggle's USPS: groups `train` and `test`, each with `data` and `target`",
     "convert usps.h5 out",
     says="float",
     needs="h5py",

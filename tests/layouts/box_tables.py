@@ -33,7 +33,7 @@ def tf_tutorial(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the same, given by --labels",
+    "the same table, with `--labels`",
     "convert images out --labels train_labels.csv",
     BOXES,
 )
@@ -55,7 +55,7 @@ def roboflow_csv(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "corners by other names: `image_name,label_name,x1,y1,x2,y2`", "convert ann.csv out --images photos", BOXES
+    "corners with other names: `image_name,label_name,x1,y1,x2,y2`", "convert ann.csv out --images photos", BOXES
 )
 def corners_named(to: Files) -> None:
     to.images("photos/{a,b}.jpg")
@@ -63,7 +63,7 @@ def corners_named(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "corners by other names, given by --labels",
+    "corners with other names, with `--labels`",
     "convert photos out --labels ann.csv",
     BOXES,
 )
@@ -125,7 +125,7 @@ def barrier_reef(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's RSNA Pneumonia: `patientId,x,y,width,height,Target`, empty numbers where nothing is",
+    "Kaggle's RSNA Pneumonia: `patientId,x,y,width,height,Target`, empty cells if there is no finding",
     "convert stage_2_train_labels.csv out --images train",
     Gives("train 2", objects=1, boxes={"p1.png": "4 5 40 30", "p2.png": ""}),
 )
@@ -176,7 +176,7 @@ def open_images(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Open Images' image-level labels: `ImageID,Source,LabelName,Confidence`, a row a label",
+    "Open Images' image-level labels: `ImageID,Source,LabelName,Confidence`, one row per label",
     "convert train-annotations-human-imagelabels.csv out --images train",
     Gives("train 2", "/m/01yrx /m/0bt9lr", tags={"a.jpg": "/m/01yrx /m/0bt9lr", "b.jpg": "/m/01yrx"}),
 )
@@ -201,7 +201,7 @@ def automl(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "keras-retinanet: `path,x1,y1,x2,y2,class` without header, `classes.csv`",
+    "keras-retinanet: `path,x1,y1,x2,y2,class` without a header, `classes.csv`",
     "convert annotations.csv out",
     BOXES,
 )
@@ -211,7 +211,7 @@ def keras_retinanet(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "keras-yolo3: `path left,top,right,bottom,class ...`, several boxes a line",
+    "keras-yolo3: `path left,top,right,bottom,class ...`, several boxes per line",
     "convert train.txt out --class-names classes.txt",
     BOXES,
 )
@@ -249,7 +249,7 @@ def wider_face(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "one part of WIDER FACE: `WIDER_train/images` alone, boxes elsewhere",
+    "WIDER FACE's event folders without the boxes: `WIDER_train/images`",
     "convert WIDER_train out",
     Gives("train 2", "0--Parade 1--Handshaking"),
     says="images",
@@ -260,7 +260,7 @@ def wider_face_events(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "GTSRB for testing: `GT-final_test.csv` with semicolons and a box an image",
+    "GTSRB, test set: `GT-final_test.csv` with semicolons, one box per image",
     "convert GT-final_test.csv out --images Images",
     Gives("train 2", objects=2, boxes={"00000.png": "5 6 40 30"}),
 )
@@ -281,7 +281,7 @@ def celeba_boxes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "SKU-110K: `annotations_train.csv` without header: `name,x1,y1,x2,y2,class,width,height`",
+    "SKU-110K: `annotations_train.csv` without a header: `name,x1,y1,x2,y2,class,width,height`",
     "convert annotations_train.csv out --images images",
     Gives("train 2", of="object", objects=3, boxes={"a.jpg": "object 4 5 40 30; object 0 0 20 40"}),
 )
@@ -291,7 +291,7 @@ def sku110k(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "boxes of 0 to 1 under names that mean pixels (`xmin`, `width` given)",
+    "fractions in columns that usually hold pixels (`xmin`, with `width`)",
     "convert boxes.csv out --images photos",
     says="fraction",
 )
@@ -302,7 +302,7 @@ def fractions_as_pixels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "VisDrone: `images/`, `annotations/a.txt` of `left,top,width,height,score,category,truncation,occlusion`",
+    "VisDrone (annotations are not read): `images/`, `annotations/a.txt` with `left,top,width,height,score,category,...`",
     "convert VisDrone2019-DET-train out",
     Gives("train 2"),
     says=("annotations/", "--unlabelled"),

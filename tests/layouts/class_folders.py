@@ -38,7 +38,7 @@ def imagenette(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "one folder around the class folders (`flower_photos/`, `PetImages/`, unpacked into a folder of yours)",
+    "class folders inside one more folder (`flower_photos/`, `PetImages/`, unpacked into your own folder)",
     "convert downloads out",
     Gives("train 6", "daisy roses", {"daisy/1.jpg": "daisy", "roses/3.jpg": "roses"}),
 )
@@ -48,7 +48,7 @@ def one_folder_around(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "one folder around `train/` and `val/`",
+    "`train/` and `val/` inside one more folder",
     "convert data out",
     Gives("train 4, validation 2", "ants bees", {"train/bees/2.jpg": "bees"}),
 )
@@ -74,7 +74,7 @@ def flower_photos(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Microsoft's `PetImages`, with files that are no images among them",
+    "Microsoft's `PetImages`, which contains some files that are not images",
     "convert PetImages out",
     Gives("train 4", "Cat Dog", {"Cat/1.jpg": "Cat"}),
     says="--max-bad 1",
@@ -110,7 +110,7 @@ def dogs_vs_cats(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Dogs vs. Cats, its `train` alone",
+    "only `train` of Kaggle's Dogs vs. Cats",
     "convert train out",
     Gives("train 4", "cat dog", {"cat.0.jpg": "cat", "dog.1.jpg": "dog"}),
 )
@@ -119,7 +119,7 @@ def dogs_vs_cats_train(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Dogs vs. Cats, its `test1`: images alone",
+    "`test1` of Kaggle's Dogs vs. Cats: images without labels",
     "convert test1 out",
     Gives("train 3"),
     says="--unlabelled",
@@ -155,7 +155,7 @@ def plant_village(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "GTSRB for training: a folder of PPMs for each class, with `GT-00000.csv` of boxes in it",
+    "GTSRB, training set: a folder of PPMs for each class, with boxes in `GT-00000.csv`",
     "convert GTSRB/Training out",
     Gives("train 4", "0 1", {"00001/00000_00001.ppm": "1"}),
 )
@@ -175,7 +175,7 @@ def gtsrb(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Caltech-101: `101_ObjectCategories` and its `Annotations.tar` unpacked beside it",
+    "Caltech-101: `101_ObjectCategories`, with `Annotations.tar` unpacked beside it",
     "convert caltech-101 out",
     Gives("train 4", "accordion airplanes", {"accordion/image_0001.jpg": "accordion"}),
     says="101_ObjectCategories",
@@ -198,7 +198,7 @@ def caltech_256(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "EuroSAT (RGB): `2750/`, inside `EuroSAT/`",
+    "EuroSAT (RGB): `2750/` inside `EuroSAT/`",
     "convert EuroSAT out",
     Gives("train 4", "AnnualCrop Forest", {"Forest_1.jpg": "Forest"}),
 )
@@ -251,7 +251,7 @@ def tiny_imagenet(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Tiny ImageNet, its `train` alone",
+    "Tiny ImageNet, training set: `train/n01443537/images/`",
     "convert tiny-imagenet-200/train out",
     Gives("train 4", "n01443537 n01629819", {"n01443537_0.JPEG": "n01443537"}),
 )
@@ -262,7 +262,7 @@ def tiny_imagenet_train(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder of links to images elsewhere",
+    "a folder of links to images outside it",
     "convert subset out",
     Gives("train 2", "cat dog", {"cat/1.jpg": "cat"}),
     says="--follow-links",

@@ -53,7 +53,7 @@ def mds_shards(to: Files) -> None:
     mds(to, "mds/train")
 
 
-@TOPIC.layout("one split of MDS: the folder of `index.json`", "convert mds/train out", LABELLED)
+@TOPIC.layout("one split of MDS: the folder with `index.json`", "convert mds/train out", LABELLED)
 def mds_one_split(to: Files) -> None:
     mds(to, "mds/train")
 
@@ -97,7 +97,7 @@ def caffe_lmdb(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "LMDB of text recognition: `image-000000001`, `label-000000001`, `num-samples`",
+    "LMDB for text recognition: `image-000000001`, `label-000000001`, `num-samples`",
     "convert MJ_train out",
     Gives("train 4", values={"image/text": {"image-000000001.png": "word 0"}}),
     needs="lmdb",
@@ -121,7 +121,7 @@ def basicsr_lmdb(to: Files) -> None:
     to.put("DIV2K_train_HR_sub.lmdb/meta_info.txt", "\n".join(f"{gray}_s001.png (28,28,3) 1" for gray in GRAYS))
 
 
-@TOPIC.layout("PyTorch's folder2lmdb: pickled values", "convert train.lmdb out", says="pickle", needs="lmdb")
+@TOPIC.layout("folder2lmdb for PyTorch: pickled values", "convert train.lmdb out", says="pickle", needs="lmdb")
 def pickled_lmdb(to: Files) -> None:
     items = {b"%d" % number: pickle.dumps((plain(gray), 0)) for number, gray in enumerate(GRAYS)}
     keys = {b"__keys__": pickle.dumps(list(items)), b"__len__": pickle.dumps(4)}
@@ -129,7 +129,7 @@ def pickled_lmdb(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "ArrayRecord of TFDS: `mnist-train.array_record-00000-of-00001`",
+    "TFDS's ArrayRecord: `mnist-train.array_record-00000-of-00001`",
     "convert mnist out",
     LABELLED,
     needs="array_record tensorflow",
@@ -158,13 +158,13 @@ def beton(to: Files) -> None:
     to.put("train.beton", b"\x02\x00\x02\x00" + b"\x00" * 4096)
 
 
-@TOPIC.layout("a pickle of Python", "convert train.pkl out", says="docs/your-own-source.md")
+@TOPIC.layout("a Python pickle", "convert train.pkl out", says="docs/your-own-source.md")
 def a_pickle(to: Files) -> None:
     to.put("train.pkl", pickle.dumps({"features": [1, 2], "labels": [0, 1]}))
 
 
 @TOPIC.layout(
-    "PyTorch's `.pt`, of tensors",
+    "PyTorch's `.pt` file of tensors",
     "convert train.pt out",
     says="docs/your-own-source.md",
 )

@@ -41,19 +41,19 @@ def coco_beside_images(to: Files) -> None:
     to.put("photos/annotations.json", coco())
 
 
-@TOPIC.layout("COCO of CVAT: `annotations/instances_default.json`, `images/`", "convert cvat out", ONE_SPLIT)
+@TOPIC.layout("CVAT's COCO: `annotations/instances_default.json`, `images/`", "convert cvat out", ONE_SPLIT)
 def coco_cvat(to: Files) -> None:
     to.images("cvat/images/{a,b}.jpg")
     to.put("cvat/annotations/instances_default.json", coco())
 
 
-@TOPIC.layout("COCO of Label Studio: `result.json`, `images/`", "convert export out", ONE_SPLIT)
+@TOPIC.layout("Label Studio's COCO: `result.json`, `images/`", "convert export out", ONE_SPLIT)
 def coco_label_studio(to: Files) -> None:
     to.images("export/images/{a,b}.jpg")
     to.put("export/result.json", coco(ids=(0, 1), prefix="images/", ignore=0, segmentation=[]))
 
 
-@TOPIC.layout("COCO of FiftyOne: `data/`, `labels.json`", "convert export out", ONE_SPLIT)
+@TOPIC.layout("FiftyOne's COCO: `data/`, `labels.json`", "convert export out", ONE_SPLIT)
 def coco_fiftyone(to: Files) -> None:
     to.images("export/data/{a,b}.jpg")
     to.put("export/labels.json", coco(ids=(0, 1)))
@@ -80,7 +80,7 @@ def coco_roboflow(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "one of COCO's files, with the folders beside it: `annotations/instances_val2017.json`",
+    "one COCO file in COCO's folders: `annotations/instances_val2017.json`",
     "convert coco/annotations/instances_val2017.json out",
     Gives("validation 1", of="cat dog", objects=1, boxes={"b.jpg": B}),
 )
@@ -112,7 +112,7 @@ def coco_results(to: Files) -> None:
 
 @TOPIC.layout(
     # Its splits are its own: images of COCO's train are in LVIS's validation.
-    "LVIS: `lvis_v1_train.json`, images of COCO by `coco_url`",
+    "LVIS: `lvis_v1_train.json`, COCO's images by `coco_url`",
     "convert lvis_v1_train.json out --images coco",
     Gives("train 2", of="cat dog", objects=3, boxes={"a.jpg": A, "b.jpg": B}),
 )
@@ -192,7 +192,7 @@ def coco128_bare(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`images/` and `labels/` alone: nobody says what the classes are called",
+    "only `images/` and `labels/`, without class names",
     "convert mine out",
     ONE_SPLIT,
     says="--class-names",
@@ -264,7 +264,7 @@ def yolo_pose(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Ultralytics' OBB: eight numbers an object",
+    "Ultralytics' OBB: eight numbers per object",
     "convert obb/data.yaml out --tasks boxes",
     Gives("train 1", of="plane ship", objects=1, boxes={"a.jpg": "ship 6 4 36 24"}),
 )
@@ -285,7 +285,7 @@ def voc_2007(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "VOC2012, with masks: boxes are wanted",
+    "VOC2012, with masks, when you want boxes",
     "convert VOCdevkit/VOC2012 out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),
@@ -306,7 +306,7 @@ def _voc_2012(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`VOCdevkit`, the folder above VOC2012, with masks in it",
+    "`VOCdevkit`, the folder above VOC2012, with masks, when you want boxes",
     "convert VOCdevkit out",
     Gives("train 1, validation 1", of="cat dog", objects=3, where={"2007_000033.jpg": "validation"}),
     says=("--reader", "voc", "masks"),
@@ -349,7 +349,7 @@ def voc_roboflow(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Oxford-IIIT Pet: `images/`, `annotations/xmls/` of heads, `annotations/trimaps/`, `annotations/list.txt`",
+    "Oxford-IIIT Pet, boxes of heads: `images/`, `annotations/xmls/`, `annotations/trimaps/`, `annotations/list.txt`",
     "convert oxford-iiit-pet out",
     Gives("train 2", of="cat dog", objects=3, boxes={"Abyssinian_1.jpg": A, "beagle_1.jpg": B}),
     says=("voc", "masks"),
@@ -422,7 +422,7 @@ def scenes_instances(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "this project's scenes, a table of boxes",
+    "this project's scenes as a table of boxes",
     "convert scenes/boxes.csv out --images scenes/images",
     Gives("train 15", of="circle square triangle", objects=32, boxes={"scene_001.jpg": "square 8 11 34 37"}),
 )
@@ -431,7 +431,7 @@ def scenes_table(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "this project's scenes, a table of tags",
+    "this project's scenes as a table of tags",
     "convert scenes/images out --labels scenes/tags.csv --label-column tags --label-separator ' '",
     Gives("train 16", "circle square triangle", tags={"scene_001.jpg": "square", "scene_002.jpg": "circle"}),
 )

@@ -252,7 +252,7 @@ def kitti_object(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "KITTI of FiftyOne: `data/`, `labels/`",
+    "FiftyOne's KITTI: `data/`, `labels/`",
     "convert kitti out",
     Gives("train 2", of={"Cat", "Dog", "DontCare"}, objects=5),
 )
@@ -263,7 +263,7 @@ def kitti_fiftyone(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "BDD100K: `images/100k/train`, `labels/det_20/det_train.json`",
+    "BDD100K (annotations are not read): `images/100k/train`, `labels/det_20/det_train.json`",
     "convert bdd100k out",
     Gives("train 1, validation 1"),
     says=(".json", "--unlabelled"),
@@ -280,7 +280,7 @@ def bdd100k(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Datumaro: `annotations/default.json`, `images/default/`",
+    "Datumaro (annotations are not read): `annotations/default.json`, `images/default/`",
     "convert datumaro out",
     Gives("train 2"),
     says=("default.json", "--unlabelled"),

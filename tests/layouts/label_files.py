@@ -17,7 +17,7 @@ def csv_of_paths(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a CSV and the folder of its images, names with their extension",
+    "a CSV and a folder of images, file names with extension",
     "convert photos out --labels labels.csv",
     Gives("train 3", "cat dog", {"a.jpg": "dog", "b.jpg": "cat"}),
 )
@@ -27,7 +27,7 @@ def csv_beside_folder(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "TSV without header: `path<tab>label`",
+    "TSV without a header: `path<tab>label`",
     "convert labels.tsv out",
     Gives("train 2", "cat dog", {"a.jpg": "dog"}),
 )
@@ -57,7 +57,7 @@ def column_split(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Dog Breed: `labels.csv` of `id,breed`, images in `train/`",
+    "Kaggle's Dog Breed: `labels.csv` with `id,breed`, images in `train/`",
     "convert train out --labels labels.csv",
     Gives("train 3", "boston_bull dingo", {"0013.jpg": "dingo"}),
 )
@@ -67,7 +67,7 @@ def dog_breed(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Cassava: `train.csv` of `image_id,label`, `train_images/`",
+    "Kaggle's Cassava: `train.csv` with `image_id,label`, `train_images/`",
     "convert train_images out --labels train.csv",
     Gives("train 3", "0 1", {"1000015157.jpg": "0", "100042118.jpg": "1"}),
 )
@@ -88,7 +88,7 @@ def plant_pathology_2021(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Plant Pathology 2020: a column of 0 and 1 for each class",
+    "Kaggle's Plant Pathology 2020: a 0/1 column for each class",
     "convert images out --labels train.csv --one-hot healthy,rust,scab",
     Gives("train 3", ("healthy", "rust", "scab"), {"Train_0.jpg": "scab"}),
 )
@@ -108,7 +108,7 @@ def planet(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's APTOS 2019: ids and a grade, PNG",
+    "Kaggle's APTOS 2019: ids and a grade, PNG images",
     "convert train_images out --labels train.csv --label-column diagnosis",
     Gives("train 3", "0 1 2", {"000c1434d8d7.png": "2"}),
 )
@@ -139,7 +139,7 @@ def roboflow_multi_class(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Vertex AI, one label an image: `training,gs://bucket/a.jpg,daisy` without header",
+    "Vertex AI, one label per image: `training,gs://bucket/a.jpg,daisy`, no header",
     "convert import.csv out --images photos",
     Gives("train 2, test 1", "daisy rose", {"a.jpg": "daisy"}, where={"c.jpg": "test"}),
 )
@@ -187,7 +187,7 @@ def parquet_of_paths(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "folds in a column",
+    "a column of folds",
     "convert train out --labels train.csv --split-column fold",
     Gives("fold_0 1, fold_1 1", "cat dog", {"a.jpg": "dog"}, where={"b.jpg": "fold_1"}),
 )
@@ -209,7 +209,7 @@ def empty_cells(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "images, and ids in a CSV without labels (`sample_submission.csv`)",
+    "images, and a CSV of ids without labels (`sample_submission.csv`)",
     "convert sample_submission.csv out --images test --unlabelled",
     Gives("train 2"),
 )
@@ -219,7 +219,7 @@ def submission(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the classes of an image as a list in a cell: `['cat', 'dog']`",
+    "a list of classes in each cell: `['cat', 'dog']`",
     "convert photos out --labels labels.csv",
     Gives("train 2", "cat dog", tags={"a.jpg": "cat dog", "b.jpg": "dog"}),
 )
@@ -239,7 +239,7 @@ def fastai_pascal(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder of `images/` and `labels.csv`",
+    "a folder with `images/` and `labels.csv`",
     "convert data out",
     Gives("train 2", "cat dog", {"a.jpg": "dog"}),
     says="labels.csv",

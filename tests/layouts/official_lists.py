@@ -7,7 +7,7 @@ TOPIC = Topic("Official lists")
 
 
 @TOPIC.layout(
-    "Caffe's list: `path number` in text, names in another file",
+    "Caffe's list: lines of `path number`, names in another file",
     "convert train.txt out --class-names synsets.txt",
     Gives("train 3", ("tench", "goldfish"), {"n01440764_1.JPEG": "tench"}),
 )
@@ -55,7 +55,7 @@ def imagenet_val_solution(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "ImageNet (Kaggle): `ILSVRC/Data/CLS-LOC/train` of folders",
+    "ImageNet (Kaggle): class folders in `ILSVRC/Data/CLS-LOC/train`",
     "convert ILSVRC/Data/CLS-LOC/train out",
     Gives("train 4", "n01440764 n01443537", {"n01440764_10026.JPEG": "n01440764"}),
 )
@@ -79,7 +79,7 @@ def places365(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Places365's small images by folders: `train/airfield/`, `val/airfield/`",
+    "Places365's small images in class folders: `train/airfield/`, `val/airfield/`",
     "convert places365_standard out",
     Gives("train 2, validation 2", "airfield alley"),
 )
@@ -89,7 +89,7 @@ def places365_standard(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "FGVC Aircraft: `images_variant_train.txt`, `0034309 737-700 BBJ`: all behind the first blank is the class",
+    "FGVC Aircraft: `images_variant_train.txt`, `0034309 737-700 BBJ`: the class is everything after the first blank",
     "convert fgvc-aircraft-2013b/data/images out --labels fgvc-aircraft-2013b/data/images_variant_train.txt",
     Gives("train 3", ("707-320", "Boeing 717"), {"1025794.jpg": "707-320", "0034309.jpg": "Boeing 717"}),
 )
@@ -99,7 +99,7 @@ def fgvc_aircraft(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CelebA: `list_attr_celeba.txt`, a count line, names of 40 attributes, -1 and 1",
+    "CelebA: `list_attr_celeba.txt`, a line with the count, names of 40 attributes, -1 and 1",
     "convert img_align_celeba out --labels list_attr_celeba.txt",
     Gives("train 2", "Bald Male Young", tags={"000001.jpg": "Young", "000002.jpg": "Bald Male"}),
 )
@@ -109,7 +109,7 @@ def celeba_text(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CelebA of Kaggle: `list_attr_celeba.csv`, columns of -1 and 1",
+    "Kaggle's CelebA: `list_attr_celeba.csv`, columns of -1 and 1",
     "convert img_align_celeba out --labels list_attr_celeba.csv --one-hot Bald,Male,Young",
     Gives("train 2", "Bald Male Young", tags={"000001.jpg": "Young", "000002.jpg": "Bald Male"}),
 )
@@ -119,7 +119,7 @@ def celeba_csv(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CelebA of Kaggle, without saying which columns",
+    "Kaggle's CelebA, columns not named",
     "convert img_align_celeba out --labels list_attr_celeba.csv",
     Gives("train 2", "Bald Male Young", tags={"000001.jpg": "Young", "000002.jpg": "Bald Male"}),
     says="--one-hot",
@@ -130,7 +130,7 @@ def celeba_csv_columns(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Food-101: `images/` of classes and the lists `meta/train.txt`, `meta/test.txt`",
+    "Food-101: class folders in `images/`, the lists `meta/train.txt`, `meta/test.txt`",
     "convert food-101 out",
     Gives(
         "train 4, test 2",
@@ -149,7 +149,7 @@ def food_101(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "DTD: `images/` of classes and the lists `labels/train1.txt`, `val1.txt`, `test1.txt` of the first fold",
+    "DTD: class folders in `images/`, the lists `labels/train1.txt`, `val1.txt`, `test1.txt` of the first fold",
     "convert dtd out",
     Gives(
         "train 2, validation 2, test 2",
@@ -167,7 +167,7 @@ def dtd(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CUB-200-2011: `images/` of classes, `images.txt`, `train_test_split.txt`",
+    "CUB-200-2011: class folders in `images/`, `images.txt`, `train_test_split.txt`",
     "convert CUB_200_2011 out",
     Gives(
         "train 2, test 2",

@@ -18,7 +18,7 @@ STREET = Gives(
 
 
 @TOPIC.layout(
-    "Cityscapes as it is downloaded: `leftImg8bit/`, `gtFine/` with `labelIds`, `color`, `instanceIds`",
+    "Cityscapes as downloaded: `leftImg8bit/`, `gtFine/` with `labelIds`, `color`, `instanceIds`",
     "convert cityscapes out",
     STREET,
 )
@@ -34,7 +34,7 @@ def cityscapes(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Cityscapes, with `labelTrainIds` made",
+    "Cityscapes, with `labelTrainIds` added",
     "convert cityscapes out",
     STREET,
 )
@@ -46,7 +46,7 @@ def cityscapes_train_ids(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Cityscapes, `labelTrainIds` alone",
+    "Cityscapes, only `labelTrainIds`",
     "convert cityscapes out",
     STREET,
 )
@@ -58,7 +58,7 @@ def cityscapes_train_ids_alone(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CamVid of SegNet: `train/`, `trainannot/`, numbers of 12 classes",
+    "SegNet's CamVid: `train/`, `trainannot/`, numbers of 12 classes",
     "convert CamVid out --class-names names.txt",
     Gives("train 1, validation 1", raster={"train/a.png": {"sky": ALL - 600, "road": 600}}),
 )
@@ -70,7 +70,7 @@ def camvid_segnet(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "CamVid of Kaggle: `train/`, `train_labels/a_L.png` in colours, `class_dict.csv`",
+    "Kaggle's CamVid: `train/`, `train_labels/a_L.png` in colours, `class_dict.csv`",
     "convert CamVid out",
     Gives("train 1, validation 1", raster={"train/a.png": {"void": ALL - 600, "Road": 600}}),
 )
@@ -82,7 +82,7 @@ def camvid(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "colours named by a `labelmap.csv` beside the masks: `name,r,g,b`",
+    "colours named in a `labelmap.csv` beside the masks: `name,r,g,b`",
     "convert photos out",
     Gives("train 2", raster={"a.jpg": {"sky": ALL - 600, "road": 600}}),
 )
@@ -121,7 +121,7 @@ def voc_masks(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "ADE20K's challenge: `ADEChallengeData2016`, `objectInfo150.txt`, 0 is void",
+    "ADE20K challenge: `ADEChallengeData2016`, `objectInfo150.txt`, 0 is void",
     "convert ADEChallengeData2016 out",
     Gives(
         "train 1, validation 1",
@@ -194,7 +194,7 @@ def carvana(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's TGS Salt: `train/images/`, `train/masks/`, 0 and 65535 in 16 bits",
+    "Kaggle's TGS Salt: `train/images/`, `train/masks/`, 16 bits with 0 and 65535",
     "convert train out",
     Gives("train 2", raster={"a.png": {"background": ALL - 600, "foreground": 600}}),
 )
@@ -205,7 +205,7 @@ def salt(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "images and masks with `train`, `val` in each, and names of classes",
+    "images and masks with `train`, `val` in each, and class names",
     "convert photos out --class-names classes.txt",
     Gives("train 1, validation 1", raster={"a.jpg": {"ground": ALL - 600, "tree": 600}}),
 )
@@ -240,7 +240,7 @@ def jpeg_masks(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Roboflow's semantic segmentation: `train/a.jpg`, `train/a_mask.png`, `_classes.csv` of `Pixel Value, Class`",
+    "Roboflow's semantic segmentation: `train/a.jpg`, `train/a_mask.png`, `_classes.csv` with `Pixel Value, Class`",
     "convert roboflow out",
     Gives("train 1, validation 1", raster={"train/a.jpg": {"background": ALL - 600, "cat": 600}}),
 )
@@ -252,7 +252,7 @@ def roboflow_masks(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's Airbus Ships: `ImageId,EncodedPixels`, a row an object",
+    "Kaggle's Airbus Ships: `ImageId,EncodedPixels`, one row per object",
     "convert train_ship_segmentations_v2.csv out --images train_v2 --tasks boxes,masks",
     Gives(
         "train 2",
@@ -301,7 +301,7 @@ def coco_panoptic(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "`images/` and, as masks, `labels/` of PNG",
+    "`images/`, and masks as PNG in `labels/`",
     "convert people out --class-names names.txt",
     Gives("train 2", raster={"a.jpg": {"nothing": ALL - 600, "shirt": 600}}),
 )
@@ -336,7 +336,7 @@ def hrf(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "this project's scenes, masks (`data_samples/scenes`)",
+    "this project's scenes as masks (`data_samples/scenes`)",
     "convert masks out --images images --class-names masks.txt",
     Gives("train 16", raster={"scene_001.jpg": {"background": 7852, "square": 340}}),
 )

@@ -57,7 +57,7 @@ def webdataset_test_without(to: Files) -> None:
     tar(to, "shards/test-000000.tar", {"9.jpg": plain(90, kind="JPEG")})
 
 
-@TOPIC.layout("WebDataset: a JSON of each sample with `label`", "convert shards.tar out", NAMED)
+@TOPIC.layout("WebDataset: a JSON per sample with `label`", "convert shards.tar out", NAMED)
 def webdataset_json(to: Files) -> None:
     tar(to, "shards.tar", _samples(json=lambda i: json.dumps({"label": NAMES[i], "id": i}).encode()))
 
@@ -99,7 +99,7 @@ def img2dataset(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "img2dataset: `key`s that begin anew in each tar",
+    "img2dataset: `key`s that start over in each tar",
     "convert laion out",
     Gives("train 8", captions={}),
     says="--columns",
@@ -204,7 +204,7 @@ def hub_cifar100(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the Hub's Parquet with test files that have no label",
+    "the Hub's Parquet with test files without labels",
     "convert hub out",
     Gives("train 4", ("cat", "dog"), gray={20: "dog"}),
     says="--max-bad 1",
@@ -232,7 +232,7 @@ def hub_test_minus_one(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the Hub's detection (cppe-5): `objects` of `bbox`, `category`",
+    "the Hub's detection (cppe-5): `objects` with `bbox`, `category`",
     "convert cppe-5 out",
     Gives("train 2", objects=3, of={"0", "1"}, boxes={"10.png": "1 4 5 14 15; 0 0 0 8 8"}),
     needs="pyarrow",
@@ -246,7 +246,7 @@ def hub_detection(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the Hub's detection with other words: `objects` of `bbox`, `label`",
+    "the Hub's detection with other keys: `objects` with `bbox`, `label`",
     "convert fashion out",
     Gives("train 2", objects=2, of={"0", "1"}, boxes={"10.png": "1 4 5 14 15"}),
     needs="pyarrow",
@@ -275,7 +275,7 @@ def records(to: Files, path: str, rows: list[dict[str, Any]]) -> None:
 
 
 @TOPIC.layout(
-    "TFRecords of Model Garden's ImageNet: `train-00000-of-01024`, labels from 1, `image/class/text`",
+    "Model Garden's ImageNet TFRecords: `train-00000-of-01024`, labels from 1, `image/class/text`",
     "convert imagenet out",
     Gives("train 4", ("tench", "goldfish"), gray={10: "tench", 20: "goldfish"}),
     needs="tensorflow",
@@ -356,7 +356,7 @@ def roboflow_tfrecord(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder of TFDS: `mnist-train.tfrecord-00000-of-00001`, `features.json`, `label.labels.txt`",
+    "a TFDS folder: `mnist-train.tfrecord-00000-of-00001`, `features.json`, `label.labels.txt`",
     "convert mnist/3.0.1 out",
     Gives("train 4, test 1", ("zero", "one"), gray={10: "zero", 20: "one"}),
     needs="tensorflow",
@@ -372,7 +372,7 @@ def tfds(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "the same, the folder above the version: `mnist/3.0.1/`",
+    "the same, from the folder above the version: `mnist/3.0.1/`",
     "convert mnist out",
     Gives("train 4, test 1", ("zero", "one"), gray={10: "zero", 20: "one"}),
     needs="tensorflow",
@@ -382,7 +382,7 @@ def tfds_above(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Kaggle's flowers: `tfrecords-jpeg-224x224/train/00-224x224-798.tfrec`, `test/` without class",
+    "Kaggle's flowers: `tfrecords-jpeg-224x224/train/00-224x224-798.tfrec`, `test/` without classes",
     "convert tfrecords-jpeg-224x224 out",
     Gives("train 4, validation 1", {"0", "1"}, gray={10: "0", 20: "1"}),
     says="--max-bad 1",
@@ -401,7 +401,7 @@ def kaggle_flowers(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a TFRecord of names of one's own: `img`, `species`",
+    "a TFRecord with your own keys: `img`, `species`",
     "convert mine.tfrecord out --columns image=img,label=species",
     Gives("train 4", {"0", "1"}, gray={20: "1"}),
     needs="tensorflow",

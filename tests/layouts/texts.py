@@ -22,7 +22,7 @@ def flickr8k_token(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Flickr8k of Kaggle: `captions.txt` of `image,caption`, `Images/`",
+    "Kaggle's Flickr8k: `captions.txt` with `image,caption`, `Images/`",
     "convert captions.txt out --images Images",
     Gives("train 2", captions=TWO),
 )
@@ -33,7 +33,7 @@ def flickr8k_kaggle(to: Files) -> None:
     )
 
 
-@TOPIC.layout("Flickr8k of Kaggle, the folder", "convert flickr8k out", Gives("train 2", captions=TWO))
+@TOPIC.layout("Kaggle's Flickr8k, the folder", "convert flickr8k out", Gives("train 2", captions=TWO))
 def flickr8k_folder(to: Files) -> None:
     to.images("flickr8k/Images/{a,b}.jpg")
     lines = "\n".join(f"{name},{text}" for name, texts in TWO.items() for text in texts)
@@ -41,7 +41,7 @@ def flickr8k_folder(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Flickr30k of Kaggle: `results.csv` with ` | `, one line short of a field",
+    "Kaggle's Flickr30k: `results.csv` with ` | `; one line lacks a field",
     "convert results.csv out --images flickr30k_images",
     Gives("train 2", captions={"a.jpg": ["The first of a.", "The second of a."], "b.jpg": ["The first of b."]}),
     says="--max-bad-objects 1",
@@ -80,7 +80,7 @@ def karpathy_flickr(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Karpathy's `dataset_coco.json`: `filepath` says the folder",
+    "Karpathy's `dataset_coco.json`: `filepath` is the folder",
     "convert dataset_coco.json out --images coco",
     Gives("train 1, test 1", captions=TWO),
 )
@@ -93,7 +93,7 @@ def karpathy_coco(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a CSV of one caption an image",
+    "a CSV with one caption per image",
     "convert photos out --labels captions.csv --text-column caption",
     Gives("train 2", values={"image/caption": {"a.jpg": "A cat."}}, captions={"a.jpg": ["A cat."]}),
 )
@@ -103,7 +103,7 @@ def caption_column(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO captions alone: `annotations/captions_train2017.json`, `train2017/`",
+    "only COCO captions: `annotations/captions_train2017.json`, `train2017/`",
     "convert coco out",
     Gives("train 1, validation 1", captions=TWO, where={"b.jpg": "validation"}),
 )
@@ -122,7 +122,7 @@ def coco_captions_file(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "COCO key points alone: `annotations/person_keypoints_train2017.json`",
+    "only COCO key points: `annotations/person_keypoints_train2017.json`",
     "convert coco out",
     Gives(
         "train 1, validation 1", objects=2, of="person", boxes={"a.jpg": "person 4 5 40 30"}, points={"a.jpg": POINTS}
@@ -204,7 +204,7 @@ def conceptual_captions(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Hugging Face imagefolder: `metadata.jsonl` of captions",
+    "Hugging Face imagefolder: `metadata.jsonl` with captions",
     "convert captioned out",
     Gives("train 2", captions={"0001.png": ["a cat"], "0002.png": ["a dog"]}),
 )
@@ -217,7 +217,7 @@ def imagefolder_captions(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Hugging Face imagefolder: `metadata.jsonl` of boxes",
+    "Hugging Face imagefolder: `metadata.jsonl` with boxes",
     "convert boxes out",
     Gives(
         "train 1, test 1",
@@ -248,7 +248,7 @@ def imagefolder_labels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Hugging Face imagefolder: `metadata.csv` of `file_name,label` at the top",
+    "Hugging Face imagefolder: `metadata.csv` with `file_name,label` in the top folder",
     "convert labelled out",
     Gives("train 2", "cat dog", {"a.png": "dog"}),
 )
@@ -269,7 +269,7 @@ def imagefolder_csv_by_split(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Hugging Face imagefolder: folders of classes in `train` and `test`",
+    "Hugging Face imagefolder: class folders in `train` and `test`",
     "convert folders out",
     Gives("train 2, test 2", "cat dog"),
 )
