@@ -302,7 +302,7 @@ def fractions_as_pixels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "VisDrone (annotations are not read): `images/`, `annotations/a.txt` with `left,top,width,height,score,category,...`",
+    "VisDrone (annotations are not read): `images/`, `annotations/a.txt` with `left,top,width,height,score,...`",
     "convert VisDrone2019-DET-train out",
     Gives("train 2"),
     says=("annotations/", "--unlabelled"),
