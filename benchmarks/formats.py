@@ -145,7 +145,7 @@ def _rates(report: dict[str, Any]) -> str:
 
 def _costs(report: dict[str, Any]) -> str:
     """Table of other costs: CPU time per image, time to the first batch, peak memory."""
-    titles = ["", *(f"CPU µs an image, random: {MODES[0]}", *MODES[1:])]
+    titles = ["", *(f"CPU µs per image, random: {MODES[0]}", *MODES[1:])]
     titles += ["first batch, ms: disk", *MODES, f"peak memory, MB: {MODES[0]}", *MODES[1:]]
     rows = []
     for name, one in report["formats"].items():
