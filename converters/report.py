@@ -123,10 +123,11 @@ class Report:
     planned: Planned | None = None
 
     def __repr__(self) -> str:
-        splits = ", ".join(f"{name}: {info.records:,}" for name, info in self.manifest.splits.items())
+        splits = self.manifest.splits
+        sizes = ", ".join(f"{name}: {splits[name].records:,}" for name in in_usual_order(splits))
         lists = ("rejected", "normalised", "warnings", "notes")
         counts = ", ".join(f"{len(found):,} {name}" for name in lists if (found := getattr(self, name)))
-        return f"Report({self.out!r}, {'' if self.committed else 'not '}committed, {splits}{counts and '; '}{counts})"
+        return f"Report({self.out!r}, {'' if self.committed else 'not '}committed, {sizes}{counts and '; '}{counts})"
 
     def _repr_html_(self) -> str:
         rejected = [f"rejected: {count:,} {code}" for code, count in counts_by_code(self.rejected).items()]

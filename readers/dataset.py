@@ -14,7 +14,7 @@ from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
 from shardfeed.storage.address import located
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
-from shardfeed.text import listing
+from shardfeed.text import in_usual_order, listing
 
 _REMEDY = "restore it; `shardfeed rebuild DIR` makes indexes again, `shardfeed salvage DIR OUT` what is whole"
 _MOST_LISTED = 1000  # files of a dataset elsewhere: a request lists so many names
@@ -50,7 +50,8 @@ class Dataset(Mapping[str, Split]):
 
     def __getitem__(self, name: str) -> Split:
         if name not in self._splits:
-            raise SplitError(self.directory, f"no split {name!r}", f"it has {', '.join(map(repr, self._splits))}")
+            names = ", ".join(map(repr, in_usual_order(self)))
+            raise SplitError(self.directory, f"no split {name!r}", f"it has {names}")
         return self._splits[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -65,7 +66,7 @@ class Dataset(Mapping[str, Split]):
     _repr_html_ = dataset_html
 
     def __repr__(self) -> str:
-        splits = ", ".join(f"{name}: {len(split)}" for name, split in self._splits.items())
+        splits = ", ".join(f"{name}: {len(self[name])}" for name in in_usual_order(self))
         return f"Dataset({self.directory!r}, {splits})"
 
 

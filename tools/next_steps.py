@@ -45,11 +45,11 @@ def training_lines(
         ]
     if single and not schema.of_kind("place"):
         label = "" if LABEL in single else f", label={sorted(single)[0]!r}"
+        sizes = f"batch_size={batch}, image_size={image_size}"
         return [
             "import shardfeed",
-            "from shardfeed.pipelines import train_batches",
             *opening,
-            f"train = train_batches(data[{split!r}], batch_size={batch}, image_size={image_size}{label}{ordered})",
+            f"train = shardfeed.train_batches(data[{split!r}], {sizes}{label}{ordered})",
         ]
     # A crop would cut boxes off; letterbox shows the whole image, and boxes stay those of the image.
     transform = "letterbox" if schema.of_kind("place") else "random_resized_crop"

@@ -68,17 +68,21 @@ class CommandParser(argparse.ArgumentParser):
             remedy = did_you_mean(got, choices.split(", "), "")
             raise UsageError(place, f"got {escape(got)!r}, expected one of {choices}", remedy)
         if missing := re.match(gettext("the following arguments are required: %s") % "(.*)", message):
-            problem = f"expected {missing[1].upper().replace(', ', ' and ')} too"
+            names = [name if name.startswith("-") else name.upper() for name in missing[1].split(", ")]
+            problem = f"expected {' and '.join(names)} too"
         raise UsageError(place, problem)
 
     def short_usage(self) -> str:
         """Required arguments only: `shardfeed convert SOURCE OUT [options]`. All options would fill a page."""
-        wanted = []
+        wanted, options = [], []
         for action in self._actions:
-            if not action.option_strings and action.help != argparse.SUPPRESS:
+            if action.option_strings and action.required:
+                values = action.metavar or f"{{{','.join(action.choices or ())}}}"
+                options.append(f"{action.option_strings[0]} {values}")
+            elif not action.option_strings and action.help != argparse.SUPPRESS:
                 name = str(action.metavar or action.dest).upper()
                 wanted.append(f"[{name}]" if action.nargs in ("?", "*") else name)
-        return " ".join([self.prog, *wanted, "[options]"])
+        return " ".join([self.prog, *wanted, *options, "[options]"])
 
     def format_help(self) -> str:
         """The short usage, groups of options, and examples, which are not wrapped: a line is to be copied."""

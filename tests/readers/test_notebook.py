@@ -16,6 +16,8 @@ from shardfeed.converters import ImageFolder, convert
 from shardfeed.readers import Dataset
 from shardfeed.text import size_text
 
+from repository import ROOT
+
 HOSTILE = '<script>alert("x")<&script>'
 
 
@@ -89,6 +91,13 @@ def test_text_from_outside_is_text_and_all_is_bounded(hostile: Path) -> None:
         assert len(fragment) < 60_000
     assert "and 20 more" in Page(data._repr_html_()).text
     assert "rejected: 1 E_NOT_IMAGE" in Page(report._repr_html_()).text
+
+
+def test_one_line_lists_splits_in_the_order_of_the_table(tmp_path: Path) -> None:
+    splits = {"train": 0.5, "validation": 0.25, "test": 0.25}
+    report = convert(ImageFolder(ROOT / "data_samples/shapes"), tmp_path / "out", split=splits, workers=1)
+    for shown in (report, shardfeed.open(tmp_path / "out")):
+        assert "train: 120, validation: 60, test: 60)" in repr(shown)
 
 
 def test_what_is_damaged_or_gone_is_left_out(flowers: Dataset, tmp_path: Path) -> None:

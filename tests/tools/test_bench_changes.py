@@ -85,6 +85,14 @@ def test_a_sample_fits_into_memory_and_is_two_batches_at_least(work: Workload, s
     assert (sample and len(sample.split)) == images
 
 
+def test_a_split_of_few_images_is_not_called_one_of_large_images(work: Workload) -> None:
+    few, report = replace(work.cut(15), workers=1), {"pipeline": {"images_per_s": 9.0}, "model": None}
+    found = measure_changes(few, SMALL, report, 0.0, float("inf"), lambda line: None)
+    (not_tried,) = found["not_tried"]
+    assert "--batch-size" in not_tried["why"]
+    assert "memory" not in not_tried["why"]
+
+
 @pytest.mark.long
 def test_changes_are_really_made(work: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "fits_in_memory", lambda size: True)

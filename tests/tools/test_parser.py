@@ -71,6 +71,15 @@ def test_a_command_that_is_not_meant(run: Run, typed: str, said: str) -> None:
     assert len(err.splitlines()) == 1
 
 
+def test_an_option_that_must_be_given_is_named_as_typed_and_in_the_usage(run: Run) -> None:
+    code, out, err = run("export", "a")
+    assert (code, out) == (2, "")
+    first, usage = err.splitlines()
+    assert "OUT and --to" in first
+    assert usage == "usage: shardfeed export DATASET OUT --to {folder,coco,yolo,voc,masks,csv} [options]"
+    assert run("split", "a", "b")[2].endswith("usage: shardfeed split DATASET OUT --split A=F,B=F [options]\n")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_option_can_be_abbreviated(command: str) -> None:
     parser = command_parser(command)

@@ -200,6 +200,8 @@ def measure_changes(
             times = None
             if sample is None:
                 why = "two batches of such images take more memory than a sample may"
+                if len(work.split) < 2 * work.batch_size:
+                    why = "the split has fewer than two batches: give a smaller --batch-size"
             else:
                 try:
                     if base is None:

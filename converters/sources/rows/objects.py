@@ -470,7 +470,8 @@ def check_outline(found: Any) -> Outline:
         if pair and ((isinstance(counts, str) and counts.isascii()) or isinstance(counts, list)):
             return {"size": size, "counts": counts}
         raise BadAnnotationError(AnnotationCode.OUTLINE, f"{said(found)}, expected a run-length code")
-    raise BadAnnotationError(AnnotationCode.OUTLINE, "it has no region: segmentation is empty or missing")
+    why = "it has no region: segmentation is empty or missing; tasks without masks take its box alone"
+    raise BadAnnotationError(AnnotationCode.OUTLINE, why)
 
 
 def _all_numbers(values: list[Any]) -> bool:
