@@ -100,8 +100,8 @@ class Look:
             self._names[folder] = tuple(sorted(folders)), tuple(sorted(files))
         return self._names[folder]
 
-    def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH) -> Iterator[str]:
-        """Files whose names end so (lower case), relative to the path, those nearest to it first.
+    def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH, folder: str = "") -> Iterator[str]:
+        """Files in `folder` whose names end so (lower case), relative to the path, those nearest to `folder` first.
 
         Of a file its own name; of a pattern its first file.
         """
@@ -109,13 +109,13 @@ class Look:
             names = [os.path.basename(path) for path in self.paths[:1] if os.path.isfile(path)]
             yield from (name for name in names if name.lower().endswith(suffixes))
             return
-        level = [""]
+        level = [folder]
         for _ in range(depth):
             deeper: list[str] = []
-            for folder in level:
-                folders, names = self.names(folder)
-                yield from (os.path.join(folder, name) for name in names if name.lower().endswith(suffixes))
-                deeper += [os.path.join(folder, name) for name in folders[:_FOLDERS]]
+            for inside in level:
+                folders, names = self.names(inside)
+                yield from (os.path.join(inside, name) for name in names if name.lower().endswith(suffixes))
+                deeper += [os.path.join(inside, name) for name in folders[:_FOLDERS]]
             level = deeper
 
     def first(self, suffixes: tuple[str, ...], depth: int = _DEPTH) -> str:

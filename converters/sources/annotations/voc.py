@@ -105,9 +105,9 @@ def _some_xml(look: Look, folder: str = "", *, paired: bool = False) -> str | No
     `paired`: only one in a folder where images are called like XML files.
     """
     seen: Counter[str] = Counter()
-    for path in look.files((".xml",)):
+    for path in look.files((".xml",), folder=folder):
         seen[os.path.dirname(path)] += 1
-        if seen[os.path.dirname(path)] > _LOOKED_AT or (folder and not path.startswith(folder + "/")):
+        if seen[os.path.dirname(path)] > _LOOKED_AT:
             continue
         begins = _BEGINS.search(look.head(look.full(path)).replace(b"\0", b""))
         if begins and (not paired or _image_beside(look, path)):

@@ -114,6 +114,11 @@ def test_voc(tmp_path: Path) -> None:
     assert (report.renamed, report.left_out, report.notes) == (0, {}, (CHANGED,))
 
 
+def test_voc_of_images_in_folders_of_folders(tmp_path: Path) -> None:
+    data = scenes(tmp_path, SCENES / "yolo" / "data.yaml", tasks=["boxes"])  # images/train/scene_001.jpg
+    there_and_back(data, tmp_path, "voc", but=[f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")])
+
+
 @pytest.mark.parametrize("to", ["voc", "masks"])
 def test_rasters_of_voc(to: str, tmp_path: Path) -> None:
     names = str(SCENES / "masks.txt")
