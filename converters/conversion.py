@@ -70,41 +70,43 @@ def convert(
     workers: Workers = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Convert `source` into the dataset directory `out`, or take up where an earlier, stopped run left off.
+    """Convert `source` into the dataset directory `out`, or continue where an earlier, stopped run left off.
 
-    Images may have been added, removed or repaired since: only the shards that this changes are made again. The bytes
-    depend on the source and on the options above `max_bad` alone: not on workers, engine or interruptions. A script
-    needs no `__main__` guard: workers do not import it.
+    Images may have been added, removed or repaired since then: only the shards affected by this are written again. The
+    bytes depend only on the source and the options listed before `max_bad`, not on workers, engine or interruptions. A
+    script needs no `__main__` guard: workers do not import it.
 
     Args:
-        source: the samples: a path as `open_source` takes it, an image folder, a label file or annotations; a source
-            that is one; or your own, see `shardfeed.converters.sources.source`.
+        source: the samples: a path as `open_source` takes it (an image folder, a label file or annotations), a source
+            from this package, or your own source (see `shardfeed.converters.sources.source`).
         out: the directory to create; its parent must exist.
-        split: share of each split, adding up to 1, for samples whose source names no split; default all in "train".
-            `Shares` says how they are drawn.
+        split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
+            Use `Shares` to choose how they are drawn.
         to: the format of the shards: "tfrecord", "webdataset", "parquet", "mds" or "arrayrecord".
-        shards: number of shards of each split, or the bytes of source images that a shard should hold, about, as text
-            like "64MB". By default 256 MB at most, and less in a small dataset: it has 16 shards at least as long as
-            each has 8 MB or 512 images.
+        shards: number of shards of each split, or the approximate bytes of source images per shard, as text like
+            "64MB". By default at most 256 MB, and less in a small dataset: it gets at least 16 shards as long as each
+            has 8 MB or 512 images.
         seed: decides the order of samples, and their split where `split` draws it.
         image: how images are checked and re-encoded.
-        max_bad: rejected inputs allowed, a count or text like "0.5%"; more, and nothing is committed. Or by name:
-            `{"images": 3, "objects": "1%"}`, where objects are annotations that are left out for a fault of their own.
+        max_bad: rejected inputs allowed, a count or text like "0.5%"; with more, nothing is committed. Or separate
+            limits: `{"images": 3, "objects": "1%"}`, where objects are annotations left out because they are faulty
+            themselves.
         replace: swap `out` for the new dataset when it exists.
-        restart: remove what an earlier, stopped run left, and begin anew.
+        restart: remove what an earlier, stopped run left, and start from the beginning.
         verify: read every byte again before the commit.
-        dry_run: write nothing: the report says what the dataset would be. What the run would refuse is refused.
-        workers: processes of this machine; default one for each CPU that this process is granted. Or `LocalWorkers`,
-            `RayWorkers` on the nodes of a Ray cluster, or an `Engine` of your own, for this one conversion.
+        dry_run: write nothing: the report describes the dataset that would be written. Errors that the run would raise
+            are raised.
+        workers: number of processes on this machine; default one per CPU available to this process. Or `LocalWorkers`,
+            `RayWorkers` on the nodes of a Ray cluster, or your own `Engine`, for this one conversion.
         progress: called a few times a second; default: a bar in a notebook, nothing elsewhere.
 
     Raises:
-        UsageError: something about the arguments or the source; nothing was touched. Subclasses: OutputExistsError,
+        UsageError: the arguments or the source are invalid; nothing was changed. Subclasses: OutputExistsError,
             PlanMismatchError (an unfinished conversion with other options is in the way).
-        TooManyRejectedError: the source rejected too many, and nothing was written; or images were, and all else is
-            converted and kept. The same call with a higher `max_bad` then only commits, unless all inputs were
-            rejected; after a repair, only what changed is read again.
-        StorageError, WorkerLostError: what is finished is kept; the same call resumes.
+        TooManyRejectedError: too many inputs were rejected. If the source rejected them, nothing was written; if the
+            workers did, everything else is converted and kept. The same call with a higher `max_bad` then only commits,
+            unless all inputs were rejected; after a repair, only changed files are read again.
+        StorageError, WorkerLostError: finished shards are kept; the same call resumes.
         BusyError: another process is converting into `out`.
 
     Example:

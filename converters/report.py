@@ -95,11 +95,12 @@ class Planned(NamedTuple):
 class Report:
     """The outcome of `convert`.
 
-    `out`: the output directory. `committed`: whether it exists now. `manifest`: of the dataset, also when it was not
-    committed. `rejected`: inputs left out, `normalised`: stored with other bytes, `warnings`: stored but odd, each
-    sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`: read in this run,
-    `seconds`: of this run. `kept`: shards that an earlier run had finished. `same_pictures`: what is in two splits, or
-    in two classes, byte for byte. `account`: of the annotations; None where there are none. `planned`: of a dry run.
+    `out`: the output directory. `committed`: whether it exists now. `manifest`: the dataset's manifest, even if it was
+    not committed. `rejected`: inputs left out, `normalised`: inputs stored with other bytes, `warnings`: inputs stored
+    although unusual, each sorted by key. `notes`: sentences about the source and the run. `images`, `source_bytes`:
+    read in this run, `seconds`: duration of this run. `kept`: shards that an earlier run had finished. `same_pictures`:
+    images that are byte for byte in two splits or two classes. `account`: account of the annotations, None if there are
+    none. `planned`: the plan of a dry run.
 
     Example:
         report = convert("photos", "out", max_bad="1%")

@@ -156,11 +156,11 @@ def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
 
 
 def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Boxes that a model predicts in pixels of its input, in pixels of the source image: float32 [..., n, 4].
+    """Convert predicted boxes from pixels of the model's input to pixels of the source image: float32 [..., n, 4].
 
     Args:
         boxes: [..., n, 4] as xmin, ymin, xmax, ymax, for one image or a batch of them.
-        scale: [..., 2], x and y, as `detection` gives it with a transform that does not mirror.
+        scale: [..., 2], x and y, as `detection` returns it for a transform that does not mirror.
         offset: [..., 2], likewise.
 
     Example:
@@ -172,13 +172,13 @@ def boxes_to_source(boxes: np.ndarray, scale: np.ndarray, offset: np.ndarray) ->
 
 
 def masks_to_source(masks: np.ndarray, scale: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Masks that a model predicts for its input as masks of the source image: [k, height, width], the nearest pixels.
+    """Convert predicted masks from the model's input to the source image: [k, height, width], by nearest pixels.
 
     Args:
         masks: [k, height, width] for one image.
-        scale: [2], x and y, as `detection` gives it with a transform that does not mirror.
+        scale: [2], x and y, as `detection` returns it for a transform that does not mirror.
         offset: [2], likewise.
-        size: (height, width) of the source image. What the model did not see of it is 0.
+        size: (height, width) of the source image. Parts that the model did not see are 0.
 
     Example:
         height, width = target["orig_size"].tolist()

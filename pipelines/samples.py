@@ -156,19 +156,18 @@ class Mixture:
 
 
 def mix(parts: Sequence[tuple[Split, float]]) -> Mixture:
-    """Splits, of one dataset or of several, as one, each drawn by its weight.
+    """Combine splits, of one dataset or several, drawing from each by its weight.
 
-    Of each batch, each split gets its share of the weights, rounded down or up, whatever its size: a small split is
-    gone through more often. An epoch has as many samples as all splits together, unless `Global(epoch_samples=...)`
-    says otherwise. The schema is what all splits share.
+    Each split fills its share of each batch, by weight, rounded down or up, whatever its size: samples of a small split
+    repeat more often. An epoch has as many samples as all splits together, unless `Global(epoch_samples=...)` says
+    otherwise. The schema has the features that all splits share.
 
     Args:
         parts: pairs of a split and its weight, a number above 0.
 
     Raises:
-        UsageError: when there are none, when one is empty or its weight is not above 0, when classes of a label that
-            they share, or key points or rasters, have other names (a number would mean two things), and when they share
-            no feature.
+        UsageError: if there are no parts, if one is empty or its weight is not above 0, if the class names of a shared
+            label, of key points or of rasters differ (a number would have two meanings), and if they share no feature.
 
     Example:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])

@@ -22,7 +22,7 @@ _SHOWN = 5  # files named in an error before "and n more"
 
 
 class Dataset(Mapping[str, Split]):
-    """Split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest.
+    """A mapping of split name -> Split. Made by `shardfeed.open`; pickles as its directory's path and manifest.
 
     Example:
         data = shardfeed.open("flowers")
@@ -71,13 +71,13 @@ class Dataset(Mapping[str, Split]):
 
 
 def open(path: str | os.PathLike[str], *, storage: Storage = LOCAL) -> Dataset:
-    """Open a dataset directory: of the local disk, at an address (s3, gs, az, https), or of another `storage`.
+    """Open a dataset directory on the local disk, at a URL (s3, gs, az, https), or in another `storage`.
 
-    No shard is read: names and sizes are compared with the manifest. Of a dataset in a bucket that has more than 1,000
-    files, and of one at a web server, they are compared when the files are read: opening takes three requests at most.
+    No shard is read: names and sizes are compared with the manifest. For a dataset in a bucket with more than 1,000
+    files, or on a web server, they are compared when the files are read: opening takes at most three requests.
 
     Raises UsageError when `path` is not a dataset, IntegrityError when its manifest is damaged or of a newer format, or
-    when shards or indexes are missing, of another size, or not part of it (all are listed).
+    when shards or indexes are missing, have a different size, or are not part of it (all are listed).
 
     Example:
         data = shardfeed.open("flowers")

@@ -40,7 +40,7 @@ _FOR_PIPELINES = (
 class ShardSlice:
     """The records of one shard that belong to a view: `take` of its `records`, after `skip`.
 
-    `path`: the shard file, of the `format`. `first`: place in the whole split of the shard's first record.
+    `path`: the shard file. `format`: its format. `first`: position of the shard's first record in the whole split.
 
     Example:
         for part in data["train"][:4].shard_slices():
@@ -58,9 +58,9 @@ class ShardSlice:
 class Split(Sequence[Record]):
     """One split, or a part of one: `len(split)`, `split[i]`, `split[a:b]`, `split[:0.1]`, `split.select(...)`.
 
-    `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for others. It
-    may be used as a map-style dataset of PyTorch as it stands. A slice takes numbers of samples, or shares of the split
-    as floats within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
+    `split[i]` is a dict by feature key: bytes, int or float for scalars, list[bytes] or an array for others. It can be
+    used directly as a map-style dataset of PyTorch. A slice takes sample indices, or shares of the split as floats
+    within 0..1: `split[:0.1]` and `split[0.1:]` are two parts of it.
 
     Example:
         train = data["train"]

@@ -13,9 +13,9 @@ class LocalWorkers:
     """Processes of this machine.
 
     Args:
-        count: of them; default one for each CPU that this process is granted.
-        start_method: "spawn" or "forkserver"; or "auto", what the command takes: fork where there are few images and
-            this process has one thread, which starts in half the time, else spawn.
+        count: number of processes; default one per CPU available to this process.
+        start_method: "spawn", "forkserver" or "auto". "auto" is the default of the command line: fork, which starts in
+            half the time, if there are few images and this process has one thread, else spawn.
 
     Example:
         convert("photos", "out", workers=LocalWorkers(8, start_method="forkserver"))
@@ -35,10 +35,10 @@ class RayWorkers:
     All nodes must see the images and the output under the same paths.
 
     Args:
-        count: of them; default one for each CPU of the cluster.
-        address: "host:port" of the cluster; default the one this process is connected to, that of RAY_ADDRESS, one that
-            runs on this machine, or a new one here, in this order.
-        start_method: as of `LocalWorkers`.
+        count: number of processes; default one per CPU of the cluster.
+        address: "host:port" of the cluster; default, in this order: the cluster that this process is connected to, the
+            one in RAY_ADDRESS, one running on this machine, or a new one here.
+        start_method: as in `LocalWorkers`.
 
     Example:
         convert("/shared/photos", "/shared/out", workers=RayWorkers(address="10.0.0.1:6379"))

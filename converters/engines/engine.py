@@ -21,11 +21,12 @@ POLL = 0.2  # seconds between looks at the clock
 
 @runtime_checkable
 class Engine(Protocol):
-    """Place where shards are written, which recovers when workers there are lost.
+    """A set of workers that writes shards and recovers when workers are lost.
 
-    Every engine has shards written by `shardfeed.converters.shards.write_shard.write_shard`, wherever that runs.
+    Every engine writes shards with `shardfeed.converters.shards.write_shard.write_shard`, wherever that runs.
     `warnings`: sentences about what was lost, for the report. The methods are called from one thread, for one
-    conversion; `start` where there is something to do, `stop` always, also after an error, and more than once.
+    conversion: `start` only if there are shards to write, `stop` always, even after an error, and possibly more than
+    once.
 
     Example:
         report = convert("photos", "out", workers=engine)  # `engine`: an object with these methods

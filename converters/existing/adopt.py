@@ -35,10 +35,10 @@ from shardfeed.version import __version__
 
 
 def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
-    """Make a dataset of the files that were surveyed: beside them, or in the new directory `out`, with links to them.
+    """Make a dataset of the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 
-    Beside them, the other files of the folder become part of the dataset, as they are. Raises UsageError where the
-    files do not have the contract's names and `out` is not given, OutputExistsError, StorageError, BusyError.
+    In their own folder, its other files become part of the dataset unchanged. Raises UsageError if the files do not
+    have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.
 
     Example:
         adopt(survey("records", label_key="image/class/label"), "adopted")

@@ -32,9 +32,9 @@ _SALVAGE = "`shardfeed salvage DIR OUT` makes a dataset of the records that are 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """`files`: name -> what was wrong with it; each can be made again, and was if `written`.
+    """Result of `rebuild`. `files`: name -> fault, of files that can be rebuilt, and were rebuilt if `written`.
 
-    `lost`: files of the dataset that are damaged and are not made of its shards, name -> what is wrong.
+    `lost`: name -> fault, of damaged files that cannot be rebuilt from the dataset's shards.
 
     Example:
         done = rebuild("flowers", dry_run=True)
@@ -50,16 +50,15 @@ class Rebuilt:
 def rebuild(
     path: str | os.PathLike[str], *, dry_run: bool = False, progress: Callable[[int], object] = lambda size: None
 ) -> Rebuilt:
-    """Make a dataset's missing and damaged files again that are made of its shards, in place.
+    """Rebuild, in place, a dataset's missing and damaged files that can be computed from its shards.
 
-    With `dry_run` nothing is written. Only the shards that are needed are read: each whose index is damaged, and all
-    shards of a split of which a column is.
-    Everything is made before anything is written, and each file appears whole, by a rename. What is made is held in
-    memory meanwhile: where all columns are lost, about 350 bytes a record.
+    With `dry_run` nothing is written. Only the shards needed are read: each shard whose index is damaged, and all
+    shards of a split with a damaged column. Everything is computed before anything is written, and each file is renamed
+    into place when it is complete. Until then it is held in memory: about 350 bytes per record if all columns are lost.
     `progress` is called with the bytes of each record read.
 
-    Raises UsageError when `path` is no dataset; IntegrityError, with nothing changed, when the manifest is damaged or a
-    shard that is needed is not as it was written; StorageError; BusyError when another run writes this dataset.
+    Raises UsageError when `path` is not a dataset; IntegrityError, with nothing changed, when the manifest or a needed
+    shard is damaged; StorageError; BusyError when another run writes this dataset.
 
     Example:
         print(dict(rebuild("flowers", dry_run=True).files))  # name -> what is wrong with it

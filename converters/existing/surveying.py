@@ -45,7 +45,7 @@ _PLAIN = {
 class Survey:
     """Contents of a folder's files. `tallies[split][shard]`, `data[split][shard]`: each file's records and checksum.
 
-    `distinct`: no two records are equal, as far as length and CRC tell. `left_aside`: files that are neither shards nor
+    `distinct`: no two records are equal, judged by length and CRC. `left_aside`: files that are neither shards nor
     descriptions of their content. `notes`: further remarks for the user, a line each.
 
     Example:
@@ -92,21 +92,22 @@ def survey(
     """Read every record of the TFRecord files in a folder; nothing is written.
 
     Args:
-        path: the folder. Where it holds no shards itself, but folders of it do, each of those is a split.
-        split_name: all files are shards of this one split; default by their names.
-        splits: split -> pattern of its files, as `glob` takes it, from the folder on; their names may be any.
+        path: the folder. If it holds no shards itself, but its subfolders do, each subfolder is a split.
+        split_name: the one split that all files belong to; default: taken from their names.
+        splits: split -> `glob` pattern of its files, relative to the folder; the files may have any names.
         image_key: the feature that is the image, `image/encoded` to readers; default that key, else the only feature
             whose values are images by their bytes.
         label_key: the feature that is the label, `image/class/label` to readers; default that key, else the only
-            integer that is called as labels are, such as `label`, `class` or `target`.
-        class_names: of the label, or of the objects where images have none: from label 0, or by number. Default what
-            lies in the folder (TFDS's `KEY.labels.txt`, `labels.txt`, `label_map.pbtxt`), else the texts beside the
-            labels, else the numbers.
-        partial: take a split of which shards are missing by the names of the others.
+            integer feature with a usual name, such as `label`, `class` or `target`.
+        class_names: names of the label's classes, or of the objects' classes if images have none: a list from label 0,
+            or a mapping by number. Default: the names in the folder's `KEY.labels.txt` (TFDS), `labels.txt` or
+            `label_map.pbtxt`, else the texts stored with the labels, else the numbers.
+        partial: accept a split with missing shards, as the names of the others show.
         progress: called with bytes read.
 
     Raises:
-        UsageError: the names, or what is in the files, cannot be a dataset: compressed, empty, no Examples.
+        UsageError: the files cannot become a dataset, because of their names or contents: compressed, empty, no
+            Examples.
         IntegrityError: a record is damaged, or features of one name have different dtypes; names shard and record.
         StorageError: a file cannot be read.
 

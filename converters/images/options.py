@@ -54,32 +54,35 @@ _LONGEST = 65_535  # pixels, of a side of a JPEG
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """Everything about images that changes bytes.
+    """Options for images that affect the stored bytes.
 
     Args:
         check: "decode" decodes every image; "header" reads headers and looks for the end of the file; "none" reads only
-            what is stored beside the image (format, height, width). Images that are transcoded are always decoded.
+            the values that are stored with the image (format, height, width). Images that are transcoded are always
+            decoded.
         encode: "keep" stores JPEG and PNG files; "raw" stores pixels: uint8 RGB, row-major [height, width, 3], gray as
-            three equal channels. Every source format becomes them.
+            three equal channels, from every source format.
         resize_shorter: pixels; larger images are shrunk so that the shorter side is this. Never enlarges.
-        size: (height, width), or one number for a square, each 1 to 65535: every image covers it and the middle is cut
-            out, so that all records have one shape. Enlarges small images. Excludes `resize_shorter`.
-        resize_filter: how pixels are mixed where an image is shrunk: "lanczos", the sharpest, "bicubic", or "hamming",
-            the fastest, which is about as good as averaging over areas. What is enlarged is always bicubic.
-        quality: 1 to 100; given, every JPEG is encoded again with it. None: only what must be, with 92. Not for "raw".
-        baseline: progressive JPEGs that are kept are made baseline without loss. Needs the package `turbojpeg`, the
-            extra `baseline`, looked for when a conversion is planned; not for "raw".
-        seekable: JPEGs get restart markers, and records say where their rows begin (`image/restarts`), so that windows
-            of them are decoded without the rest. True: all, those that are kept, too, without loss, which needs the
-            extra `seekable`, looked for when a conversion is planned. None: those that are encoded again, to a side of
-            384 pixels or more, for at most 2 % of their bytes. False: none. Not True for "raw".
-        png_to_jpeg: what would be stored as PNG is stored as JPEG, of `quality` or 92, for readers that take nothing
-            else; not for "raw".
-        background: what shows where an image is transparent: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of
-            three, each 0 to 255.
+        size: (height, width), or one number for a square, each 1 to 65535: every image is resized to cover it and
+            cropped at the centre, so that all records have one shape. Enlarges small images. Not together with
+            `resize_shorter`.
+        resize_filter: the filter for shrinking: "lanczos", the sharpest, "bicubic", or "hamming", the fastest, which is
+            about as good as averaging over areas. Enlarging is always bicubic.
+        quality: 1 to 100; if given, every JPEG is encoded again with it. None: only images that must be encoded, with
+            92. Not for "raw".
+        baseline: progressive JPEGs that are not re-encoded are made baseline, losslessly. Needs the package `turbojpeg`
+            (the extra `baseline`), which is checked when a conversion is planned. Not for "raw".
+        seekable: JPEGs get restart markers, and records store where their rows begin (`image/restarts`), so that a crop
+            can be decoded without the rest. True: all JPEGs; those that are not re-encoded get markers losslessly,
+            which needs the extra `seekable`, checked when a conversion is planned. None: only re-encoded JPEGs with a
+            side of 384 pixels or more, for at most 2 % of their bytes. False: none. Not True for "raw".
+        png_to_jpeg: images that would be stored as PNG are stored as JPEG, with `quality` or 92, for readers that only
+            take JPEG; not for "raw".
+        background: colour behind transparent pixels: a name ("white", "gray"), "#rrggbb", "r,g,b" or a tuple of three,
+            each 0 to 255.
         max_pixels: height * width; more is rejected as E_TOO_LARGE before it is decoded.
         max_bytes: of the file; more is rejected as E_TOO_LARGE before it is read.
-        sha256: the hash of every source file is stored.
+        sha256: store the hash of every source file.
 
     Example:
         convert("photos", "out", image=ImageOptions(resize_shorter=256, quality=90))

@@ -30,28 +30,28 @@ def append(
     new_classes: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of all of `dataset` and, behind it, the samples of `source`.
+    """Make the dataset `out` of all records of `dataset`, followed by the samples of `source`.
 
-    The old records stay in their splits, shards and places: their shards get a second name in `out`, by hard links, and
-    are copied only where the disk takes none. New samples are stored as the old ones were (image options, hashes), in
-    shards of their own. The split of each, where the source names none, is decided by the hash of its key: where a
-    conversion of all with `Shares(..., by="hash")`, these shares and this seed would have put it. What it costs depends
-    on what is new, beside the columns of the old records, which are read once.
+    The old records keep their splits, shards and positions: `out` gets hard links to their shards, or copies if the
+    disk does not support hard links. New samples are stored with the same options as the old ones (image options,
+    hashes), in their own shards. If the source names no split, the hash of a sample's key decides its split, just as
+    converting everything with `Shares(..., by="hash")`, these shares and this seed would. The cost depends on the new
+    samples only, except that the columns of the old records are read once.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
-        source: the new samples, as `convert` takes them. A key that the dataset has already is passed over where the
-            file has the sha256 that is stored for it, and is an error where it has another. Classes are matched by
-            their names.
+        source: the new samples, as `convert` takes them. A key that the dataset already has is skipped if the file has
+            the stored sha256, and is an error if it has a different one. Classes are matched by name.
         out: the directory to create; its parent must exist.
-        split: share of each split, adding up to 1; default those that the dataset was made with.
-        seed: decides the order of new samples, and their split; default that of the dataset.
-        new_classes: classes that the dataset does not have are added behind its list, and not an error.
-        **making: how it is written: see `MakingOptions`. `max_bad` and `shards` are of what is new, which is all that a
-            dry run tells of; `to` is the format that the dataset has.
+        split: share of each split, adding up to 1; default: the shares that the dataset was made with.
+        seed: decides the order of new samples, and their split; default: the seed of the dataset.
+        new_classes: add classes that the dataset does not have to the end of its list, instead of raising an error.
+        **making: how it is written: see `MakingOptions`. `max_bad` and `shards` apply to the new samples, and a dry run
+            reports only those; `to` must be the dataset's format.
 
     Raises:
-        UsageError: features differ, a class is unknown, a key has other bytes, or nothing is new; and as of `convert`.
+        UsageError: features differ, a class is unknown, a key has different bytes, or nothing is new; and as in
+            `convert`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `convert`.
 
     Example:

@@ -27,24 +27,24 @@ def filter(
 ) -> Report:
     """Make the dataset `out` of the records that meet all of these conditions, in the same splits and order.
 
-    Records are copied byte for byte: classes keep their names and numbers, also those of which none is left (`relabel`
-    renumbers).
+    Records are copied byte for byte: classes keep their names and numbers, even if no record of a class remains
+    (`relabel` renumbers).
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
         where: a condition on features, such as `class in (cat, dog) and height >= 224 and not format == png`. Features
-            are named by the end of their key or all of it, `class` and `split` are what they say, and `objects` is the
-            number of objects. Compared by == != < <= > >= in, not in; joined by and, or, not and parentheses. Names of
-            classes and texts are words or in quotes. Of a feature with several values one that matches is enough.
-        keys: only these, as `remove` takes them.
-        min_objects: only images with so many objects at least.
-        missing_ok: pass over keys that no record has.
+            are named by their whole key or the end of it; `class` and `split` have their usual meaning, and `objects`
+            is the number of objects. Operators: == != < <= > >= in, not in; combined with and, or, not and parentheses.
+            Class names and texts are plain words or quoted. A feature with several values matches if one of them does.
+        keys: keep only these keys, given as in `remove`.
+        min_objects: keep only images with at least this many objects.
+        missing_ok: ignore keys that no record has.
         **making: how it is written: see `MakingOptions`.
 
     Raises:
-        UsageError: a condition that cannot be understood, names that the dataset does not have, or no record is left;
-            and as of `reshard`.
+        UsageError: a condition that cannot be parsed, names that the dataset does not have, or no record left; and as
+            in `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
 
     Example:

@@ -14,18 +14,18 @@ from shardfeed.errors import UsageError, escape
 
 
 class MakingOptions(TypedDict, total=False):
-    """How an operation writes the new dataset: keywords that all operations take, each of which may be left out.
+    """Optional keywords of all operations, for how the new dataset is written.
 
     Attributes:
-        max_bad: damaged records that are left out, a count or text like "0.5%"; more, and nothing is committed.
-            Default none.
-        to: the format of the shards, as of `convert`; default that of the dataset, of several the first one's.
+        max_bad: damaged records that may be left out, a count or text like "0.5%"; with more, nothing is committed.
+            Default: none.
+        to: the format of the shards, as in `convert`; default: the format of the (first) dataset.
         shards: number of shards of each split, or text like "64MB", as of `convert`; default as a conversion makes.
-        workers: where they run, as of `convert`.
+        workers: processes that do the work, as in `convert`.
         replace: swap `out` for the new dataset when it exists.
-        restart: remove what an earlier, stopped run left, and begin anew.
+        restart: remove what an earlier, stopped run left, and start from the beginning.
         verify: read every byte again before the commit.
-        dry_run: write nothing: the report says what the dataset would be.
+        dry_run: write nothing: the report describes the dataset that would be written.
         progress: called a few times a second.
 
     Example:

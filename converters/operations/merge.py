@@ -36,24 +36,24 @@ def merge(
     renumber: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of the records of several, split by split, each split in an order that is drawn.
+    """Make the dataset `out` of the records of several datasets, split by split, each split in a new random order.
 
-    Splits and classes are the same by name: the class list is the first dataset's, then what each other one adds. A key
-    that two datasets have is one record where the two are equal, but for number and label numbers; then the first
-    dataset says in which split it is. Records that were counted in several datasets are counted anew
-    (`image/source_id`), labels become those of the new list, and all else is copied value by value.
+    Splits and classes are matched by name: the class list is that of the first dataset, followed by the classes that
+    each other dataset adds. If two datasets have the same key with equal values (ignoring id and label numbers), it
+    becomes one record, in the split of the first dataset. Ids that were counted in several datasets are counted again
+    (`image/source_id`), labels are renumbered to the new list, and everything else is copied value by value.
 
     Args:
         datasets: two or more directories, or datasets that are open; they are only read.
         out: the directory to create; its parent must exist.
-        prefix: put a folder before each dataset's keys (`image/filename`): its directory's name, or the name given
-            here for each. Then no two keys are the same.
+        prefix: prefix each dataset's keys (`image/filename`) with a folder: its directory's name, or the name given
+            here for each dataset. Then all keys are different.
         seed: decides the order.
-        renumber: give new numbers also where two images have one that is the source's own, as COCO's are.
+        renumber: also give new ids to images that share an id that came from their source, such as COCO's.
         **making: how it is written: see `MakingOptions`.
 
     Raises:
-        UsageError: features differ, class lists contradict each other, two records of one key differ, or as of
+        UsageError: features differ, class lists contradict each other, two records with the same key differ; and as in
             `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
 

@@ -30,23 +30,23 @@ def relabel(
 ) -> Report:
     """Make the dataset `out` of the same records with other classes, in the same splits and order.
 
-    Classes that get one name become one; those that `classes` does not name stay. Labels, sets of classes, classes of
-    objects and the texts beside them change alike; a record in which none changes is copied byte for byte. A record
-    whose one class is dropped is left out. An object whose class is dropped goes with its box, mask and key points, and
-    its image stays. The classes of rasters can be renamed, nothing else.
+    Classes renamed to the same name are merged; classes not named in `classes` are kept. Labels, sets of classes,
+    classes of objects and their texts are all changed; a record without changes is copied byte for byte. A record whose
+    only class is dropped is left out. An object whose class is dropped is removed with its box, mask and key points,
+    and its image is kept. Classes of rasters can only be renamed.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
-        classes: old name -> new name, or None to drop the class; or the path of a JSON object or of a CSV file
-            `old,new` that says so, in which null or an empty cell drops it.
+        classes: old name -> new name, or None to drop the class; or the path of such a mapping as a JSON file or a CSV
+            file with columns `old,new`, where null or an empty cell drops the class.
         feature: the key of the one feature to change; default all that have classes.
-        order: new class names in label order, or a file with one a line; default the order in which the old list first
-            comes to each. Labels are 0 to K-1 in it.
+        order: new class names in label order, or a file with one per line; default: the order in which they first
+            appear in the old list. Labels are 0 to K-1 in this order.
         **making: how it is written: see `MakingOptions`.
 
     Raises:
-        UsageError: a class is unknown, none or no record would be left; and as of `reshard`.
+        UsageError: a class is unknown, or no class or no record would be left; and as in `reshard`.
         TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
 
     Example:

@@ -23,17 +23,17 @@ def remove(
     missing_ok: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of all records but those with these keys, in the same splits and order.
+    """Make the dataset `out` of all records except those with these keys, in the same splits and order.
 
-    Nothing of them is in `out`. They are still in `dataset`, which is only read: the report's notes say where, and
-    which of its files other datasets share.
+    `out` contains nothing of the removed records. They are still in `dataset`, which is only read: the report's notes
+    say where, and which of its files are shared with other datasets.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
-        keys: file names, as `image/filename` has them; or the path of a file with one a line. Records without file
-            names are called by split and place: `train/000000017`.
-        missing_ok: pass over keys that no record has.
+        keys: file names, as `image/filename` has them; or the path of a file with one per line. Records without file
+            names are named by split and position: `train/000000017`.
+        missing_ok: ignore keys that no record has.
         **making: how it is written: see `MakingOptions`.
 
     Raises:

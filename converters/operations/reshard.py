@@ -19,7 +19,7 @@ def reshard(dataset: DatasetLike, out: str | os.PathLike[str], **making: Unpack[
     Raises:
         TooManyRejectedError: records are damaged; it names them, and nothing is committed.
         UsageError, IntegrityError, StorageError, WorkerLostError, BusyError: as `convert` and `shardfeed.open`. After a
-        StorageError or a kill the same call goes on.
+            StorageError or a kill the same call continues.
 
     Example:
         reshard("flowers", "few", shards=1)

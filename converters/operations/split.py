@@ -24,19 +24,19 @@ def split(
     renumber: bool = False,
     **making: Unpack[MakingOptions],
 ) -> Report:
-    """Make the dataset `out` of the same records in splits that are drawn anew, each in an order that is drawn.
+    """Make the dataset `out` of the same records in new splits, drawn at random, each in a new random order.
 
-    Which split and place a record gets is decided by its key, as in a conversion with these shares and this seed.
-    Records are copied byte for byte, but for their number (`image/source_id`): where records that were counted in
-    several splits come into one, they are counted anew.
+    A record's key decides its split and position, as in a conversion with these shares and this seed. Records are
+    copied byte for byte, except for their id (`image/source_id`): if records that were counted in several splits come
+    into one split, they are counted again.
 
     Args:
         dataset: a dataset's directory, or one that is open; it is only read.
         out: the directory to create; its parent must exist.
         split: share of each new split, adding up to 1; `Shares` says how they are drawn.
-        of: the split that is cut; all others are kept. Default: all are put together and cut.
+        of: the split to divide; all others are kept. Default: all splits are put together and divided.
         seed: decides splits and order.
-        renumber: give new numbers also where two records have one that is the source's own, as COCO's are.
+        renumber: also give new ids to records that share an id that came from their source, such as COCO's.
         **making: how it is written: see `MakingOptions`.
 
     Raises:

@@ -30,9 +30,9 @@ class Shares:
 
     Args:
         shares: of each split by name, adding up to 1.
-        by: "exact", where each split gets its share to the image, in each class of the first label too; images that are
-            added then move few others to another split. Or "hash", where each image's split is decided by its own key:
-            added images move no other, and shares are exact on average only.
+        by: "exact": each split gets exactly its share of images, also within each class of the first label; adding
+            images then moves a few others to another split. "hash": each image's own key decides its split; adding
+            images moves no others, and shares are exact only on average.
 
     Example:
         convert("photos", "out", split=Shares({"train": 0.8, "validation": 0.2}, by="hash"))

@@ -42,10 +42,10 @@ _BETWEEN = re.compile(r"[-._ 0-9]+")  # what stands around the name of a split i
 
 
 class Look:
-    """A look at `path`: nothing is read before it is asked for, and nothing twice.
+    """A view of the files at `path` for recognising formats: reads lazily, and nothing twice.
 
-    `include`, `exclude`, `follow_links`: the files that are wanted, as `list_files` takes them. Of
-    each kind of files in a folder only some are looked at, hidden ones left out; a reader that is chosen lists all.
+    `include`, `exclude`, `follow_links`: the files to take, as in `list_files`. Only some files of each kind in a
+    folder are examined, and no hidden ones; the reader that is chosen then lists all.
 
     Example:
         look = Look("photos")
@@ -252,7 +252,7 @@ class SourceFiles:
 
 
 def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
-    """The files that a path means. Raises UsageError where it means none, or one of a pattern is not there.
+    """Find the files at a path or pattern. Raises UsageError if there are none, or if a file of a pattern is missing.
 
     Example:
         files = find_files("shards/{000..003}.tar", (".tar",))

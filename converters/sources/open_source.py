@@ -41,11 +41,11 @@ def open_source(
     follow_links: bool = False,
     options: Options | None = None,
 ) -> Source:
-    """Open the source that a path means.
+    """Open a path as a source, choosing the reader by its content.
 
-    Files with annotations (COCO's for example, or a folder with some) are recognised by their content, and so are files
-    of many samples: tars, Parquet, records, databases, arrays. Any other file is a label file. A folder is a folder of
-    classes, or of images whose names say their classes.
+    Annotation files (such as COCO's, or a folder with some) are recognised by their content, and so are files of many
+    samples: tars, Parquet, records, databases, arrays. Any other file is taken as a label file, and any other folder as
+    a folder of classes, or of images with the class in the file name.
 
     Example:
         open_source("photos")                                                 # photos/cat/1.jpg, photos/train/cat/1.jpg
@@ -57,19 +57,19 @@ def open_source(
 
     Args:
         path: a folder, a file, or several files: `train-{00000..00012}.tar`.
-        reader: the name of the reader, where two would do: "coco" or "webdataset" for example, or "folder" or "labels"
-            where there are no annotations. Or a `Reader` of your own, which raises what it raises.
-        include: a pattern, or some, of the files that are wanted, relative to the folder; default all. `*` stands for
-            any part of a name, `**` for any folders. Without a "/" a pattern fits names in every folder (`*.png`), with
-            one it begins at the folder (`train/**/*.png`); one that fits a folder fits all that is in it.
-        exclude: likewise, of files that are not wanted.
-        follow_links: take files and folders outside the folder that links in it lead to.
+        reader: the name of the reader, if two would fit: for example "coco" or "webdataset", or "folder" or "labels" to
+            ignore annotations. Or your own `Reader`, whose exceptions are passed on.
+        include: one or more patterns of the files to take, relative to the folder; default all. `*` matches any part of
+            a name, `**` any folders. A pattern without "/" matches names in every folder (`*.png`), one with "/" begins
+            at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
+        exclude: one or more patterns of the files to leave out.
+        follow_links: also take files and folders that links lead to outside of the folder.
         options: `LabelOptions`, `AnnotationOptions` or `ColumnOptions`.
 
     Raises:
-        UsageError: options that do not go together, a missing path, files that tell no classes, or that two readers
-            would read.
-        LabelFileError: a label file that is not clear.
+        UsageError: options that do not go together, a missing path, files without classes, or files that fit two
+            readers.
+        LabelFileError: a label file is ambiguous.
         StorageError: the folder cannot be read.
     """
     check_local(path)

@@ -29,28 +29,31 @@ def _a_list(name: str, value: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """Options of image folders, file names and label files.
+    """Options for image folders, file names and label files.
 
     Example:
         open_source("photos", options=LabelOptions(labels="labels.csv", label_columns=["breed"]))
 
     Attributes:
         labels: a label file for the images in the folder that is opened.
-        images: the folder that the paths in a label file are relative to; default the folder of the file.
-        pattern: a regular expression that fits file names; its group `label` is the class.
-        unlabelled: images without labels: all of a folder, or those that a file lists.
-        class_names: names in label order, or the path of a file with one a line; or a mapping from column to those.
+        images: the folder that the paths in a label file are relative to; default: the folder of the label file.
+        pattern: a regular expression that matches file names; its group `label` is the class.
+        unlabelled: read images without labels: all images in a folder, or the ones listed in a file.
+        class_names: names in label order, or the path of a file with one per line; or a mapping from column to one of
+            these.
         format: of the label file: "csv", "tsv", "jsonl", "text" or "parquet"; default by its name.
-        path_column: of the label file, by name or number from 0; default one with a usual name.
+        path_column: the column of paths, by name or number from 0; default: one with a usual name.
         label_columns: likewise; the first is the class.
-        text_columns: texts that are no classes, such as captions.
-        number_columns: numbers that are no classes; a mapping may say the feature: `{"age": Feature("float32")}`.
-        one_hot: columns of 0 and 1 (or -1 and 1), one a class.
-        split_column: likewise; default the one called split.
-        header: whether the first row names the columns; default by what is in it.
-        delimiter: between the cells of a CSV file; default by its first row.
+        text_columns: columns of texts that are not classes, such as captions.
+        number_columns: columns of numbers that are not classes; a mapping may give the feature:
+            `{"age": Feature("float32")}`.
+        one_hot: columns of 0 and 1 (or -1 and 1), one per class.
+        split_column: the column of split names; default: the one called split.
+        header: whether the first row names the columns; default: decided by its content.
+        delimiter: separator of the cells of a CSV file; default: found in its first row.
         encoding: of the label file; default UTF-8, or what its first bytes say.
-        label_separator: between several labels in one cell of the first label column; or a mapping from column to it.
+        label_separator: between several labels in one cell of the first label column; or a mapping from column to
+            separator.
         missing: the value that stands for an empty cell, by column.
     """
 
@@ -88,22 +91,26 @@ class LabelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationOptions:
-    """Options of files with boxes, masks, key points or captions of images.
+    """Options for files with boxes, masks, key points or captions of images.
 
     Example:
         open_source("instances.json", options=AnnotationOptions(images="photos", tasks=["masks"]))
 
     Attributes:
-        images: the folder that image names are relative to; default where the annotations say, or lie.
-        tasks: what is taken; default what the format is for, without masks, which cost time and bytes.
-        class_names: names in label order, or the path of a file with one a line, where the annotations do not say.
-        unit: of boxes, key points and outlines; default what the format says. A source in pixels whose boxes all lie
-            within 0 to 1 is refused unless this says which it is.
-        boxes_on: the image that annotations are of where its EXIF turns it and nothing tells: "upright" or "stored".
+        images: the folder that image names are relative to; default: the folder named in the annotations, or their own
+            folder.
+        tasks: kinds of annotations to read; default: all of the format's except masks, which cost time and bytes.
+        class_names: names in label order, or the path of a file with one per line, if the annotations do not contain
+            them.
+        unit: unit of boxes, key points and outlines; default: that of the format. A source in pixels whose boxes all
+            lie within 0 to 1 is refused unless `unit` is given.
+        boxes_on: the image that annotations refer to if EXIF rotates it and the file does not tell: "upright" or
+            "stored".
         voc_origin: the number of the first pixel in Pascal VOC's files, 0 or 1.
-        colours: of masks, a file with `name,r,g,b` a line.
-        void: the value in masks of pixels of no class; default what the format says, else 255; "none": there is none.
-        delimiter, encoding: of tables, as in `LabelOptions`.
+        colours: colours of masks: a file with `name,r,g,b` per line.
+        void: the value of mask pixels without a class; default: that of the format, else 255; "none": there is no such
+            value.
+        delimiter, encoding: for tables, as in `LabelOptions`.
     """
 
     images: Path | None = None
@@ -138,19 +145,20 @@ class AnnotationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Options of files of many samples: tars, Parquet, records, databases, arrays.
+    """Options for files with many samples each: tars, Parquet, records, databases, arrays.
 
     Example:
         open_source("digits.npz", options=ColumnOptions(columns={"image": "x", "label": "y"}))
 
     Attributes:
-        columns: the column (array, dataset, feature, key) that holds a thing: "image", "label", "key", "text", "split",
-            "mask", "objects", or the key of another feature -> its name in the file; default the usual names.
-        unlabelled: samples without labels, whatever columns there are.
-        class_names: in label order, or the path of a file with one a line; default what the format says, else numbers.
+        columns: role -> name of the column (array, dataset, feature, key) in the file. Roles: "image", "label", "key",
+            "text", "split", "mask", "objects", or the key of another feature. Default: the usual names.
+        unlabelled: read samples without labels, even if the file has some.
+        class_names: in label order, or the path of a file with one per line; default: the names in the file, else
+            numbers.
         label_offset: the number of the first class in the file, subtracted from each label: 1 where 0 is background.
         label_map: a label map (`.pbtxt`, or lines like `1:cat`) that numbers and names the classes.
-        unit: of boxes, as in `AnnotationOptions`.
+        unit: unit of boxes, as in `AnnotationOptions`.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)

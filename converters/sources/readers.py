@@ -18,9 +18,9 @@ _HERE = "shardfeed.converters.sources"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence that a path is for a reader, in words: `found`, what there is; `missing`, what it lacks to be read.
+    """Evidence that a path fits a reader, as text: `found`, what was found; `missing`, what would be needed to read it.
 
-    `name`: of the reader, as `--reader` takes it. `sure`: whether no other reader can be meant, whatever it finds.
+    `name`: the reader's name, as in `--reader`. `sure`: whether this excludes all other readers, whatever they find.
 
     Example:
         def recognise(look, options):
@@ -88,20 +88,21 @@ def _marks(found: str, *words: bytes, begins: bytes = b"", beside: str = "", ins
 
 @dataclass(frozen=True)
 class Reader:
-    """One reader. Its module is imported when the path may be meant by what `Look` knows of it, or it is asked for.
+    """A reader. Its module is imported only if the path may fit according to `Look`, or if the user chose the reader.
 
     Attributes:
         name: as `--reader` takes it, in Python `reader=`.
-        module: with `recognise` and `read`: its name below `shardfeed.converters.sources`, or itself. `read` alone
-            where `marks` say what was found.
+        module: a module with `recognise` and `read`, or its name below `shardfeed.converters.sources`. With `marks`,
+            `read` is enough.
         options: the class of its options.
-        takes: the names of those options that it takes; any other is refused.
-        suffixes: ends of file names, in lower case, one of which must be in a folder; empty: any that is no image's.
-        chooses_files: whether include, exclude and follow_links mean something to it.
-        kinds: of a file that is none of these by its first bytes (`Look.kind`), its suffix must be among `suffixes`;
-            None: it may be any.
-        names: beside the suffixes what must be found in a name in a folder (`Look.suffixes`).
-        marks: beside its name how a file must begin.
+        takes: the names of the options that it takes; others are refused.
+        suffixes: suffixes of file names, in lower case; a folder must have a file with one of them. Empty: any suffix
+            except those of images.
+        chooses_files: whether it supports include, exclude and follow_links.
+        kinds: kinds of files by their first bytes (`Look.kind`); a file of another kind must have one of `suffixes`.
+            None: any kind.
+        names: in addition to the suffixes, text that a name in the folder must contain (`Look.suffixes`).
+        marks: in addition to its name, how a file must begin.
 
     Example:
         module = SimpleNamespace(recognise=recognise, read=read)

@@ -75,15 +75,14 @@ class Sample:
     """One image and what is known about it.
 
     `key` is the unique, relative name of the sample: it decides the sample's split and place, and is stored as
-    `image/filename`. Bytes, because a file name need not be UTF-8.
-    `image` is the encoded file: where to read it, its bytes, or a picklable callable that returns them.
-    `features` holds the sample's labels by feature key: exactly the keys of `source.schema.features`.
-    `split` names the split, or is None where the plan's fractions decide.
-    `objects`: what is in the image, where the schema has boxes of the kind "box"; the worker that writes them makes
-    the values of `schema.object_keys`, which are not among `features`.
-    `raster`: a mask that says a class for each pixel, where the schema has a `raster`; likewise made by the worker.
-    `record`: of a sample of a `RecordedSource`: what is stored, whatever the image; of features only the label counts.
-    `number`: 0 or more, the source's own for the image, by which evaluation knows it: stored as `image/source_id`.
+    `image/filename`. Bytes, because a file name need not be UTF-8. `image` is the encoded file: where to read it, its
+    bytes, or a picklable callable that returns them. `features` holds the sample's labels by feature key: exactly the
+    keys of `source.schema.features`. `split` names the split, or is None if the plan's shares decide. `objects`: what
+    is in the image, where the schema has boxes of the kind "box"; the worker that writes them makes the values of
+    `schema.object_keys`, which are not among `features`. `raster`: a mask that says a class for each pixel, where the
+    schema has a `raster`; likewise made by the worker. `record`: for a sample of a `RecordedSource`: the bytes to
+    store, whatever the image; only the label of `features` is used. `number`: the source's own id of the image, 0 or
+    more, which evaluation tools use: stored as `image/source_id`.
 
     Example:
         sample = Sample(b"rose/1.jpg", Path("photos/rose/0001.jpg").read_bytes, {"image/class/label": 1}, split="train")
@@ -114,12 +113,13 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Findings:
-    """Findings of a source while it looked for its samples, for the report.
+    """Findings of a source while it listed its samples, for the report.
 
     `rejected`: inputs that it could not offer. `notes`: sentences (on hidden files passed over, repeated rows).
-    `folder`: the absolute path of a folder from which it takes every file; a dataset must not be made there, or the
-    next conversion would take it for images. `account`: of annotations that belong to no sample, or that were read and
-    left out already. `in_files`: whether inputs are parts of larger files, which no pattern leaves out.
+    `folder`: the absolute path of a folder from which it takes every file; a dataset must not be written there, or the
+    next conversion would treat it as images. `account`: account of annotations that belong to no sample, or that were
+    already left out while reading. `in_files`: whether inputs are parts of larger files, so that patterns cannot
+    exclude them.
 
     Example:
         source = ImageFolder("photos")
@@ -135,11 +135,11 @@ class Findings:
 
 @runtime_checkable
 class Source(Protocol):
-    """Samples by number: deterministic, picklable, random access; used from one thread of one process.
+    """Samples with random access by index: deterministic and picklable; used from one thread of one process.
 
-    `schema` says what a sample's features are (not the image itself): their dtypes, shapes and kinds, and the class
-    names of labels, in label order (0-based). `source[i]` raises IndexError from `len(source)` on, so that a source
-    can be iterated. `shardfeed.testing.SourceContract` has the tests of what a source promises.
+    `schema` describes a sample's features (not the image itself): their dtypes, shapes and kinds, and the class names
+    of labels, in label order (0-based). `source[i]` raises IndexError from `len(source)` on, so that a source can be
+    iterated. `shardfeed.testing.SourceContract` tests what a source must guarantee.
 
     Example:
         class Digits:

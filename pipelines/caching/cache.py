@@ -43,14 +43,14 @@ _SAY_SECONDS = 3.0  # of waiting before it is said
 
 @dataclass(frozen=True)
 class Cache:
-    """Where a split is copied to, and how: for `cached`.
+    """Location and form of the copy that `cached` makes.
 
     Args:
-        directory: on a fast disk, or in memory (/dev/shm); made if it is not there.
-        decoded: images are stored as pixels, `height * width * 3` bytes each, so that nothing is left to decode; else
-            shards are copied as they are.
+        directory: on a fast disk, or in memory (/dev/shm); created if it does not exist.
+        decoded: images are stored as pixels, `height * width * 3` bytes each, so that nothing has to be decoded;
+            otherwise shards are copied unchanged.
 
-    Raises UsageError unless it is a path.
+    Raises UsageError if `directory` is not a path.
 
     Example:
         train = cached(data["train"], Cache("/dev/shm/flowers", decoded=True))
@@ -75,25 +75,25 @@ def cached(samples: Mixture, cache: CacheLike) -> Mixture: ...
 @overload
 def cached(samples: Samples, cache: CacheLike) -> Samples: ...
 def cached(samples: Any, cache: CacheLike) -> Any:
-    """The same samples, read from a copy in the cache's directory, which is made now unless it is there.
+    """The same samples, read from a copy in the cache's directory, which is made now unless it exists.
 
-    What is copied are the shards, whole, that hold samples of the split or view: cut views from a cached split, rather
-    than caching each. Length, order, places, fingerprint, columns and labels are the split's; `formats` and
-    `image/format` are "raw" where images are decoded.
+    All shards that hold samples of the split or view are copied whole: so take views of a cached split, rather than
+    caching each view. Length, order, positions, fingerprint, columns and labels are those of the split; `formats` and
+    `image/format` are "raw" if images are stored decoded.
 
-    A copy that is there is used once its manifest and the sizes of its files are right, else it is made anew, with a
-    warning. Another process that makes it is waited for. CRCs are checked as the copy is made and as it is read.
+    An existing copy is used if its manifest and the sizes of its files are right; otherwise it is made again, with a
+    warning. If another process is making it, this one waits. CRCs are checked as the copy is made and as it is read.
 
     Args:
-        samples: a split, a part of one, or a `mix`, whose parts are cached each.
-        cache: a directory on a faster disk or in memory (/dev/shm), which is made if it is not there; or a `Cache`,
-            which may say that images are stored decoded.
+        samples: a split, a part of one, or a `mix`, each part of which is cached.
+        cache: a directory on a faster disk or in memory (/dev/shm), which is created if it does not exist; or a
+            `Cache`, which can also store images decoded.
 
     Raises:
-        StorageError: without enough free space, before anything is written, or without permission.
+        StorageError: if there is not enough free space (before anything is written) or no permission.
         RecordError: for a damaged record, and for an image that cannot be decoded.
         IntegrityError: for a damaged shard.
-        UsageError: where images are to be decoded and there are none, and for what is neither a split nor a mixture.
+        UsageError: if images are to be decoded and there are none, or if `samples` is neither a split nor a mixture.
 
     Example:
         train = cached(data["train"], "/nvme/cache")

@@ -19,12 +19,13 @@ Weights = Mapping[str, float] | Sequence[float]
 class Stream:
     """Shards in random order, several interleaved, read in sequence, and shuffled through a buffer of records.
 
-    The fastest order on disks and networks where reading in sequence is fast; a plain tf.data graph, and TensorFlow's
-    alone. A record stands near those of its shard unless the buffer is large.
+    The fastest order on disks and networks where sequential reads are fast; a plain tf.data graph, for TensorFlow only.
+    Records of a shard stay close together unless the buffer is large.
 
     Args:
-        buffer: records held to be shuffled, 1 or more. None: 16,384, fewer where they take more than a quarter of the
-            memory granted. It is part of the order: give it to have the same order on a machine with less memory.
+        buffer: records held to be shuffled, 1 or more. None: 16,384, or fewer if these would take more than a quarter
+            of the available memory. It is part of the order: pass it to get the same order on a machine with less
+            memory.
         epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
 
     Raises UsageError for numbers below 1.
@@ -42,20 +43,20 @@ class Stream:
 
 @dataclass(frozen=True)
 class Global:
-    """A permutation of all samples, another in each epoch, read by position: any sample may stand anywhere.
+    """A permutation of all samples, different in each epoch, read at random: any sample may come at any position.
 
-    With `balance` or `weights`, and for a `mix`, samples are drawn by class (by part) instead: each batch holds of
-    each its share, rounded down or up, and a class is gone through to its end before any of its samples comes again.
+    With `balance` or `weights`, and for a `mix`, samples are drawn by class (or by part) instead: each batch has each
+    class's share, rounded down or up, and all samples of a class are used before any of them repeats.
 
     Args:
         balance: "class" for `image/class/label`, or, where there is none, for `image/object/class/label`; or the key of
-            another label: all classes get the same share. Where samples have several classes, of objects or as tags, a
-            sample counts for its rarest one, and samples without any are a class of their own; to know that, all
-            records are read once. None: classes do not matter, unless there are weights.
-        weights: the classes' shares, by name, or in the order of the labels; 0 leaves a class out. Samples without any
-            have the name "", and come last.
-        epoch_samples: how many samples make an epoch, 1 to all of them; drawn by class or by part, any number. None: as
-            many as there are.
+            another label: all classes get the same share. If samples have several classes, from objects or tags, a
+            sample counts for its rarest one, and samples without a class form their own class; to find these, all
+            records are read once. None: classes are ignored, unless there are weights.
+        weights: the shares of the classes, by name, or in the order of the labels; 0 leaves a class out. Samples
+            without a class have the name "", and come last.
+        epoch_samples: how many samples make an epoch, 1 to all of them; if drawn by class or by part, any number. None:
+            as many as there are.
 
     Raises UsageError for weights that are negative, not finite or all 0, and for an epoch of fewer than 1 sample.
 
@@ -82,13 +83,13 @@ class Global:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of neighbours in random order, shuffled within a window: for disks that seek, and for buckets.
+    """Blocks of adjacent records in random order, shuffled within a window: for spinning disks, and for buckets.
 
     Args:
-        block_bytes: of a block, which is read at once; about 1 MiB. A request to a bucket pays for more: 8 MiB is the
-            default there where no order is given.
-        buffer: records of a window, which is read while another is used, 1 or more. None: a quarter of what `Stream`
-            would take. It is part of the order: give it to have the same order on a machine with less memory.
+        block_bytes: size of a block, which is read at once; about 1 MiB. For buckets larger blocks pay off: if no order
+            is given, 8 MiB is the default there.
+        buffer: records of a window, 1 or more; one window is read while another is used. None: a quarter of the default
+            of `Stream`. It is part of the order: pass it to get the same order on a machine with less memory.
         epoch_samples: how many samples of the order make an epoch, 1 to all of them. None: all.
 
     Raises UsageError for numbers below 1.
@@ -108,7 +109,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Stored:
-    """As the samples are stored, in each epoch: for evaluation.
+    """Stored order in each epoch: for evaluation.
 
     Example:
         batches = make_batches(data["test"], letterbox(512), batch_size=16, order=Stored(), drop_remainder=False)

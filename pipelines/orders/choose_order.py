@@ -35,20 +35,20 @@ _MAX_SEED = 2**63 - 1
 def order_samples(
     samples: Samples, *, batch_size: int, seed: int = 0, order: OrderLike | None = None, drop_remainder: bool = True
 ) -> tuple[Samples, Order]:
-    """Which sample stands in which step: the order as arithmetic, and the samples arranged as it numbers them.
+    """Compute which samples each step has: the order, and the samples that its numbers refer to.
 
-    Neither TensorFlow nor PyTorch is needed. The arranged samples are `samples` themselves, except where classes are
-    balanced: then the same ones, class by class.
+    Neither TensorFlow nor PyTorch is needed. The returned samples are `samples` itself, unless classes are balanced:
+    then they are the same samples, class by class.
 
     Args:
         samples: a split, a part of one, or a `mix`.
         batch_size: samples of a step, of all replicas or ranks together.
-        seed: 0 to 2^63 - 1; of the order, and of each sample's augmentation.
+        seed: 0 to 2^63 - 1; for the order, and for each sample's augmentation.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        drop_remainder: an epoch has whole batches only; False: its last batch may be smaller.
+        drop_remainder: True: an epoch has whole batches only. False: its last batch may be smaller.
 
-    Raises UsageError for samples that are none, a batch that they cannot fill, and an order that they do not have.
+    Raises UsageError if there are no samples, if they cannot fill a batch, and for an order that they do not support.
 
     Example:
         samples, order = order_samples(data["train"], batch_size=256, order="global", seed=7)

@@ -20,7 +20,7 @@ _LONG = 60  # characters of a value shown in an error
 
 @dataclass(frozen=True)
 class Position:
-    """`step`: batches of the global batch size that training has used, from the first of epoch 0, in `order`.
+    """Position of a training run. `step`: number of global batches that training has used in `order`, from epoch 0 on.
 
     Example:
         position = Position.from_json(feed.position(1000))

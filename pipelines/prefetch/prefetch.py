@@ -39,9 +39,9 @@ __all__ = [
 def prefetch_threads(
     producers: Iterable[Producer], *, buffer: int = 2, ordered: bool = True, seed: int = 0
 ) -> Prefetcher:
-    """Each producer in a thread of this process: right where it waits (files, network) or NumPy does the work.
+    """Run each producer in a thread of this process: for producers that wait (files, network) or work in NumPy.
 
-    Batches are passed on as they are, so a producer must not write to an array again after giving it away.
+    Batches are passed on as they are, so a producer must not write to an array after it has yielded it.
 
     Example:
         def producer(worker):
@@ -64,11 +64,11 @@ def prefetch_processes(
     seed: int = 0,
     start_method: str = "spawn",
 ) -> Prefetcher:
-    """Each producer in a process of this machine: right where it computes in Python.
+    """Run each producer in a process of this machine: for producers that compute in Python.
 
     Arrays come through shared memory, `buffer` + 2 batches for each producer, and stay valid as long as they are kept.
-    Producers must pickle. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError where a worker was
-    killed, and StorageError where memory does not suffice.
+    Producers must pickle. `start_method`: "spawn" or "forkserver". Iterating raises WorkerLostError if a worker was
+    killed, and StorageError if there is not enough memory.
 
     Example:
         def producer(worker):
@@ -100,14 +100,14 @@ def prefetch_ray(
     seed: int = 0,
     address: str | None = None,
 ) -> Prefetcher:
-    """Each producer in an actor of a Ray cluster: right where one machine does not make batches fast enough.
+    """Run each producer in an actor of a Ray cluster: if one machine does not make batches fast enough.
 
-    `address`: "host:port" of the cluster's head; None takes the one this process is connected to, that of RAY_ADDRESS,
-    one that runs on this machine, or starts one here, in this order.
-    Producers must pickle (with cloudpickle); arrays lie in Ray's object store and are read-only. Where an actor or its
-    node is lost, the producer begins again elsewhere, and the batches that were taken are made anew and left out: it
-    has to give the same ones. A RuntimeWarning tells; WorkerLostError is raised where that does not help three times,
-    where no cluster can be joined, and where its head has not answered for 20 seconds.
+    `address`: "host:port" of the cluster's head; None takes, in this order: the cluster that this process is connected
+    to, the one in RAY_ADDRESS, one running on this machine, or a new one here. Producers must pickle (with
+    cloudpickle); arrays lie in Ray's object store and are read-only. If an actor or its node is lost, the producer
+    starts again elsewhere, and the batches that were already taken are made again and skipped: so it must produce the
+    same batches. This gives a RuntimeWarning. WorkerLostError is raised if three restarts fail, if no cluster can be
+    joined, or if its head has not answered for 20 seconds.
 
     Example:
         with prefetch_ray([producer] * 64, address="10.0.0.1:6379") as batches:

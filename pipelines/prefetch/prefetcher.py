@@ -53,11 +53,12 @@ class Workers(ABC):
 
 
 class Prefetcher:
-    """Batches of producers that run ahead of their consumer. Made by `prefetch_threads` and its like.
+    """Batches of producers that run ahead of their consumer. Made by `prefetch_threads`, `prefetch_processes` or
+    `prefetch_ray`.
 
-    Iterable again and again: each iteration is an epoch, with other seeds; one at a time. Workers start with the first
-    and stay for the next; they end with `with`, `close`, when the prefetcher is collected, when an iteration is
-    left early, and after an error.
+    Can be iterated repeatedly, one iteration at a time: each is an epoch with new seeds. Workers start with the first
+    iteration and stay for the next ones. They end at the end of `with`, with `close`, when the prefetcher is
+    garbage-collected, when an iteration is left early, and after an error.
 
     Example:
         with prefetch_threads([producer] * 4) as prefetcher:

@@ -20,7 +20,7 @@ from shardfeed.errors import UsageError, WorkerLostError
 
 @dataclass(frozen=True)
 class Worker:
-    """Which of the workers a producer runs in, which pass over the data this is, and the seed of both.
+    """The number of the worker that a producer runs in, the epoch, and the seed for both.
 
     Example:
         def producer(worker):

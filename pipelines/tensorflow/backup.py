@@ -24,33 +24,34 @@ _CUT = "the rest of the epoch is done"  # a value of `stop_training` that is tru
 
 
 class Backup(keras.callbacks.Callback):
-    """Saves the state of a `fit` over a feed, and starts from the saved one: with the batches that remain, exactly.
+    """Save the state of a `fit` over a feed, and resume from it with exactly the remaining batches.
 
     Example:
         backup = Backup("run", feed, every=100)
         model.fit(backup.batches, steps_per_epoch=feed.steps_per_epoch, epochs=9, callbacks=[backup], shuffle=False)
 
-    The same lines start a run and, after a kill, continue it; after its last epoch they train nothing more, and
-    the model has its final weights. More epochs than before continue from there.
+    The same lines start a run and, after a kill, continue it; after its last epoch they train no further, and the model
+    has its final weights. With a larger number of epochs, training continues from there.
 
-    `directory`: made where it is missing; for one run alone. `every`: steps between two backups; None for one at the
-    end of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
+    `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one at the end
+    of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
 
-    Saved are the model's variables, those of its optimizer, the states of its seed generators, and the position.
-    That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations
-    are deterministic (`tf.config.experimental.enable_op_determinism`). It may have another number of replicas.
+    Saved are the model's variables, those of its optimizer, the states of its seed generators, and the position. That
+    makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations are
+    deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different number of
+    replicas.
 
-    Not saved: metrics, so those of the epoch that is resumed, in the history too, cover the rest of it only; and what
-    other callbacks remember, like the best loss so far. What they do to the model and the optimizer is saved. The
-    state is put back at the place of this callback in the list where it was saved; last is best, so that weights that
-    another callback sets at the end of `fit` are in the last backup.
+    Not saved: metrics, so in the resumed epoch they cover only its remaining steps, in the history too; and the state
+    of other callbacks, such as the best loss so far. Their changes to the model and the optimizer are saved. The state
+    is saved and restored at this callback's position in the list: put it last, so that the last backup includes weights
+    that another callback sets at the end of `fit`.
 
     The model must be built before `fit`, and have the layers and the optimizer of the run before. With
     `steps_per_execution`, the steps of an epoch and `every` must be multiples of it.
 
     Raises OrderMismatchError when the backup was counted in another order: other data, seed or batch size;
-    IntegrityError for a damaged one; UsageError, when `fit` starts, for a `fit` that cannot go on exactly; StorageError
-    when a backup cannot be written: the one before is still whole.
+    IntegrityError for a damaged one; UsageError, when `fit` starts, for a `fit` that cannot be resumed exactly;
+    StorageError when a backup cannot be written: the previous one stays intact.
     """
 
     def __init__(self, directory: str | os.PathLike[str], feed: Feed, *, every: int | None = None) -> None:

@@ -36,44 +36,45 @@ def train_batches(
 ) -> tf.data.Dataset:
     """Batches to train a classifier: (images uint8 [batch_size, height, width, 3], labels int64 [batch_size]).
 
-    Of a feature of the kind "tags", a set of classes, labels are multi-hot: float32 [batch_size, classes].
+    For a feature of the kind "tags", a set of classes, labels are multi-hot: float32 [batch_size, classes].
 
-    Each image is cut by `random_resized_crop(image_size)`. An epoch gives every sample once, or draws them by class
-    where the order says so. The last, incomplete batch is dropped: `len(samples) % batch_size` samples, other ones in
-    each epoch. The dataset's cardinality is set: the steps of an epoch, or infinite.
+    Each image is cropped by `random_resized_crop(image_size)`. An epoch has every sample once, or draws samples by
+    class if the order says so. The last, incomplete batch is dropped: `len(samples) % batch_size` samples, different
+    ones in each epoch. The dataset's cardinality is set: the steps of an epoch, or infinite.
 
-    With the same `seed`, order (any but "stream") and batch size, iteration i of a dataset that ends, an endless one
-    from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples and crops. Iterations are
-    counted from 0, as they begin, by each dataset object: `fit(..., epochs=3)` trains on epochs 0, 1 and 2. Under a
-    `tf.distribute` strategy `fit` begins one iteration more, to build the model, and trains on 1, 2 and 3; `distribute`
-    counts steps, and begins with epoch 0. The "stream" order is TensorFlow's own: its epochs that end are numbered by
-    a generator seeded with `seed`, so two such datasets agree with each other, not with an endless one.
+    With the same `seed`, order (except "stream") and batch size, these have the same samples and crops: iteration i of
+    a finite dataset, an endless one from step i * steps_per_epoch on, and iteration i of `torch_loader`. Each dataset
+    object counts its iterations from 0: `fit(..., epochs=3)` trains on epochs 0, 1 and 2. Under a `tf.distribute`
+    strategy `fit` starts one extra iteration to build the model, and trains on 1, 2 and 3; `distribute` counts steps,
+    and starts with epoch 0. The "stream" order exists only in TensorFlow: its finite epochs are numbered by a generator
+    seeded with `seed`, so two finite datasets agree with each other, but not with an endless one.
 
-    Where OpenCV is installed, the images of all other orders are made by threads of Python's, which takes less than
-    TensorFlow's operations: the same windows, and pixels within one level (of 255).
+    If OpenCV is installed, Python threads make the images for all other orders, which takes less CPU time than
+    TensorFlow's operations: the windows are the same, and pixels differ by at most one level (of 255).
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples of a batch.
         image_size: of the crops, in pixels: one side, or (height, width).
-        seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
+        seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        label: key of a feature with one number a record, or of the kind "tags". Where it is NaN, samples are left out.
-        start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
-            endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
-            nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
-        batch_transform: from a batch and its seed, int64 [2], a function of its first sample and the epoch, for
-            `tf.random.stateless_*`, to another batch: MixUp, say. None: nothing is done.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
-            stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
-            None: the first damaged record raises.
-        workers: samples decoded, and shards or batches read, at once, 1 or more. None: the CPUs granted. Threads of
-            Python that decode are never more than those.
+        label: key of a feature with one number per record, or of the kind "tags". Samples where it is NaN are left out.
+        start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
+            always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
+            "stream", which reads (but does not decode) up to an epoch to get there.
+        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed,
+            int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None: nothing is
+            done.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Each is
+            replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
+            damaged record raises.
+        workers: number of samples decoded, and of shards or batches read, in parallel, 1 or more. None: the number of
+            available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a batch that an epoch cannot fill, an unknown label or order, and values
-            out of range.
+        UsageError: if there are no samples or too few for a batch, and for an unknown label or order, and values out of
+            range.
         tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 
     Example:
@@ -113,13 +114,14 @@ def make_batches(
 ) -> tf.data.Dataset:
     """Batches of the outputs of `transform(features, seed)`, one per sample: any features, any nest of tensors.
 
-    With the same `seed`, order (any but "stream") and batch size, iteration i of a dataset that ends, an endless one
-    from step i * steps_per_epoch on, and iteration i of `torch_loader` have the same samples, and the same seeds for
-    them. Iterations are counted from 0, as they begin, by each dataset object. Under a `tf.distribute` strategy `fit`
-    begins one more, to build the model, so that it trains on epochs 1, 2... Epochs of "stream" that end are numbered
-    by a generator seeded with `seed`. "stored" with `drop_remainder=False` evaluates: each iteration is epoch 0 again.
+    With the same `seed`, order (except "stream") and batch size, these have the same samples with the same seeds:
+    iteration i of a finite dataset, an endless one from step i * steps_per_epoch on, and iteration i of `torch_loader`.
+    Each dataset object counts its iterations from 0. Under a `tf.distribute` strategy `fit` starts one extra iteration
+    to build the model, so it trains on epochs 1, 2... Finite epochs of "stream" are numbered by a generator seeded with
+    `seed`. Use "stored" with `drop_remainder=False` for evaluation: each iteration is epoch 0 again.
 
-    Our own transforms, given as they are, make images as `train_batches` does; a transform of yours runs as a graph.
+    The transforms of this package, passed directly, make images as `train_batches` does; your own transform runs as a
+    graph.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
@@ -128,28 +130,30 @@ def make_batches(
             constant where all images have the same. Seed: int64 [2], the sample's own in this epoch, for
             `tf.random.stateless_*`. It is traced once, as a function for `Dataset.map`.
         batch_size: samples of a batch.
-        seed: 0 to 2^63 - 1; of the order and of the samples' seeds. `tf.random.set_seed` changes nothing.
+        seed: 0 to 2^63 - 1; for the order and for the samples' seeds. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        start_step: None, and each iteration is one epoch. A number, and epochs 0, 1, 2... follow each other in one
-            endless iteration, which starts each time with this batch, counted from the first of epoch 0. That costs
-            nothing, but for "stream", where up to an epoch is read, not decoded, to get there.
-        drop_remainder: samples that would not fill an epoch's last batch are left out. False: that batch is smaller;
-            only for epochs that end, and not where samples are drawn by class or by part.
-        pad: a number that components whose shape varies are padded with, at their ends, to the longest of the batch;
-            strings with "". None: shapes do not vary.
+        start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
+            always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
+            "stream", which reads (but does not decode) up to an epoch to get there.
+        drop_remainder: True: samples that would not fill an epoch's last batch are left out. False: the last batch is
+            smaller; only for finite epochs, and not if samples are drawn by class or by part.
+        pad: a number with which components of varying shape are padded at the end to the longest of the batch; strings
+            are padded with "". None: shapes do not vary.
         keys: the features to parse. None: all of the schema.
-        batch_transform: from a batch and its seed, int64 [2], a function of its first sample and the epoch, for
-            `tf.random.stateless_*`, to another batch: MixUp, say. None: nothing is done.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
-            stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard; with
-            `drop_remainder=False` none does, and the cardinality is unknown. None: the first damaged record raises.
-        workers: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
-            Threads of Python that decode are never more than those.
+        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed,
+            int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None: nothing is
+            done.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Each is
+            replaced by another sample of the same step, or with "stream" by a neighbour in its shard; with
+            `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first damaged record
+            raises.
+        workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
+            of available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a batch that an epoch cannot fill, an unknown key or order, shapes that
-            vary without `pad`, and values out of range.
+        UsageError: if there are no samples or too few for a batch, and for an unknown key or order, shapes that vary
+            without `pad`, and values out of range.
         tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 
     Example:

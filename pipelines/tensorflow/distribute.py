@@ -34,7 +34,7 @@ Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
 class Feed:
     """Batches of a training run: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
 
-    `order` says which samples each step has. `start_step`: the step, counted from the first of epoch 0, at which each
+    `order` says which samples each step has. `start_step`: the step, counted from the start of epoch 0, at which each
     iteration of `batches` starts. `build(step)` makes the batches from `step` on; users call `at`.
 
     Example:
@@ -89,42 +89,42 @@ def distribute(
     damaged: Skip | None = None,
     workers: int | None = None,
 ) -> Feed:
-    """Training batches for all replicas of a strategy, on one machine or on several workers, without end.
+    """Endless training batches for all replicas of a strategy, on one machine or on several workers.
 
-    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b]), each image cut by
-    `random_resized_crop(image_size)`; with `transform`, what that gives. b is `batch_size / replicas`.
+    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by
+    `random_resized_crop(image_size)`; with `transform`, its outputs. b is `batch_size / replicas`.
 
-    The same seed, order and global batch size give the same samples in each step for any number of replicas, and of
-    workers: epoch i is that of `train_batches(start_step=0)` and, but for "stream", of `torch_loader`. But with
-    "stream" each worker (of a MultiWorkerMirroredStrategy) streams a part of the split of its own, so that which
-    samples meet in a step depends on their number. `feed.at(step)` starts elsewhere; `feed.position(step)` is what to
-    keep beside a model.
+    The same seed, order and global batch size give the same samples in each step for any number of replicas and
+    workers: epoch i is the same as in `train_batches(start_step=0)` and, except for "stream", in `torch_loader`. With
+    "stream" each worker (of a MultiWorkerMirroredStrategy) streams its own part of the split, so the samples of a step
+    depend on the number of workers. `feed.at(step)` starts at another step; save `feed.position(step)` with the model.
 
     Args:
-        strategy: of `tf.distribute`; `tf.distribute.get_strategy()` is that of one device.
+        strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: of all replicas together, a multiple of their number.
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
-        seed: 0 to 2^63 - 1; of the order and of the crops. `tf.random.set_seed` changes nothing.
+        seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
-            Samples whose number is missing (NaN) are left out, and a warning counts them.
-        pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
-            batch; strings with "". None: shapes do not vary.
-        batch_transform: from a replica's batch and its seed, int64 [2], a function of its first sample and the epoch,
-            for `tf.random.stateless_*`, to another batch: MixUp, say. None: nothing is done.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. In the
-            stead of each, another sample of the same step comes twice, but with "stream" a neighbour in its shard.
-            None: the first damaged record raises.
-        workers: samples transformed, and shards or batches read, at once, 1 or more. None: the CPUs granted.
-            Threads of Python that decode are never more than those.
+        label: with `image_size`: key of a feature with one number per record, or of the kind "tags", which becomes
+            multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
+        pad: a number with which components of varying shape are padded at the end to the longest of the replica's
+            batch; strings are padded with "". None: shapes do not vary.
+        batch_transform: a function of a replica's batch and its seed that returns a new batch, for example MixUp. The
+            seed, int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None:
+            nothing is done.
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Each is
+            replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
+            damaged record raises.
+        workers: number of samples transformed, and of shards or batches read, in parallel, 1 or more. None: the number
+            of available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a batch that an epoch cannot fill or the replicas cannot share evenly, a label or an
-            order that there is not, values out of range, and unless exactly one of `image_size` and `transform` is
+        UsageError: if there are no samples or too few for a batch, if the replicas cannot share a batch evenly, for an
+            unknown label or order, for values out of range, and unless exactly one of `image_size` and `transform` is
             given.
 
     Example:

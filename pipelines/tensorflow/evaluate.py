@@ -41,27 +41,27 @@ def eval_batches(
 ) -> tf.data.Dataset:
     """Batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
-    (images uint8 [b, height, width, 3], labels int64 [b]), each image cut by `resize_center_crop(image_size)`; b is
-    `batch_size`, less in the last batch. For any other transform there is
+    (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by `resize_center_crop(image_size)`; b is
+    `batch_size`, less in the last batch. For any other transform use
     `make_batches(split, transform, order="stored", drop_remainder=False, ...)`.
 
     Args:
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: samples of a batch, of all replicas together.
         image_size: of the crops, in pixels: one side, or (height, width).
-        label: key of a feature with a number per record, or of the kind "tags", which are multi-hot then. Samples whose
+        label: key of a feature with a number per record, or of the kind "tags", which becomes multi-hot. Samples whose
             number is missing (NaN) are left out, and a warning counts them.
-        replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then share
-            out each batch among the replicas, and the last two batches may be of other sizes (`last_batches`) where a
-            replica would get an empty one.
+        replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then divide
+            each batch among the replicas, and the last two batches may have other sizes (`last_batches`) so that no
+            replica gets an empty one.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
             cardinality is then unknown. None: the first damaged record raises.
-        workers: samples decoded, and batches read, at once, 1 or more. None: the CPUs granted. Threads of Python
-            that decode are never more than those.
+        workers: number of samples decoded, and of batches read, in parallel, 1 or more. None: the number of available
+            CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a label that is not there, a batch size that is not a multiple of `replicas`, a
-            split with fewer samples than replicas, and values out of range.
+        UsageError: for no samples, a missing label, a batch size that is not a multiple of `replicas`, a split with
+            fewer samples than replicas, and values out of range.
         tf.errors.OpError: iterating, for a damaged record, or an image that does not decode.
 
     Example:
@@ -87,19 +87,19 @@ def predict_batches(
 
     (images uint8 [b, height, width, 3], names string [b]): images and batches are those of `eval_batches`.
 
-    Several processes take a part each: `split[rank / ranks : (rank + 1) / ranks]`. Each sample is in exactly one part,
-    and its name tells which prediction is whose, so that the results can be written one behind the other.
+    With several processes, each takes a part: `split[rank / ranks : (rank + 1) / ranks]`. Each sample is in exactly one
+    part, and its name identifies its prediction, so the results can simply be concatenated.
 
     Args:
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: samples of a batch, of all replicas together.
         image_size: of the crops, in pixels: one side, or (height, width).
-        key: of a feature with one value a record, or of the kind "tags", to be given in place of the file name.
-        replicas: as of `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` of a model made
+        key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
+        replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model made
             under a strategy: its rows are in the order of `split.column("image/filename")`.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
             cardinality is then unknown. None: the first damaged record raises.
-        workers: as of `eval_batches`.
+        workers: as in `eval_batches`.
 
     Raises:
         UsageError: as `eval_batches` does.
@@ -241,33 +241,33 @@ def distribute_eval(
 ) -> EvalFeed:
     """Batches for evaluation in a loop of your own, for all replicas of a strategy, on one machine or on several.
 
-    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cut by
-    `resize_center_crop(image_size)`; with `transform` instead, (what that gives, mask). In every step each replica
-    has b = `batch_size / replicas` samples, and all have as many steps. Each sample of the split stands under a True
-    exactly once, over all replicas and steps. Under False are samples that come again to fill the last step: real
-    ones, so that any model can digest them, and to be left out of every sum. So are those that stand in for damaged
-    ones. Keras's `evaluate` and `fit` cannot leave samples out of the loss: for them there is `eval_batches`.
+    With `image_size`, (images uint8 [b, height, width, 3], labels int64 [b], mask bool [b]), each image cropped by
+    `resize_center_crop(image_size)`; with `transform` instead, (its outputs, mask). In every step each replica has
+    b = `batch_size / replicas` samples, and all replicas have the same number of steps. Over all replicas and steps,
+    `mask` is True exactly once for each sample of the split. It is False for repeated samples that fill the last step
+    or replace damaged ones: they are real samples, so that any model can process them, and must be left out of every
+    sum. Keras's `evaluate` and `fit` cannot leave samples out of the loss: use `eval_batches` for them.
 
     Args:
-        strategy: of `tf.distribute`; `tf.distribute.get_strategy()` is that of one device.
+        strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: of all replicas together, a multiple of their number.
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
             ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
-        label: with `image_size`, key of a feature with one number a record, or of the kind "tags", which are multi-hot.
-            Samples whose number is missing (NaN) are left out, and a warning counts them.
-        pad: a number that components whose shape varies are padded with, at their ends, to the longest of the replica's
-            batch; strings with "". None: shapes do not vary.
+        label: with `image_size`: key of a feature with one number per record, or of the kind "tags", which becomes
+            multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
+        pad: a number with which components of varying shape are padded at the end to the longest of the replica's
+            batch; strings are padded with "". None: shapes do not vary.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
             first damaged record raises.
-        workers: samples transformed, and batches read, at once, 1 or more. None: the CPUs granted. Threads of
-            Python that decode are never more than those.
+        workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of
+            available CPUs. There are never more Python decoding threads than available CPUs.
 
     Raises:
-        UsageError: for no samples, a label that is not there, a batch size that is not a multiple of the replicas,
-            workers with different numbers of them, values out of range, and unless exactly one of `image_size` and
-            `transform` is given.
+        UsageError: for no samples, a missing label, a batch size that is not a multiple of the replicas, workers with
+            different numbers of replicas, values out of range, and unless exactly one of `image_size` and `transform`
+            is given.
 
     Example:
         feed = distribute_eval(strategy, data["validation"], batch_size=512, image_size=224)

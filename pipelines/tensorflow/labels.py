@@ -47,12 +47,12 @@ class Labelled:
 
 
 def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
-    """A set of classes as a vector: float32 [classes], 1 for each class that `labels` names, else 0.
+    """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
-    As `train_batches` gives a feature of the kind "tags", for a transform of your own.
+    For your own transform; `train_batches` does the same for a feature of the kind "tags".
 
     Args:
-        labels: int64 [n], of one sample, each 0 to `classes` - 1; of none, all is 0.
+        labels: int64 [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
         classes: how many there are: `len(split.class_names)`.
 
     Raises:
@@ -75,15 +75,15 @@ def multi_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
 
 
 def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = CAPTION) -> tf.Tensor:
-    """One of the captions of a sample, drawn by its seed: a string [], empty where it has none.
+    """Draw one of the captions of a sample by its seed: a string [], empty if it has none.
 
-    Each is as likely as any other. In another epoch it may be another one; the same seed draws the same one, here and
-    in `pipelines.torch`, and a resumed run draws as it would have.
+    All captions are equally likely. Another epoch may draw a different one; the same seed draws the same one, here and
+    in `pipelines.torch`, and a resumed run draws the same captions as an uninterrupted one.
 
     Args:
-        features: of one sample, with `key`: strings [n], or one string, which is given as it is.
+        features: features of one sample, with `key`: strings [n], or one string, which is returned unchanged.
         seed: int64 [2], the sample's own, as a transform gets it.
-        key: of the feature with the captions.
+        key: key of the feature with the captions.
 
     Raises:
         UsageError: if the dataset has no feature `key` of strings.

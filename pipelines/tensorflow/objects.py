@@ -68,40 +68,42 @@ def detection(
     area: bool = False,
     image_id: bool = False,
 ) -> "Detection":
-    """A transform for detectors: the image, and its objects as the image's window shows them, padded to one number.
+    """A transform for detectors: the cropped image, and the objects in the crop, padded to a fixed number.
 
-    It gives a dict as Keras' own layers have it, here for `max_objects` = m and images of height x width:
+    It returns a dict as Keras' own layers expect it, here for `max_objects` = m and images of height x width:
 
     - "images": uint8 [height, width, 3].
     - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
-    - "num_objects": int32 [], how many were seen. Where they are more than m, the m largest are given.
-    - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to
-      those of the stored image; see `boxes_to_source`.
-    - "masks", "keypoints", "crowd", "area", "image_id", as far as they are asked for.
+    - "num_objects": int32 [], how many the window shows. If there are more than m, the m largest are returned.
+    - "scale", "offset", unless the image's transform mirrors: float32 [2] each, x and y, which map pixels back to those
+      of the stored image; see `boxes_to_source`.
+    - "masks", "keypoints", "crowd", "area", "image_id", if requested.
 
     Objects are in the order in which they are stored. Boxes are clipped to the window and have an area. An object
     that is dropped is dropped with all that belongs to it.
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
-        boxes: one of Keras' formats: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of what `image`
-            gives; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
-        max_objects: of an image, 1 or more.
+        boxes: one of Keras' formats: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of
+            `image`; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
+        max_objects: maximum number per image, 1 or more.
         min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped.
-        label_offset: added to the labels, 0 or more: 1 for models that take 0 for the background.
-        crowd: what is done with objects that stand for a group: "keep" takes them for objects as any other; "flag" adds
-            "crowd", int64 [m], 1 for them, 0 for others, -1 for none; "drop" leaves them out. A dataset without
-            that column has none.
+        label_offset: added to the labels, 0 or more: 1 for models that use 0 as the background.
+        crowd: treatment of objects that stand for a group: "keep" treats them like any other object; "flag" adds
+            "crowd", int64 [m], 1 for them, 0 for others, -1 for none; "drop" leaves them out. A dataset without that
+            column has none.
         masks: adds "masks", uint8 [m, height, width], 1 inside of the object, else 0.
-        keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for what is
-            not there, or outside of the window. What mirrors swaps left and right, as the dataset says.
-        area: adds "area", float32 [m], -1 for none: of the object's region, in pixels squared of what `image` gives.
-            What the window cuts loses as much of it as of its box: an estimate. Without that column it is the box's.
-        image_id: adds "image_id", int64: the number of `image/source_id`, as COCO's evaluation wants it.
+        keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
+            that are missing or outside of the window. Mirroring swaps left and right key points, as the dataset
+            defines.
+        area: adds "area", float32 [m], -1 for none: of the object's region, in pixels squared of the output of `image`.
+            If the window cuts an object, its area shrinks in proportion to its box, which is an estimate. In a dataset
+            without areas it is the area of the box.
+        image_id: adds "image_id", int64: the number in `image/source_id`, as COCO's evaluation needs it.
 
     Raises:
-        UsageError: for values out of range; and from what makes batches, where the dataset has no objects, or lacks
-            what is asked for, and where key points cannot be mirrored.
+        UsageError: for values out of range; and when batches are made, if the dataset has no objects or lacks a
+            requested feature, or if key points cannot be mirrored.
 
     Example:
         train = make_batches(
@@ -216,8 +218,8 @@ class Detection:
 def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void: int | None = None) -> "Segmentation":
     """A transform for semantic segmentation: (image, raster), a class for each pixel of the image.
 
-    Image uint8 [height, width, 3], raster uint8 [height, width, 1]; uint16 where the dataset has more classes than that
-    holds. A pixel of the raster is the nearest of the stored one. The void value stays: give it to the loss,
+    Image uint8 [height, width, 3], raster uint8 [height, width, 1]; uint16 if the dataset has too many classes for
+    uint8. The raster is resized by nearest pixel. The void value is kept: pass it to the loss,
     `keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=255)`.
 
     Args:
@@ -228,8 +230,8 @@ def segmentation(image: GeometricTransform, *, sample_weight: bool = False, void
         void: the value of pixels without a class. None: the dataset's.
 
     Raises:
-        UsageError: for values out of range; and from what makes batches, where the dataset has no rasters, and where it
-            has no void value and one is needed.
+        UsageError: for values out of range; and when batches are made, if the dataset has no rasters, or has no void
+            value and one is needed.
 
     Example:
         train = make_batches(data["train"], segmentation(random_resized_crop(512)), batch_size=16)

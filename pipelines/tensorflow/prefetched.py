@@ -18,19 +18,20 @@ _LOOKED_AT = 2  # batches, to see which dimensions vary
 def as_dataset(prefetcher: Prefetcher, *, signature: Any = None, steps: int | None = None) -> tf.data.Dataset:
     """Whole batches for Keras `fit` or any tf.data code; each iteration is an epoch of the prefetcher.
 
-    A batch that does not fit the signature, and a producer's exception, end the dataset with a tf.errors.OpError whose
-    message has the reason.
+    A batch that does not fit the signature, or an exception in a producer, ends the dataset with a tf.errors.OpError
+    whose message has the reason.
 
     Args:
-        prefetcher: of `prefetch_threads`, `prefetch_processes` or `prefetch_ray`; its batches are arrays and numbers,
-            or a nest of them.
-        signature: a nest of `tf.TensorSpec` as of the batches, lists as tuples. None: the first two batches are taken
-            at once, and given first in the first iteration; the first dimension of each array is None, as a last batch
-            is often smaller, and others are what both batches have, or None where they differ.
-        steps: batches of an epoch, where known: Keras shows them, and an epoch of another number ends with an error.
+        prefetcher: result of `prefetch_threads`, `prefetch_processes` or `prefetch_ray`; its batches are arrays and
+            numbers, or a nest of them.
+        signature: a nest of `tf.TensorSpec` with the structure of the batches, with tuples for lists. None: found from
+            the first two batches, which are taken now and returned first in the first iteration. The first dimension of
+            each array is None, because a last batch is often smaller; other dimensions are those of both batches, or
+            None if they differ.
+        steps: batches per epoch, if known: Keras shows it, and an epoch with a different number ends with an error.
 
     Raises:
-        UsageError: where there is no batch to look at, or one that holds something else than arrays and numbers.
+        UsageError: if there is no batch to inspect, or if one holds anything but arrays and numbers.
 
     Example:
         with prefetch_processes([producer] * 4) as batches:

@@ -47,19 +47,19 @@ class Undelivered:
 class Collate:
     """A function from samples to a batch; pickles.
 
-    Tensors and arrays are stacked, [k, ...]; those whose shape varies are padded at their ends to the longest of the
-    batch with `pad`, which for bool is 0 or 1. Images that lie as [height, width, channels], viewed as [channels,
-    height, width], give a batch [k, channels, height, width] in the channels-last memory format, which costs nothing.
-    Numbers become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list. Other
-    dicts, tuples and named tuples are gone into.
+    Tensors and arrays are stacked, [k, ...]; if their shape varies, they are padded at the end with `pad` (for bool 0
+    or 1) to the longest of the batch. Images that lie as [height, width, channels], viewed as
+    [channels, height, width], give a batch [k, channels, height, width] in the channels-last memory format, which costs
+    nothing. Numbers become int64, float32 or bool [k]; bytes and text, lists of them, and each `Target` go into a list.
+    Other dicts, tuples and named tuples are collated recursively.
 
-    With `collate_fn`, that makes the batch instead, of a list of samples. Of a loader's batch, what it draws from the
-    generators of PyTorch, `random` and NumPy is a function of the batch's first sample and its epoch.
+    With `collate_fn`, that function makes the batch instead, from a list of samples. In a loader, its draws from the
+    generators of PyTorch, `random` and NumPy depend only on the batch's first sample and its epoch.
 
-    `check_room`, if any, is called with a batch's bytes before those go to shared memory, until it raises nothing.
+    `check_room`, if given, is called with a batch's bytes before they go to shared memory, until it raises nothing.
 
-    Raises UsageError for `pad` beside a `collate_fn`, for shapes that vary without `pad`, for dtypes that vary, for
-    samples of different structure, and for other types.
+    Raises UsageError for `pad` together with `collate_fn`, for shapes that vary without `pad`, for dtypes that vary,
+    for samples of different structure, and for other types.
 
     Example:
         collate = Collate(pad=-1)

@@ -102,25 +102,25 @@ def to_device(
     std: Sequence[float] | None = None,
     dtype: torch.dtype | None = None,
 ) -> DeviceFeed:
-    """The batches of any loader with their tensors on a device, some of them copied before they are asked for.
+    """Iterate over any loader with its tensors copied to a device ahead of their use.
 
-    Images, which are 4-D uint8 tensors [b, channels, height, width], become (image / 255 - mean) / std there, in the
-    memory format that they have: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay
-    uint8, and nothing is computed. Other tensors are copied as they are, NumPy arrays become tensors. Copies are from
-    pinned memory; what the loader has not pinned is pinned here. On the CPU, and on devices other than CUDA's, batches
+    Images (4-D uint8 tensors [b, channels, height, width]) become (image / 255 - mean) / std on the device, in their
+    own memory format: channels-last from `torch_loader`. Without `mean`, `std` and `dtype`, images stay uint8, and
+    nothing is computed. Other tensors are copied as they are, NumPy arrays become tensors. Copies are made from pinned
+    memory; tensors that the loader has not pinned are pinned here. On the CPU, and on devices other than CUDA, batches
     are moved and normalised without a stream.
 
     Args:
-        loader: of PyTorch, or any iterable of batches, tensors or arrays or a nest of them.
-        device: "cuda:0", say.
-        ahead: batches copied before they are asked for, 1 or more.
+        loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.
+        device: for example "cuda:0".
+        ahead: number of batches copied ahead, 1 or more.
         mean: one number for each channel, as torchvision gives them (0.485, 0.456, 0.406); with `std`. None: 0.
         std: one number for each channel; with `mean`. None: 1.
-        dtype: of floats. None: float32 where there is a `mean`.
+        dtype: a floating-point dtype. None: float32 if there is a `mean`.
 
     Raises:
-        UsageError: for `mean` without `std` or the other way round, or of another length, and for a dtype that is not
-            of floats; when a batch comes, for images that have another number of channels than `mean`.
+        UsageError: for `mean` without `std` or the other way round, or if their lengths differ, and for a dtype that is
+            not floating-point; during iteration, for images whose number of channels differs from `mean`.
 
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224, seed=7)

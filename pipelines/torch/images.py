@@ -42,21 +42,21 @@ def random_resized_crop(
     flip: bool = True,
     antialias: bool = True,
 ) -> "GeometricTransform":
-    """A random window of the image, resized to `size`, mirrored half of the time: the usual crop of training.
+    """Crop a random window of the image, resize it to `size`, and mirror it half of the time: the usual training crop.
 
     Gives uint8 [3, height, width], and pickles. The same seed cuts the same window, here
     and with TensorFlow. Source: Szegedy et al. 2015, section 6, in the form of torchvision's RandomResizedCrop.
 
     Args:
         size: pixels, one side or (height, width).
-        area: the window's share of the image, (least, most) within 0..1, drawn evenly.
-        aspect_ratio: its width over its height, (least, most), drawn evenly on a logarithmic scale. Where ten draws do
-            not fit into the image (a very long one), the window is the largest one in its middle with an aspect ratio
-            in that range.
+        area: the window's share of the image area, (min, max) within 0..1, drawn uniformly.
+        aspect_ratio: the window's width over its height, (min, max), drawn uniformly on a logarithmic scale. If ten
+            draws do not fit into the image (because it is very long), the window is the largest centred one with an
+            aspect ratio in that range.
         flip: mirror left and right, half of the time.
         antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
-            which takes less time and aliases; its pixels are those of TensorFlow's crop in the orders that are read by
-            position.
+            which takes less time and aliases; its pixels equal those of TensorFlow's crop in all orders except
+            "stream".
 
     Raises:
         UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
@@ -71,11 +71,11 @@ def random_resized_crop(
 
 
 def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: bool = True) -> "GeometricTransform":
-    """The middle of the image, resized to `size`: the usual crop of evaluation. The seed is not used.
+    """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
 
     Gives uint8 [3, height, width], and pickles. The window is the largest with the aspect ratio of `size`, times
-    `crop_fraction`, centred: with 0.875 what is left of an image resized so that it just covers 256 x 256, of which the
-    middle 224 x 224 are cut.
+    `crop_fraction`, centred: 0.875 is the same as resizing the image to cover 256 x 256 and cropping the centre 224 x
+    224.
 
     `antialias`: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear, which
     takes less time and aliases. Evaluate with the same value as in training.
@@ -92,18 +92,18 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
 
 
 def letterbox(size: Size, *, fill: int = 0, antialias: bool = True) -> "GeometricTransform":
-    """The whole image, resized to fit into `size` with its own aspect ratio, centred and padded. The seed is not used.
+    """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
 
-    Gives uint8 [3, height, width], and pickles. An image of h x w takes h' x w' = round(h * s) x round(w * s) pixels
-    with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and
-    (width - w') // 2 columns to the left. `detection` gives what leads back from there.
+    Gives uint8 [3, height, width], and pickles. An image of h x w is resized to h' x w' = round(h * s) x round(w * s)
+    pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding above and
+    (width - w') // 2 columns to the left. `detection` returns the scale and offset to map back.
 
     Args:
         size: pixels, one side or (height, width).
         fill: the padding's value in all channels, 0 to 255.
         antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear. False: OpenCV's bilinear,
-            which takes less time and aliases; its pixels are those of TensorFlow's letterbox in the orders that are
-            read by position.
+            which takes less time and aliases; its pixels equal those of TensorFlow's letterbox in all orders except
+            "stream".
 
     Raises:
         UsageError: for a size that is not positive, and for a fill that is not within 0..255.
@@ -179,7 +179,7 @@ class ImageAndLabel(TwoSteps[tuple[torch.Tensor, Any]]):
 
 
 def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
-    """The whole image: uint8 [3, height, width], gray made RGB. Raises IntegrityError where it does not decode.
+    """Decode the whole image: uint8 [3, height, width], gray as RGB. Raises IntegrityError if it does not decode.
 
     Example:
         image = decode_image(data["train"][0])

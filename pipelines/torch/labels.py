@@ -31,12 +31,12 @@ class Label:
 
 
 def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
-    """A set of classes as a vector: float32 [classes], 1 for each class that `labels` names, else 0.
+    """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
-    As `torch_loader` gives a feature of the kind "tags", for a transform of your own.
+    For your own transform; `torch_loader` does the same for a feature of the kind "tags".
 
     Args:
-        labels: integers [n], of one sample, each 0 to `classes` - 1; of none, all is 0.
+        labels: integers [n], of one sample, each 0 to `classes` - 1; if empty, the vector is all 0.
         classes: how many there are: `len(split.class_names)`.
 
     Raises:
@@ -62,15 +62,15 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> torch.Tensor:
 
 
 def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:
-    """One of the captions of a sample, drawn by its seed: bytes in UTF-8, empty where it has none.
+    """Draw one of the captions of a sample by its seed: bytes in UTF-8, empty if it has none.
 
-    Each is as likely as any other. In another epoch it may be another one; the same seed draws the same one, here and
-    with TensorFlow, and a resumed run draws as it would have.
+    All captions are equally likely. Another epoch may draw a different one; the same seed draws the same one, here and
+    with TensorFlow, and a resumed run draws the same captions as an uninterrupted one.
 
     Args:
-        record: of one sample, with `key`: a list of bytes, or one, which is given as it is.
+        record: record of one sample, with `key`: a list of bytes, or one bytes object, which is returned unchanged.
         seed: the sample's own, as a transform gets it.
-        key: of the feature with the captions.
+        key: key of the feature with the captions.
 
     Raises:
         UsageError: if the dataset has no feature `key` of texts.

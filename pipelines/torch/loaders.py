@@ -50,56 +50,57 @@ def torch_loader(
     workers: int | Workers | None = None,
     ranks: Ranks | None = None,
 ) -> TorchLoader:
-    """Training batches: a DataLoader, each iteration of which is the next epoch.
+    """Make a DataLoader of training batches. Each iteration is the next epoch.
 
     With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cut by `random_resized_crop(image_size)`. With `image_transform`, (images, labels), of images that this crop
-    with options gives, or one of torchvision or albumentations. With `transform`, whatever that gives. b is
+    image cropped by `random_resized_crop(image_size)`. With `image_transform`, (images, labels), where the images come
+    from a crop with options, or from a transform of torchvision or albumentations. With `transform`, its outputs. b is
     `batch_size / ranks`.
 
-    With the same `seed`, order and global batch size, on any number of ranks, iteration i has the same samples and the
-    same windows, each resized as its crop says, as iteration i of TensorFlow's `train_batches` with that order, and
-    as an endless one from step i * steps_per_epoch on. A state knows more than a step: see `TorchLoader`.
+    With the same `seed`, order and global batch size, on any number of ranks, iteration i has the same samples and crop
+    windows (each resized as its crop says) as iteration i of TensorFlow's `train_batches` with that order, and as an
+    endless one from step i * steps_per_epoch on. For saving and resuming, see `TorchLoader`.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
-        batch_size: of a step of all ranks together, a multiple of their number.
+        batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own in this epoch, for any generator. It must pickle
-            where workers are spawned. `detection(...)` and `segmentation(...)` are such.
-        image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or from an image to an image,
-            of torchvision or albumentations. That gets what it would elsewhere: one of torchvision's v2 a uint8 tensor
-            [3, height, width], one of albumentations `image=`, an array [height, width, 3], any other an RGB image of
-            Pillow. What it draws is a function of the sample's own seed, so that a run that goes on is exact. It must
-            pickle where workers are spawned.
-        seed: 0 to 2^63 - 1; of the order and of the crops.
+            where workers are spawned. `detection(...)` and `segmentation(...)` are such transforms.
+        image_transform: instead of `image_size`: `random_resized_crop(...)` with options, or an image transform of
+            torchvision or albumentations. It gets its usual input: a transform of torchvision's v2 a uint8
+            tensor [3, height, width], one of albumentations `image=` with an array [height, width, 3], any other an RGB
+            Pillow image. Its random draws depend only on the sample's own seed, so that a resumed run is exact. It must
+            pickle if workers are spawned.
+        seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global". There is
-            no "stream". With blocks the samples are TensorFlow's, but read batch by batch, not block by block.
-        label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
-            "tags", a set of classes, which is multi-hot then: float32 [b, classes]. Samples whose number is missing
+            no "stream". With "blocks" the samples are the same as in TensorFlow, but read batch by batch, not block by
+            block.
+        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of the kind
+            "tags", a set of classes, which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
             (NaN) are left out, and a warning counts them.
-        start_step: None, and each iteration is one epoch. A number, and epochs follow each other in one endless
-            iteration, without a pause between them, which begins with this step, counted from the first of epoch 0.
-        pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
+        start_step: None: each iteration is one epoch. A number: one endless iteration over all epochs, without a pause
+            between them, which starts at this step, counted from the start of epoch 0.
+        pad: a number with which tensors of varying shape are padded at the end to the longest of the batch. None:
             shapes do not vary.
-        collate_fn: puts a batch together instead of `Collate(pad)`: called in a worker with the list of what its
-            samples were transformed to. What it draws from PyTorch's generator, `random` or NumPy (MixUp, say) is a
-            function of the batch's first sample and the epoch.
-        damaged: a `Skip`, which leaves out damaged records, counts what all workers met, and raises when they are too
-            many; another sample of the batch comes twice in the stead of each. None: the first damaged record raises.
-        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the CPUs granted,
-            shared out among the ranks of this machine.
-        ranks: this process among those that share the batches. None: as torch.distributed says where it is initialised,
-            else as torchrun says in the environment, else 0 of 1.
+        collate_fn: makes a batch instead of `Collate(pad)`: called in a worker with the list of its transformed
+            samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend only on the
+            batch's first sample and the epoch.
+        damaged: a `Skip`, which leaves out damaged records, counts those of all workers, and raises when there are too
+            many; each is replaced by another sample of the batch. None: the first damaged record raises.
+        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
+            available CPUs, divided among the ranks of this machine.
+        ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
+            is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
-        UsageError: for no samples, a batch that an epoch cannot fill or the ranks cannot share evenly, a label or an
-            order that there is not, values out of range, and unless exactly one of `image_size`, `transform`
-            and `image_transform` is given. Iterating, where a later iteration has begun meanwhile, or this process has
-            become another rank.
+        UsageError: if there are no samples or too few for a batch, if the ranks cannot share a batch evenly, for an
+            unknown label or order, for values out of range, and unless exactly one of `image_size`, `transform` and
+            `image_transform` is given. While iterating: if a later iteration has started meanwhile, or if the rank of
+            this process has changed.
         RecordError: iterating, for a damaged record.
-        StorageError: iterating, where /dev/shm has no room for the batches under way, before they are written.
+        StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
     Example:
         data = shardfeed.open("flowers")
@@ -147,47 +148,48 @@ def torch_eval_loader(
     """Batches for evaluation: every sample exactly once, in stored order, over all ranks; a DataLoader.
 
     With `image_size`, (images uint8 [b, 3, height, width] in the channels-last memory format, labels int64 [b]), each
-    image cut by `resize_center_crop(image_size)`. With `image_transform`, (images, labels), of images that this crop
-    with options gives, or one of torchvision or albumentations. With `transform`, whatever that gives.
+    image cropped by `resize_center_crop(image_size)`. With `image_transform`, (images, labels), where the images come
+    from a crop with options, or from a transform of torchvision or albumentations. With `transform`, its outputs.
 
-    One rank has batches of `batch_size`, and a smaller one at the end. Several have consecutive shares of the split, as
-    many steps each (a model under DDP would wait for a rank that has fewer), and no empty batch: their batches hold
-    about `batch_size / ranks`. Add up sums and counts over the ranks, not means.
+    A single rank has batches of `batch_size`, and a smaller one at the end. Several ranks have consecutive shares of
+    the split, the same number of steps (a model under DDP would wait for a rank with fewer), and no empty batch: their
+    batches hold about `batch_size / ranks` samples. Add up sums and counts over the ranks, not means.
 
     Args:
         split: of `shardfeed.open(...)`, or a part of one.
-        batch_size: of a step of all ranks together, a multiple of their number.
+        batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: of the crops, in pixels: one side, or (height, width).
         transform: instead of `image_size`: called in a worker as `transform(record, seed)`, with a dict as `split[i]`
             gives it, and an int of 0 to 2^63 - 1, the sample's own. It must pickle where workers are spawned.
-            `detection(...)` and `segmentation(...)` are such.
-        image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or from an
-            image to an image, of torchvision or albumentations. That gets what it would elsewhere: one of torchvision's
-            v2 a uint8 tensor [3, height, width], one of albumentations `image=`, an array [height, width, 3], any other
-            an RGB image of Pillow. What it draws is a function of the sample's own seed, so that a run that goes on is
-            exact. It must pickle where workers are spawned.
-        label: with `image_size` and `image_transform`, key of a feature with one number a record, or of the kind
-            "tags", a set of classes, which is multi-hot then: float32 [b, classes]. Samples whose number is missing
+            `detection(...)` and `segmentation(...)` are such transforms.
+        image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
+            image transform of torchvision or albumentations. It gets its usual input: a transform of torchvision's v2 a
+            uint8 tensor [3, height, width], one of albumentations `image=` with an array [height, width, 3], any other
+            an RGB Pillow image. Its random draws depend only on the sample's own seed, so that a resumed run is exact.
+            It must pickle if workers are spawned.
+        label: with `image_size` and `image_transform`: key of a feature with one number per record, or of the kind
+            "tags", a set of classes, which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
             (NaN) are left out, and a warning counts them.
-        pad: a number that tensors whose shape varies are padded with, at their ends, to the longest of the batch. None:
+        pad: a number with which tensors of varying shape are padded at the end to the longest of the batch. None:
             shapes do not vary.
-        collate_fn: puts a batch together instead of `Collate(pad)`: called in a worker with the list of what its
-            samples were transformed to. What it draws from PyTorch's generator, `random` or NumPy (MixUp, say) is a
-            function of the batch's first sample and the epoch.
-        damaged: a `Skip`, which leaves out damaged records, counts what all workers met, and raises when they are too
-            many. A batch of which nothing is left is left out too; with several ranks, which must have as many steps
-            each, it raises IntegrityError. None: the first damaged record raises.
-        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the CPUs granted,
-            shared out among the ranks of this machine.
-        ranks: this process among those that share the batches. None: as torch.distributed says where it is initialised,
-            else as torchrun says in the environment, else 0 of 1.
+        collate_fn: makes a batch instead of `Collate(pad)`: called in a worker with the list of its transformed
+            samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend only on the
+            batch's first sample and the epoch.
+        damaged: a `Skip`, which leaves out damaged records, counts those of all workers, and raises when there are too
+            many. A batch without any intact record is left out too; with several ranks, which must have the same number
+            of steps, it raises IntegrityError. None: the first damaged record raises.
+        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
+            available CPUs, divided among the ranks of this machine.
+        ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
+            is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
-        UsageError: for no samples, fewer than ranks, a batch that the ranks cannot share evenly, a label that there is
-            not, values out of range, and unless exactly one of `image_size`, `transform` and `image_transform` is
-            given. Iterating, where a later iteration has begun meanwhile, or this process has become another rank.
+        UsageError: if there are fewer samples than ranks, or none, if the ranks cannot share a batch evenly, for an
+            unknown label, for values out of range, and unless exactly one of `image_size`, `transform` and
+            `image_transform` is given. While iterating: if a later iteration has started meanwhile, or if the rank of
+            this process has changed.
         RecordError: iterating, for a damaged record.
-        StorageError: iterating, where /dev/shm has no room for the batches under way, before they are written.
+        StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
     Example:
         right = 0
@@ -212,25 +214,25 @@ def torch_predict_loader(
     """Batches to predict from: every sample exactly once, in stored order, with its file name. No label is needed.
 
     (images uint8 [b, 3, height, width], names): images, batches and the shares of several ranks are those of
-    `torch_eval_loader`; names are a list of bytes. Each sample is on exactly one rank, and its name tells which
-    prediction is whose: gather the rows of all ranks with `torch.distributed.all_gather_object`, or write a file each.
+    `torch_eval_loader`; names are a list of bytes. Each sample is on exactly one rank, and its name identifies its
+    prediction: gather the rows of all ranks with `torch.distributed.all_gather_object`, or write one file per rank.
 
     Args:
         split: of `shardfeed.open(...)`, or a part of one.
-        batch_size: of a step of all ranks together, a multiple of their number.
+        batch_size: samples per step on all ranks together, a multiple of the number of ranks.
         image_size: of the crops, in pixels: one side, or (height, width).
-        image_transform: instead of `image_size`, as of `torch_eval_loader`.
-        key: of a feature with one value a record, or of the kind "tags", to be given in place of the file name.
-        damaged: as of `torch_eval_loader`.
-        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the CPUs granted,
-            shared out among the ranks of this machine.
-        ranks: this process among those that share the batches. None: as torch.distributed says where it is initialised,
-            else as torchrun says in the environment, else 0 of 1.
+        image_transform: instead of `image_size`, as in `torch_eval_loader`.
+        key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
+        damaged: as in `torch_eval_loader`.
+        workers: how many processes read and decode, 0 for none; or `Workers` with options. None: the number of
+            available CPUs, divided among the ranks of this machine.
+        ranks: the rank of this process among the processes that share the batches. None: from torch.distributed if it
+            is initialised, else from torchrun's environment variables, else rank 0 of 1.
 
     Raises:
         UsageError: as `torch_eval_loader` does.
         RecordError: iterating, for a damaged record.
-        StorageError: iterating, where /dev/shm has no room for the batches under way, before they are written.
+        StorageError: while iterating, if /dev/shm has no room for the prefetched batches, before they are written.
 
     Example:
         rows = []

@@ -110,11 +110,12 @@ class SampleLoader(DataLoader[Any]):
 
 
 class TorchLoader(SampleLoader):
-    """A DataLoader whose every iteration is the next epoch, and whose state is the number of batches taken from it.
+    """A DataLoader for training: each iteration is the next epoch, and the state is the number of batches taken.
 
-    `order` says which samples each step has. `step`: batches that were handed out, of all epochs, counted on the way,
-    whatever the workers have made ahead. `endless`: an iteration has no end, as with a `start_step`. One that gave a
-    batch and is left before its end counts as an epoch: the next one begins another. Made by `torch_loader`.
+    `order` says which samples each step has. `step`: number of batches handed out so far, over all epochs, not counting
+    batches that workers have prefetched. `endless`: whether an iteration has no end, as with a `start_step`. An
+    iteration that returned a batch and is left before its end counts as an epoch: the next iteration starts another.
+    Made by `torch_loader`.
 
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224)

@@ -68,42 +68,44 @@ def detection(
     keypoints: bool = False,
     tv: bool = False,
 ) -> "Detection":
-    """A transform to (image, target), with which the loaders give batches (images, list of targets), as torchvision's
-    detectors take them.
+    """A transform to (image, target); loaders then return (images, list of targets), as torchvision's detectors take
+    them.
 
     images are uint8 [b, 3, height, width]. A target is a dict of tensors, for the k objects that the image's window
     shows, in the order in which they are stored:
 
     - boxes, float32 [k, 4], clipped to the window; each has an area. labels, int64 [k]. iscrowd, int64 [k].
-    - area, float32 [k]: of the object's region, in pixels squared of what `image` gives. What the window cuts loses as
-      much of it as of its box: an estimate. Without that column it is the box's.
+    - area, float32 [k]: of the object's region, in pixels squared of the output of `image`. If the window cuts an
+      object, its area shrinks in proportion to its box, which is an estimate. In a dataset without areas it is the area
+      of the box.
     - orig_size, int64 [2]: height and width of the stored image.
-    - image_id, int64 []: the number of `image/source_id`, as COCO's evaluation wants it.
-    - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which take pixels back to those of
+    - image_id, int64 []: the number in `image/source_id`, as COCO's evaluation needs it.
+    - scale, offset, unless the image's transform mirrors: float32 [2] each, x and y, which map pixels back to those of
       the stored image; see `boxes_to_source` and `masks_to_source`.
-    - masks, keypoints, as far as they are asked for.
+    - masks, keypoints, if requested.
 
-    An image without objects has tensors of none.
+    An image without objects has tensors of length 0.
 
     Args:
-        image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package. All of the
-            sample follows what it drew.
-        boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of what `image` gives; "rel_xyxy",
+        image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package. Its random
+            draw applies to the whole sample.
+        boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
             "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it.
         min_visible: the share of an object's box, 0..1, that the window has to show; else the object is dropped, with
             all that belongs to it.
-        label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which take 0 for the background.
-        crowd: what is done with objects that stand for a group: "keep" has them among the others, with iscrowd 1;
-            "drop" leaves them out, as detectors that cannot ignore them want it in training.
+        label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
+        crowd: treatment of objects that stand for a group: "keep" keeps them among the others, with iscrowd 1; "drop"
+            leaves them out, for training detectors that cannot ignore them.
         masks: adds masks, uint8 [k, height, width], 1 inside of the object, else 0.
-        keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for what is
-            not there, or outside of the window. What mirrors swaps left and right, as the dataset says.
+        keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
+            that are missing or outside of the window. Mirroring swaps left and right key points, as the dataset
+            defines.
         tv: whether boxes are a `tv_tensors.BoundingBoxes` and masks a `tv_tensors.Mask` of torchvision, for its
             transforms.
 
     Raises:
-        UsageError: for values out of range; and from what makes a loader, where the dataset has no objects, or lacks
-            what is asked for, and where key points cannot be mirrored.
+        UsageError: for values out of range; and when a loader is made, if the dataset has no objects or lacks a
+            requested feature, or if key points cannot be mirrored.
         MissingExtraError: with `tv`, where torchvision is not installed.
 
     Example:
@@ -128,21 +130,21 @@ def detection(
 def segmentation(
     image: GeometricTransform, *, void: int | None = None, dtype: torch.dtype = torch.int64
 ) -> "Segmentation":
-    """A transform to (image, raster), with which the loaders give (images, rasters): a class for each pixel.
+    """A transform to (image, raster), a class for each pixel; loaders then return (images, rasters).
 
-    images are uint8 [b, 3, height, width], rasters [b, height, width]: nearest pixels, so that none has a class that is
-    not in the dataset. The value of what has no class, `split.schema.raster.void`, stays: give it to the loss as
+    images are uint8 [b, 3, height, width], rasters [b, height, width]: resized by nearest pixel, so that no new class
+    values appear. The value of pixels without a class, `split.schema.raster.void`, is kept: pass it to the loss as
     `ignore_index`.
 
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.
             The padding of a letterbox is void.
         void: the value of pixels without a class. None: the dataset's.
-        dtype: of the rasters. `torch.uint8` takes an eighth of the memory, where values go up to 255.
+        dtype: dtype of the rasters. `torch.uint8` takes an eighth of the memory, if values go up to 255.
 
     Raises:
-        UsageError: for values out of range; and from what makes a loader, where the dataset has no rasters, and for a
-            letterbox where it has no void value.
+        UsageError: for values out of range; and when a loader is made, if the dataset has no rasters, or for a
+            letterbox if it has no void value.
 
     Example:
         loader = torch_loader(data["train"], batch_size=8, transform=segmentation(random_resized_crop(512)))

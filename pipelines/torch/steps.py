@@ -18,16 +18,16 @@ from shardfeed.pipelines.torch.samples import Key
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the processes that share the batches: number `rank` of `ranks`, counted from 0.
+    """The rank of this process among the processes that share the batches: `rank` of `ranks`, counted from 0.
 
     Args:
         rank: 0 to `ranks` - 1.
         ranks: how many processes there are, on all machines.
-        local: how many of them run on this machine, which share its CPUs and memory. None: as LOCAL_WORLD_SIZE in the
-            environment says, which torchrun sets, else 1.
+        local: how many of them run on this machine and share its CPUs and memory. None: the environment variable
+            LOCAL_WORLD_SIZE, which torchrun sets, else 1.
 
     Raises:
-        UsageError: for numbers that cannot be meant.
+        UsageError: for invalid numbers.
 
     Example:
         loader = torch_loader(data["train"], batch_size=256, image_size=224, ranks=Ranks(rank=0, ranks=4))

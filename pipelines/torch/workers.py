@@ -27,13 +27,13 @@ _START_METHODS = ("fork", "spawn", "forkserver")
 class Workers:
     """The processes of a loader that read and decode; they live as long as the loader.
 
-    Each has one thread of PyTorch's and one of OpenCV's. A transform that wants more may set them.
+    Each process has one PyTorch thread and one OpenCV thread. A transform that needs more can set them.
 
     Args:
-        count: how many, 0 for none. None: the CPUs granted, shared out among the ranks of this machine.
-        prefetch: batches made ahead by each, 1 or more. None: 2, or 1 where 2 would take a quarter of the memory
-            granted.
-        pin_memory: whether batches are copied to memory that a GPU reads directly. None: where there is a CUDA GPU.
+        count: how many, 0 for none. None: the number of available CPUs, divided among the ranks of this machine.
+        prefetch: batches made ahead by each, 1 or more. None: 2, or 1 if 2 would take a quarter of the available
+            memory.
+        pin_memory: whether batches are copied to memory that a GPU reads directly. None: if there is a CUDA GPU.
         start_method: "fork", "spawn" or "forkserver". None: Python's default; "forkserver" for a dataset in a bucket,
             whose client does not survive a fork.
 

@@ -53,13 +53,13 @@ def export(
     dry_run: bool = False,
     progress: Callable[[int], object] = lambda images: None,
 ) -> Exported:
-    """Write the images of a dataset and what is known of them as the new folder `out`, in another format.
+    """Write the images of a dataset and their annotations to the new folder `out`, in another format.
 
-    Converted again, as the result's `again` says, it gives the same images byte for byte, and the same splits, labels,
-    boxes, masks, key points, captions and ids, as far as the format holds them. Image files are written as they are
-    stored, under the names in `image/filename`; what a layout adds to names is counted. Before `out` has its name, the
-    reader of the format finds the same images, names, splits and labels in it. Killed at any moment, nothing of it is
-    seen, and the next run begins anew.
+    Converting it again with the commands in the result's `again` gives the same images byte for byte, and the same
+    splits, labels, boxes, masks, key points, captions and ids, as far as the format can store them. Image files are
+    written as they are stored, under the names in `image/filename`; names that the layout has to change are counted.
+    Before `out` gets its name, the format's reader checks that it finds the same images, names, splits and labels in
+    it. If the export is killed, `out` does not exist, and the next run starts from the beginning.
 
     Example:
         export("flowers", "flowers-folder", to="folder")
@@ -68,18 +68,19 @@ def export(
     Args:
         dataset: a dataset directory, which is only read; or one that is open.
         out: the folder to make, which must not exist.
-        to: "folder" (a class an image), "coco", "yolo", "voc", "masks" (a class a pixel), "csv".
-        drop: what may be left out, as the format cannot hold it: "classes", "captions", "boxes", "masks", "keypoints",
-            "crowds", "areas", "rasters", "ids" (numbers of images), "twins" (equal objects of an image), keys of other
-            features, or "all". The result counts it. Where crowds are left out, the objects that are crowds are.
+        to: "folder" (one class per image), "coco", "yolo", "voc", "masks" (one class per pixel), "csv".
+        drop: data that may be left out, because the format cannot store it: "classes", "captions", "boxes", "masks",
+            "keypoints", "crowds", "areas", "rasters", "ids" (numbers of images), "twins" (equal objects of an image),
+            keys of other features, or "all". The result counts it. "crowds" leaves out the objects that are crowds.
         dry_run: read all, write nothing.
         progress: called with 1 after each image.
 
     Raises:
-        UsageError: a format that has no place for what the dataset is about, or for something that `drop` does not
-            name; names that are no files below `out`, or are taken; `out` inside the dataset.
-        OutputExistsError: `out` is there already.
-        IntegrityError: a damaged record, with its place; what was written would not be read as the same.
+        UsageError: the format cannot store the dataset's main content, or something that `drop` does not name; a file
+            name is outside `out` or already used; `out` is inside the dataset.
+        OutputExistsError: `out` already exists.
+        IntegrityError: a record is damaged (with its position), or the written files would not be read as the same
+            data.
         MissingExtraError: coco with masks needs pycocotools, yolo PyYAML: `shardfeed[objects]`.
         StorageError, BusyError: no room, or another run writes `out`.
     """

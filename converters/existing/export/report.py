@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exported:
-    """Result of an export; with `dry_run` of one that would be made.
+    """Result of an export, or with `dry_run` of the export that would be made.
 
     Attributes:
         out: its folder, an absolute path.
@@ -17,7 +17,7 @@ class Exported:
         left_out: what the format cannot hold, and how many there were of each: values, crowds, boxes.
         renamed: number of images that get another name when they are converted again.
         notes: sentences.
-        again: the commands that convert it again; with several each gives another part.
+        again: the commands that convert it again; if there are several, each converts a different part.
         dry_run: whether nothing was written.
         seconds: how long it took.
 

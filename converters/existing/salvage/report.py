@@ -48,7 +48,7 @@ class SalvagedShard:
 
 @dataclass(frozen=True)
 class Salvaged:
-    """The outcome of `salvage`. `expected`: records the dataset had, None if nothing tells; `shards`: those not whole.
+    """Result of `salvage`. `expected`: records that the dataset had, None if unknown; `shards`: the incomplete ones.
 
     `size`: bytes of the shards that were written.
 

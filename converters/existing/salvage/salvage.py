@@ -42,19 +42,18 @@ _REASONS = 10  # of records of a shard that are refused
 def salvage(
     path: str | os.PathLike[str], out: str | os.PathLike[str], *, progress: Progress = lambda size: None
 ) -> Salvaged:
-    """Make the new dataset `out` of every whole record in the dataset directory `path`, which is only read.
+    """Make the new dataset `out` of all intact records in the dataset directory `path`, which is only read.
 
-    A shard that is as it was written is taken as it is. Of any other, each record is taken, in the order of the file,
-    whose CRCs are right, that is a tf.train.Example of the schema, and that was not taken before: told apart by
-    `image/filename` where a conversion made the dataset, else by all of its bytes among those of its split. Splits,
-    shard numbers, schema and class names stay; without a manifest they come from file names and records. A shard with
-    no whole record is there, and empty. What was lost is counted in the result, and in `salvaged.json` of the new
-    dataset.
+    An intact shard is copied unchanged. From a damaged one, records are copied in file order if their CRCs are right,
+    if they are a tf.train.Example that fits the schema, and if they are not duplicates. Duplicates are found by
+    `image/filename` if a conversion made the dataset, otherwise by comparing all bytes within the split. Splits, shard
+    numbers, schema and class names are kept; without a manifest they come from file names and records. A shard with no
+    intact record is written empty. Lost records are counted in the result, and in `salvaged.json` of the new dataset.
 
-    `progress` is called with bytes read, up to twice those of the dataset.
+    `progress` is called with bytes read, in total up to twice the size of the dataset.
 
-    Raises UsageError when `path` holds no shards or `out` cannot be, IntegrityError when no record is whole or the
-    manifest is of a newer format, StorageError, BusyError. Then nothing is left of `out`.
+    Raises UsageError when `path` holds no shards or `out` cannot be created, IntegrityError when no record is intact or
+    the manifest has a newer format, StorageError, BusyError. After an error, `out` does not exist.
 
     Example:
         result = salvage("flowers", "repaired")

@@ -27,19 +27,19 @@ _EXAMPLE = r"(?P<label>[^_]+)_.*"
 
 
 class FileNames(ListedSource):
-    r"""The class of a file is in its name, whatever folder it lies in.
+    r"""A folder of images whose class is in the file name, in any subfolder.
 
-    `pattern`: a regular expression that fits the whole file name, extension included, or, where it has a "/", the
-    whole path relative to `root`. Its group `label` is the class, its group `split`, where it has one, the split:
-    `r"(?P<split>\w+)/(?P<label>[a-z]+)\d+\.jpg"`.
-    Without a pattern, names of image files are a class and a number (`cat.123.jpg`, `cat_0001.jpg`, `cat (1).jpg`), or
-    a number and a class (`3_cat.jpg`), one or the other throughout; the number is the image's, not the class's.
-    Where every folder in the root is called like a split and the pattern has no group `split`, those are splits.
+    `pattern`: a regular expression for the whole file name, including the extension, or, if it contains a "/", for the
+    whole path relative to `root`. Its group `label` is the class, its optional group `split` the split:
+    `r"(?P<split>\w+)/(?P<label>[a-z]+)\d+\.jpg"`. Without a pattern, names of image files are a class and a number
+    (`cat.123.jpg`, `cat_0001.jpg`, `cat (1).jpg`), or a number and a class (`3_cat.jpg`), but not both; the number
+    belongs to the image, not to the class. If every folder in the root is named like a split and the pattern has no
+    group `split`, the folders are splits.
 
-    Names are sorted or in the order of `class_names`; labels that are integers are kept when they are 0 to K-1.
-    Images whose name does not fit are in `findings.rejected`. Files that are images neither by their names nor by their
-    first bytes are counted in its notes and passed over. `include`, `exclude`, `follow_links`: see `list_files`.
-    Features: `image/class/label`, `image/class/text`. Raises UsageError where names do not tell classes.
+    Class names are sorted, or in the order of `class_names`; integer labels are kept if they are 0 to K-1. Images whose
+    name does not match are in `findings.rejected`. Files that are not images, by name or by their first bytes, are
+    skipped and counted in the notes. `include`, `exclude`, `follow_links`: see `list_files`. Features:
+    `image/class/label`, `image/class/text`. Raises UsageError if no class can be found in the names.
 
     Example:
         convert(FileNames("photos", pattern=r"(?P<label>\w+)/\d+[.]jpg"), "out")

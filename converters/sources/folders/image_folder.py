@@ -49,18 +49,17 @@ _OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](
 
 
 class ImageFolder(ListedSource):
-    """The class of a file is the first folder under the root, whatever lies between that folder and the file.
+    """A folder of images whose class is the first folder under the root, however deep the file is in it.
 
-    Where every folder in the root is called train, training, validation, valid, val, test or testing (in any case),
-    those are splits, and the class is the folder under them. Every visible class folder is a class, even an empty one,
-    but for those that hold files and no image.
-    Names of classes are sorted as bytes (folders 0 to K-1 as numbers), or are in the order of `class_names`: a
-    sequence of names or the path of a file with one a line.
+    If every folder in the root is named train, training, validation, valid, val, test or testing (in upper or lower
+    case), these folders are splits, and the class is the folder under them. Every visible class folder is a class, even
+    an empty one, unless it holds files but no image. Class names are sorted as bytes (folders 0 to K-1 as numbers), or
+    are in the order of `class_names`: a sequence of names, or the path of a file with one per line.
 
-    Files that are images neither by their names nor by their first bytes are counted in notes and passed over. Images
-    beside the class folders are in `findings.rejected`. `include`, `exclude`, `follow_links`: see `list_files`.
-    Features: `image/class/label`, `image/class/text`. Raises UsageError where folders do not tell classes, or are those
-    of a COCO, YOLO or VOC dataset, or of images and masks; with `class_names` given the latter are taken for classes.
+    Files that are not images, by name or by their first bytes, are skipped and counted in the notes. Images next to the
+    class folders are in `findings.rejected`. `include`, `exclude`, `follow_links`: see `list_files`. Features:
+    `image/class/label`, `image/class/text`. Raises UsageError if the folders are not classes, or are those of a COCO,
+    YOLO or VOC dataset, or of images and masks; with `class_names`, folders of images and masks are taken as classes.
 
     Example:
         source = ImageFolder("photos", class_names=["tulip", "rose", "daisy"])

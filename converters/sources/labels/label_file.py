@@ -66,32 +66,32 @@ def read(look: Look, options: LabelOptions) -> "LabelFile":
 class LabelFile(ListedSource):
     """One sample for each file under `root` (the label file's folder when not given) that a row names.
 
-    Columns are named as the header or the keys of JSON objects say, or by number from 0, as Python counts (the command
-    line counts from 1). The first label column gives `image/class/label` and `image/class/text`, or the float32
-    `image/class/value` where its cells are numbers with a point. Another label column C gives `image/C/label` and
-    `image/C/text`, or `image/C` where it holds numbers; JSON lists give any number of values. Several classes of an
-    image are a set (the kind "tags"), in which one that is named twice is once. Numbers of a column that
-    is called like a box, a mask or their like (`xmin`, `face_box`) are of the kind "place"; where that is the first
-    label column, or its name begins with `object/`, the image has no class. `image/C` may be written for C.
-    Texts are bytes in UTF-8, without blanks at their ends; numbers are int64, or float32 where one has a point.
+    Columns are given by their name in the header or in JSON objects, or by number from 0 (the command line counts from
+    1). The first label column gives `image/class/label` and `image/class/text`, or the float32 `image/class/value` if
+    its cells have decimal points. Another label column C gives `image/C/label` and `image/C/text`, or `image/C` if it
+    holds numbers; JSON lists give any number of values. Several classes of an image form a set (the kind "tags"),
+    without repeats. A column of numbers that is named like a box, mask or similar (`xmin`, `face_box`) has the kind
+    "place"; if that is the first label column, or its name begins with `object/`, the image has no class. You may write
+    `image/C` for C. Texts are UTF-8 bytes, without leading and trailing blanks; numbers are int64, or float32 if one
+    has a decimal point.
 
-    Paths are relative to `root`, or absolute and inside it; they match exactly, or the only file that differs in
-    Unicode form. Where no row names a file so, each names the only image whose path without extension it is, or else
-    ends in: ids. Rows without a file are in `findings.rejected`, files without a row are counted in its notes.
+    Paths are relative to `root`, or absolute and inside it; they match exactly, or match the only file that differs in
+    Unicode normalization. If no row matches a file, the cells are taken as ids: an id matches the only image whose path
+    without extension equals it, or else ends with it. Rows without a file are in `findings.rejected`; files without a
+    row are counted in the notes.
 
     Args:
         path: the label file.
         root: the folder that its paths are relative to.
-        include: a pattern, or some, of the files that are wanted, relative to `root`. Rows whose files are left out are
-            counted.
-        exclude: likewise, of files that are not wanted.
-        follow_links: take what links outside the folder lead to.
-        options: those of `LabelOptions` about label files, from `format` to `missing`, `class_names` and `unlabelled`.
-            `label_columns=[]` is `unlabelled`, beside which there may be texts and numbers.
+        include: one or more patterns of the files to take, relative to `root`. Rows of excluded files are counted.
+        exclude: one or more patterns of the files to leave out.
+        follow_links: also take files that links lead to outside of the folder.
+        options: the options of `LabelOptions` for label files, from `format` to `missing`, `class_names` and
+            `unlabelled`. `label_columns=[]` means `unlabelled`; texts and numbers are still allowed.
 
     Raises:
-        UsageError: arguments that cannot be meant.
-        LabelFileError: a row that is not clear or contradicts another, with its line and, of a cell, the column.
+        UsageError: an argument is invalid.
+        LabelFileError: a row is ambiguous or contradicts another; the message has the line and, for a cell, the column.
 
     Example:
         source = LabelFile("labels.csv", root="photos", label_columns=["breed"])

@@ -37,7 +37,7 @@ _EMPTY = "classes that no object has, which are kept"
 
 
 class Annotations:
-    """Takes images and what is said of each, in any order; `source` makes the source of those that are there.
+    """Collector of images and their annotations, in any order; `source` makes a source of the images that exist.
 
     Example:
         found = Annotations("boxes.json", look, options, what="box")
@@ -50,15 +50,15 @@ class Annotations:
     Args:
         place: the file or folder of the annotations, for errors.
         look: at the path; files below `options.images`, else below its folder, are the images.
-        options: of the user.
-        root: the folder of the images, where the layout says it; `options.images` goes first.
-        what: how the report calls an object, before its number.
-        unit: of boxes, key points and outlines.
-        keypoints: the names of those of each object.
-        masks: whether outlines are taken; default where that is asked for.
-        tasks: what the format has; anything else that is asked for is refused.
-        files: the images, where they were listed already.
-        flags: of objects, feature keys that there are even where no object says them.
+        options: options given by the user.
+        root: the folder of the images, if the layout defines it; `options.images` takes precedence.
+        what: the word for an object in the report, before its number.
+        unit: unit of boxes, key points and outlines.
+        keypoints: the names of an object's key points.
+        masks: whether outlines are read; default: if the user asks for masks.
+        tasks: the tasks that the format supports; others are refused.
+        files: the images, if they are already listed.
+        flags: feature keys of objects that exist even if no object has a value.
     """
 
     def __init__(

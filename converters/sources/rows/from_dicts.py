@@ -53,38 +53,39 @@ def from_dicts(
     boxes_on: Literal["upright", "stored"] | None = None,
     keypoints: Keypoints | None = None,
 ) -> ColumnarSource:
-    """A source of one image for each dict, with what that says of it.
+    """A source with one image per dict, with the labels and objects in the dict.
 
     A dict has "image": a path, the bytes of an encoded file, or a function that returns them and pickles. Beside it:
 
     * "key": the sample's unique name, by default the path. "split": its split, by default what `convert` decides.
-      "image_id": its own number, by which evaluation knows it; then each has one.
-    * "label": its class, a name or a number from 0. Or "tags": a list of classes, each once, none where it is missing.
+      "image_id": its own id, which evaluation tools use; if one dict has it, all must.
+    * "label": its class, a name or a number from 0. Or "tags": a list of different classes; a missing list means no
+      classes.
     * "caption" or "captions": a text, or a list of them.
-    * "boxes": [[left, top, right, bottom], ...], one an object, in pixels from the image's top left corner. An image
-      without boxes stays. With them "labels": the class of each; "iscrowd": 0 or 1 for each; "area": pixels squared of
-      each; "segmentation": COCO's polygons or run-length code of each, which give masks; "keypoints": K times x, y and
-      visibility (0, 1, 2) of each; "size": (width, height) of the image that was annotated.
+    * "boxes": [[left, top, right, bottom], ...], one per object, in pixels from the image's top left corner. An image
+      without boxes is kept. Together with boxes, "labels": the class of each; "iscrowd": 0 or 1 for each; "area":
+      pixels squared of each; "segmentation": COCO's polygons or run-length code of each, which give masks; "keypoints":
+      K times x, y and visibility (0, 1, 2) of each; "size": (width, height) of the image that was annotated.
 
-    The dicts are gone through once, and what they say is held; so are images that are bytes.
+    The dicts are iterated once, and their values are kept in memory, including images given as bytes.
 
     Args:
-        dicts: a list of them, or anything that can be gone through.
-        class_names: names in label order, or the path of a class list; or a mapping to those from "label", "tags" or
-            "labels". Default: the names that occur, sorted, or the numbers 0 to K-1.
-        root: the folder that paths are relative to: they are the keys. Default: the current one.
-        numbers: further keys of numbers that are no classes: one for each image, or a list of any length. `age` gives
-            the feature `image/age`, int64, or float32 where one has a point.
+        dicts: a list, or any iterable of dicts.
+        class_names: names in label order, or the path of a class list; or a mapping from "label", "tags" or "labels" to
+            one of these. Default: the names that occur, sorted, or the numbers 0 to K-1.
+        root: the folder that paths are relative to; the relative paths are the keys. Default: the current folder.
+        numbers: further keys of numbers that are not classes: one number per image, or a list of any length. `age`
+            gives the feature `image/age`, int64, or float32 if a number has a decimal point.
         texts: further keys of texts, likewise.
-        fractions: whether boxes, key points and outlines are fractions of the image's sides. Default: pixels, and boxes
-            that all lie within 0 to 1 are refused; False says that they are pixels all the same.
-        boxes_on: of which image boxes are, where EXIF turns it: as it is shown, or as its file has it. Default: "size"
-            tells; where nothing does, such an image is rejected.
+        fractions: whether boxes, key points and outlines are fractions of the image's sides. Default: pixels, but boxes
+            that all lie within 0 to 1 are refused; False accepts them as pixels.
+        boxes_on: which image the boxes refer to if EXIF rotates it: the displayed or the stored one. Default: decided
+            by "size"; an image for which that is not possible is rejected.
         keypoints: the names of an object's key points.
 
     Raises:
-        UsageError: what cannot be meant, with the number of the dict, from 0. Images that are not there are no error
-            yet: they are in `findings`.
+        UsageError: a value is invalid; the message has the number of the dict, from 0. Missing images do not raise:
+            they are in `findings`.
 
     Example:
         source = from_dicts(

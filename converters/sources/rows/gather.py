@@ -42,12 +42,12 @@ _MISSING: Any = object()
 
 
 class Row(NamedTuple):
-    """One sample as its reader finds it.
+    """One sample as read from a file.
 
-    `file`: the number of its file, `record`: its own in that file. `where`: where its image lies, whole numbers that
-    the reader's contents take; of a mask behind it likewise. `values`: of the columns that have a role, by name; one
-    that the row does not have is left out. `name`: what the sample calls itself, b"" for nothing. `ending`: of the name
-    that it gets, such as b".jpg", where its own has none. `fault`: why it cannot be taken.
+    `file`: the number of its file. `record`: its number in that file. `where`: integers from which the reader finds the
+    image, followed by those of a mask. `values`: values of the columns that have a role, by name; missing ones are left
+    out. `name`: the sample's own name, b"" if it has none. `ending`: the extension that is added if its name has none,
+    such as b".jpg". `fault`: why it cannot be used.
 
     Example:
         gather.add(Row(0, number, (offset, size), {"label": "cat", "name": "a.jpg"}, b"a.jpg"))
@@ -66,15 +66,15 @@ class Gather:
     """Collector of rows, which makes the source.
 
     Args:
-        files: the files that rows are of, in order.
-        roles: which column is what.
+        files: the files that the rows come from, in order.
+        roles: the role of each column.
         options: of the user.
-        prefixes: of each file, what the names of rows begin with that have no name of their own; default the file's
-            name without its extension, and "/".
-        digits: of the number behind it.
-        upright: whether boxes are of the upright image; None where nothing tells.
+        prefixes: for each file, the prefix of the names of unnamed rows; default: the file's name without its
+            extension, and "/".
+        digits: number of digits after the prefix.
+        upright: whether boxes refer to the upright image; None if unknown.
         fractions: whether boxes are in fractions of the image; else in pixels.
-        offered: columns of numbers by the key of a feature, which are taken where every row has one.
+        offered: columns of numbers by feature key, which are used if every row has a value.
 
     Example:
         gather = Gather(files, roles, options)

@@ -52,10 +52,11 @@ CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "class
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """A column of a file. `name`: as `--columns` takes it. `kind`: of its values.
+    """A column of a file. `name`: as in `--columns`. `kind`: the kind of its values.
 
-    `word`: the part of the name that is compared with `WORDS`; default what follows its last "/" or ".". `role`: stated
-    by the format itself, which goes before words. `class_names`: in label order, where the format has them.
+    `word`: the part of the name that is compared with `WORDS`; default what follows its last "/" or ".". `role`: the
+    role that the format itself states, which takes precedence over the word. `class_names`: in label order, where the
+    format has them.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("name", "text", role="key")]
@@ -111,11 +112,11 @@ def choose_roles(
     images: bool = True,
     names: Sequence[str] = (),
 ) -> Roles:
-    """Choose by what the user asks for, else by what the format states, else by words.
+    """Choose the role of each column: by the user's choice, else by the format, else by the column's name.
 
-    `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether a column must be the image.
-    `names`: columns that may hold what an image calls itself, in the order of trust, whatever else they hold. Raises
-    UsageError where a column is missing or holds other values, and where two would do.
+    `asked`: column by role or feature key, as in `ColumnOptions.columns`. `images`: whether there must be an image
+    column. `names`: columns that may hold an image's name, most trusted first, in addition to their other role. Raises
+    UsageError if a column is missing or holds other values, or if two columns would fit.
 
     Example:
         infos = [ColumnInfo("image", "image"), ColumnInfo("label", "text")]

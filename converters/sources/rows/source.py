@@ -201,9 +201,9 @@ class FilePart(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Parts of `files`: `numbers` int32 [n] says of which one, `offsets` and `sizes` int64 [n] where, in bytes.
+    """Byte ranges in `files`: `numbers` int32 [n] are the file numbers, `offsets` and `sizes` int64 [n] are in bytes.
 
-    `unpacked`: a temporary folder that some of the files are in, and that is there while this is.
+    `unpacked`: a temporary folder with some of the files, which exists as long as this object.
 
     Example:
         images = Parts(files.files, gather.file_of, gather.where(0), gather.where(1))

@@ -116,7 +116,9 @@ def test_voc(tmp_path: Path) -> None:
 
 def test_voc_of_images_in_folders_of_folders(tmp_path: Path) -> None:
     data = scenes(tmp_path, SCENES / "yolo" / "data.yaml", tasks=["boxes"])  # images/train/scene_001.jpg
-    there_and_back(data, tmp_path, "voc", but=[f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")])
+    there_and_back(
+        data, tmp_path, "voc", but=[f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
+    )
 
 
 @pytest.mark.parametrize("to", ["voc", "masks"])
