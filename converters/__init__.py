@@ -1,16 +1,16 @@
-"""Datasets of images, and of other datasets: `convert("photos", "dataset")`. Never imports TensorFlow.
+"""Conversion of images and other datasets: `convert("photos", "dataset")`. Never imports TensorFlow.
 
-    convert, ImageOptions, Shares, Report, Progress             images and labels to a dataset
-    LocalWorkers, RayWorkers, Engine                            where shards are written
-    open_source, LabelOptions, AnnotationOptions, ColumnOptions what a path means, and the options of its reader
+    convert, ImageOptions, Shares, Report, Progress             conversion of images and labels
+    LocalWorkers, RayWorkers, Engine                            processes that write shards
+    open_source, LabelOptions, AnnotationOptions, ColumnOptions the source at a path, and the options of its reader
     from_dicts, ImageFolder, LabelFile, FileNames, Unlabelled   sources
     Source, Sample, SourceFile, Skipped, Findings, RejectCode   a source of your own
     Reader, Look, Evidence, find_files, Gather, Row, Parts, ColumnInfo, choose_roles, Annotations, AnnotationCode
                                                                 a reader of your own
     append, merge, filter, split, relabel, remove, reshard, MakingOptions
-                                                                datasets to another dataset
+                                                                a new dataset from existing ones
     export, Exported                                            a dataset to the files of other tools
-    adopt, rebuild, Rebuilt, survey, Survey                     TFRecords that exist already
+    adopt, rebuild, Rebuilt, survey, Survey                     existing TFRecords
     salvage, Salvaged                                           the intact records of a damaged dataset
 
 A source of your own needs a `schema`, `len(source)` and `source[i]`: see docs/your-own-source.md.

@@ -1,4 +1,4 @@
-"""Samples in, committed dataset out: plan, write the shards that are missing, check them, commit by one rename."""
+"""Conversion of samples to a committed dataset: plan, write the missing shards, check them, commit by one rename."""
 
 import os
 import time

@@ -1,8 +1,8 @@
-"""The mark in a manifest that tells numbers which a conversion counted from numbers that are the source's own.
+"""The mark in a manifest that distinguishes ids counted by a conversion from the source's own ids.
 
-A record's `image/source_id` is either its place in the split, counted when it was converted, or the number that its
-source has for the image, as COCO has, by which results are compared with annotations. Counted ones may be counted anew
-and left out; the source's own may not. See docs/design/031-counted-ids.md.
+A record's `image/source_id` is either its place in the split, counted during conversion, or the source's own number for
+the image, as in COCO, by which results are compared with annotations. Counted ids may be counted again or left out; the
+source's own may not. See docs/design/031-counted-ids.md.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Codes for the reasons why inputs are left out: stable, so that scripts and tests may rely on them.
+"""Codes for the reasons why inputs are left out. They are stable, so that scripts and tests may rely on them.
 
-The names are part of the contract (`rejected.jsonl`); the sentences beside them are not.
+The codes are part of the format of `rejected.jsonl`; the sentences next to them are not.
 """
 
 from enum import StrEnum

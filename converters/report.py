@@ -143,7 +143,7 @@ class Report:
     def of(
         cls, out: str, plan: Plan, noticed: Noticed, manifest: Manifest, engine: Engine, begun: Begun, seconds: float
     ) -> "Report":
-        """Report of a conversion that is finished but not committed yet."""
+        """Create the report of a conversion that is finished but not yet committed."""
         images, size = engine.done()
         notes = [*begun.notes(len(plan.shards)), *plan.findings.notes, *plan.notes, *_absent_images(manifest)]
         notes += [*_absent_classes(plan, manifest), *noticed.same.notes()]
@@ -168,7 +168,7 @@ class Report:
 
     @classmethod
     def of_plan(cls, out: str, plan: Plan, source: Source) -> "Report":
-        """Report of the dataset that a plan would make, unwritten: shards have no size, and all planned records."""
+        """Create the report of a dataset that is only planned: shards have no size, and hold all planned records."""
         nothing = FileInfo(0, 0)
         objects = _PlannedObjects(plan, source) if plan.schema.object_keys and plan.options.made_with is None else None
         splits: dict[str, SplitInfo] = {}
@@ -213,13 +213,13 @@ class Report:
 
     @classmethod
     def of_earlier_run(cls, out: str, manifest: Manifest, seconds: float) -> "Report":
-        """Report of a run that finds its work committed: an earlier one was stopped between commit and clean-up."""
+        """Create the report of a run whose work an earlier run, stopped between commit and clean-up, committed."""
         note = "an earlier run had committed this dataset; only its leftovers were removed"
         kept = sum(len(split.shards) for split in manifest.splits.values())
         return cls(out, True, manifest, (), (), (), [note], 0, 0, seconds, kept)
 
     def committed_with(self, notes: Sequence[str]) -> "Report":
-        """Copy for a dataset that is committed now; `notes`: remarks on the commit."""
+        """Copy the report for a dataset that is now committed; `notes`: remarks on the commit."""
         return replace(self, committed=True, notes=[*self.notes, *notes])
 
     def _left_out(self) -> list[dict[str, str]]:
@@ -229,8 +229,8 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """A JSON value for scripts; the field names are stable.
 
-        `splits` and `dataset_*` are of the whole dataset, `images`, `source_bytes` and `seconds` of this run alone: one
-        that only commits has read nothing.
+        `splits` and `dataset_*` describe the whole dataset; `images`, `source_bytes` and `seconds` describe this run
+        alone: a run that only commits has read nothing.
         """
         splits: dict[str, Any] = {}
         for name, split in self.manifest.splits.items():

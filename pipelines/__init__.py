@@ -1,4 +1,4 @@
-"""Batches of a dataset for training and evaluation, on one device and on many machines.
+"""Batches of a dataset for training and evaluation, on one device or on many machines.
 
     train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for loops of your own
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute

@@ -1,9 +1,10 @@
 """Arithmetic of boxes, key points and rasters when a window of their image is cut, mirrored and resized.
 
-The reference, in NumPy: TensorFlow and PyTorch compute the same, in float32 and in the same order of operations, so
-that their results are equal to the last bit; pixels of rasters and masks are picked by integers alone. Tests check it.
+This is the reference, in NumPy: TensorFlow and PyTorch compute the same, in float32 and in the same order of
+operations, so that their results are equal to the last bit; pixels of rasters and masks are picked by integers alone.
+Tests check it.
 
-All parts of a sample follow one `View`, which its image's transform drew.
+All parts of a sample follow one `View`, drawn by the transform of its image.
 """
 
 from abc import ABC, abstractmethod

@@ -1,6 +1,6 @@
-"""Nests: what a batch is made of, in mappings, tuples, named tuples and lists; and the one walker of them.
+"""Nests: the leaves of a batch in mappings, tuples, named tuples and lists; and one function that walks them.
 
-A leaf is all that is none of these: an array, a tensor, a number, text.
+A leaf is anything else: an array, a tensor, a number, text.
 """
 
 import copy

@@ -1,9 +1,9 @@
-"""The window of an image that the random crop of training cuts: common to both frameworks, and the numbers behind it.
+"""The window of a random crop in training, the same for both frameworks, and its random numbers.
 
 The numbers are those of `tf.random.stateless_uniform`: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel
 Random Numbers: As Easy as 1, 2, 3"), keyed as TensorFlow keys it, here in NumPy. So a sample's window for PyTorch is
-the one that the TensorFlow pipeline cuts in the same epoch, but where the two exponential functions differ in their
-last bit and a side lies halfway between two pixels.
+the window that the TensorFlow pipeline cuts in the same epoch, except if the two exponential functions differ in their
+last bit and a side is halfway between two pixels.
 """
 
 import math

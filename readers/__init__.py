@@ -1,4 +1,4 @@
-"""Records of a dataset: random access, views, whole-file checks.
+"""Reading of datasets: random access to records, views, checks of whole files.
 
     open, Dataset, Split    a dataset's splits and their records
     verify                  compare every byte with the manifest

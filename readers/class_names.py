@@ -1,4 +1,4 @@
-"""The class names that a split and a dataset give, of several features with classes."""
+"""The class names of a split or a dataset, if several features have classes."""
 
 from shardfeed.annotations import RASTER
 from shardfeed.errors import UsageError, escape

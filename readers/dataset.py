@@ -1,4 +1,4 @@
-"""A dataset directory opened by its manifest, with its splits by name."""
+"""A dataset directory, opened through its manifest, with its splits by name."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -42,9 +42,10 @@ class Dataset(Mapping[str, Split]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The names of its classes, by number: of whole images, else of objects, pixels or tags; empty without any.
+        """The class names, by number: of images, else of objects, pixels or tags; empty if there are no classes.
 
-        Raises UsageError, which says where each stand, where several have classes that differ, and images have none.
+        Raises UsageError, which says where each list is stored, if images have no classes and several other features
+        have different ones.
         """
         return main_class_names(self.manifest.schema)
 

@@ -1,7 +1,7 @@
-"""Datasets, splits and reports as a notebook shows them: tables, and a few small pictures.
+"""Display of datasets, splits and reports in notebooks: tables, and a few small pictures.
 
-The one module that writes markup: fragments, no page. All text is escaped and cut, and pictures are decoded and encoded
-again, so that nothing from outside reaches a browser as it is.
+This is the only module that writes HTML, as fragments. All text is escaped and shortened, and pictures are decoded and
+encoded again, so that no input reaches a browser unchanged.
 """
 
 import base64

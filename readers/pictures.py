@@ -1,4 +1,4 @@
-"""Pictures of stored images, for people: in a notebook and on a contact sheet."""
+"""Small pictures of stored images, for notebooks and contact sheets."""
 
 import io
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""One class for a record that has several, those of its objects or its tags: the rarest of them."""
+"""One class for a record that has several, from its objects or its tags: the rarest one."""
 
 import numpy as np
 

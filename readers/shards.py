@@ -1,6 +1,6 @@
 """A split's shard files: records by their place in the split, checked, from many threads and processes at once.
 
-Files are opened when they are first needed. Their content is the format's affair, their location the storage's.
+Files are opened when first needed. The format handles their content, the storage their location.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Policy for damaged records: raise an error, which is the default, or leave the record out, count it, and continue.
 
-For a training run that must not end tonight. The lost records are listed afterwards, and `shardfeed salvage` makes a
-dataset without them.
+It is for a training run that must not be interrupted. The lost records are listed afterwards, and `shardfeed salvage`
+makes a dataset without them.
 """
 
 import threading
@@ -39,7 +39,7 @@ class Skip:
 
     @property
     def found(self) -> tuple[RecordError, ...]:
-        """Errors of the records that were left out, one for each."""
+        """The errors of the skipped records, one per record."""
         with self._lock:
             return tuple(self._found.values())
 
@@ -54,7 +54,7 @@ class Skip:
         return f"Skip({self.limit}), {len(self.found)} left out"
 
     def note(self, error: RecordError) -> None:
-        """Count a damaged record. Raises IntegrityError when it is one too many."""
+        """Count a damaged record. Raises IntegrityError if it exceeds the limit."""
         with self._lock:
             if error.place in self._found:
                 return

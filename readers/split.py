@@ -1,4 +1,4 @@
-"""Random access to a split: `split[i]` reads one record by the index, whatever shard it is in.
+"""Random access to a split: `split[i]` reads one record through the index, in any shard.
 
 Every record's CRC is checked. A split pickles as paths, opens files when first needed, and serves many threads at once.
 """
@@ -77,38 +77,38 @@ class Split(Sequence[Record]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The names of its classes, by number: see `Dataset.class_names`."""
+        """The class names, by number: see `Dataset.class_names`."""
         return main_class_names(self.schema)
 
     @property
     def class_counts(self) -> Mapping[str, tuple[int, ...]]:
-        """Label feature -> records of each class, of the whole split (also for a slice)."""
+        """Number of records of each class, by label feature; for the whole split, also if this is a slice."""
         return self._shards.info.class_counts
 
     @property
     def formats(self) -> Mapping[str, int]:
-        """`image/format` -> records, of the whole split (also for a slice), as they are read; empty when unknown."""
+        """Records by `image/format`, as they are read, in the whole split (also for a slice); empty if unknown."""
         copy = self._shards.copy
         return {"raw": self._shards.info.records} if copy and copy.decoded else self._shards.info.formats
 
     @property
     def record_bytes(self) -> int:
-        """Framed bytes of the dataset's records; for a part of the split in proportion to its length."""
+        """Size of the dataset's records in bytes, with framing; for a part of the split in proportion to its length."""
         info = self._shards.info
         return info.size * len(self) // max(1, info.records)
 
     @property
     def read_bytes(self) -> int:
-        """Framed bytes of the records as they are read: other than `record_bytes` where a decoded copy is."""
+        """Size of the records as read, in bytes, with framing: differs from `record_bytes` for a decoded copy."""
         info = self._shards.copy.info if self._shards.copy else self._shards.info
         return info.size * len(self) // max(1, info.records)
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that two views share only if they hold the same records, shard by shard, in the same order.
+        """A hash, 32 hex digits; equal only if two views hold the same records, shard by shard, in the same order.
 
-        BLAKE2b over sizes and checksums of the shards, as the manifest has them, and the places of the view. It depends
-        neither on where the dataset lies nor on its name, nor on which copy of it is read.
+        It is BLAKE2b over the sizes and checksums of the shards in the manifest, and the places of the view. It does
+        not depend on the path or the name of the dataset, nor on which copy of it is read.
         """
         digest = hashlib.blake2b(self.name.encode(), digest_size=16)
         for shard in self._shards.info.shards:
@@ -128,7 +128,7 @@ class Split(Sequence[Record]):
 
     @property
     def whole(self) -> "Split":
-        """The whole split that this is a view of."""
+        """The whole split behind this view."""
         return self._view(range(self._shards.info.records))
 
     @property
@@ -137,7 +137,7 @@ class Split(Sequence[Record]):
         return isinstance(self._places, range) and self._places.step == 1
 
     def check_streamable(self) -> None:
-        """Raise UsageError unless TensorFlow can stream the split: samples in sequence, in files of the local disk."""
+        """Check that TensorFlow can stream the split: samples in sequence, in local files; else raise UsageError."""
         place, remedy = f"split {self.name}", 'use order="global"'
         if not self.contiguous:
             raise UsageError(place, "samples that do not follow each other cannot be streamed", remedy)
@@ -178,10 +178,11 @@ class Split(Sequence[Record]):
         return view
 
     def select(self, which: ArrayLike) -> "Split":
-        """The samples that `which` names, as a view: a bool mask [n], or indices, int [k], in any order.
+        """Return a view of selected samples; `which`: a bool mask [n], or indices, int [k], in any order.
 
-        `split.select(split.column("image/height") >= 224)` keeps the large ones. The view holds 8 bytes a sample, and
-        cannot be streamed. Raises UsageError for a mask of another length, for indices out of range or not integers.
+        `split.select(split.column("image/height") >= 224)` keeps the large images. The view holds 8 bytes per sample,
+        and cannot be streamed. Raises UsageError for a mask of another length, and for indices that are out of range or
+        not integers.
 
         Example:
             large = data["train"].select(data["train"].column("image/height") >= 24)
@@ -200,10 +201,10 @@ class Split(Sequence[Record]):
         return self._view(self.places(indices))
 
     def column(self, key: str) -> np.ndarray:
-        """The value of feature `key` in each sample: int64 [n], float32 [n], or bytes as objects [n].
+        """Return the value of feature `key` in each sample: int64 [n], float32 [n], or bytes as objects [n].
 
-        Labels come from the column that was stored with the dataset; for other features the records are read, all but
-        their images. Raises UsageError for a feature that has not one value a record, IntegrityError for damage.
+        Labels come from the column that was stored with the dataset; for other features the records are read, except
+        for their images. Raises UsageError unless the feature has one value per record, IntegrityError for damage.
 
         Example:
             labels = data["train"].column("image/class/label")
@@ -218,7 +219,7 @@ class Split(Sequence[Record]):
         return read_column(self._shards, self.schema, key)[np.asarray(self._places, np.int64)]
 
     def place(self, index: int) -> int:
-        """Place in the whole split of the sample at `index` (negative counts from the end). Raises IndexError."""
+        """Return the place in the whole split of the sample at `index` (negative: from the end). Raises IndexError."""
         try:
             return int(self._places[operator.index(index)])
         except IndexError:
@@ -233,14 +234,14 @@ class Split(Sequence[Record]):
         return self._shards.place(self.place(index))
 
     def places(self, indices: np.ndarray) -> np.ndarray:
-        """Places in the whole split, int64 [k], of the samples at `indices`, int64 [k], each within the view."""
+        """Return the places in the whole split, int64 [k], of the samples at `indices`, int64 [k], within the view."""
         if isinstance(self._places, range):
             indices = np.where(indices < 0, indices + len(self), indices)
             return self._places.start + self._places.step * indices.astype(np.int64)
         return self._places[indices]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:
-        """The samples at `indices`, read together: PyTorch's DataLoader asks for a batch in this way."""
+        """Return the samples at `indices`, read together: PyTorch's DataLoader requests a batch this way."""
         payloads = self._shards.payloads(np.array([self.place(index) for index in indices], np.int64))
         return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]
 
@@ -248,9 +249,9 @@ class Split(Sequence[Record]):
         return (self[i] for i in range(len(self)))
 
     def without_damaged(self, damaged: Skip) -> Iterator[Record]:
-        """The samples in order, without those whose records are damaged: `damaged` counts them, and says how many may.
+        """Yield the samples in order, except those with damaged records, which `damaged` counts and limits.
 
-        Raises IntegrityError when there are more.
+        Raises IntegrityError if there are more than its limit.
 
         Example:
             skip = Skip(10)
@@ -264,11 +265,11 @@ class Split(Sequence[Record]):
                 damaged.note(error)
 
     def payload(self, index: int) -> bytes:
-        """The serialized Example at `index` (negative counts from the end). Raises IndexError, RecordError."""
+        """Return the serialized Example at `index` (negative counts from the end). Raises IndexError, RecordError."""
         return self._shards.payloads(np.array([self.place(index)]))[0]
 
     def payloads(self, indices: np.ndarray) -> list[bytes]:
-        """The serialized Examples at `indices`, int64 [k], in that order; neighbours in a shard are read at once.
+        """Return the serialized Examples at `indices`, int64 [k], in order; neighbours in a shard are read at once.
 
         Raises IndexError, RecordError.
         """
@@ -277,17 +278,17 @@ class Split(Sequence[Record]):
         return self._shards.payloads(self.places(indices))
 
     def parse(self, payload: bytes) -> Record:
-        """A serialized Example as `split[i]` gives it. Raises IntegrityError where it is none, or not of the schema."""
+        """Parse a serialized Example as `split[i]` does. Raises IntegrityError if it does not match the schema."""
         return checked_record(decode(payload), self.schema)
 
     def reading(self, copy: Copy) -> "Split":
-        """The same samples, read from a copy of the shards they are in."""
+        """Return a view of the same samples that reads from a copy of their shards."""
         view = self._view(self._places)
         view._shards = self._shards.reading(copy)
         return view
 
     def shard_numbers(self) -> list[int]:
-        """The shards that hold samples of this view, ascending."""
+        """Return the numbers of the shards that hold samples of this view, in ascending order."""
         places, firsts = self._places, self._shards.firsts
         if isinstance(places, range) and places.step == 1:  # no array of a number for each sample
             touched = (firsts[:-1] < places.stop) & (firsts[1:] > places.start)
@@ -295,9 +296,9 @@ class Split(Sequence[Record]):
         return np.unique(np.searchsorted(firsts, np.asarray(places, np.int64), "right") - 1).tolist()
 
     def shard_slices(self) -> list[ShardSlice]:
-        """The shards behind this view, in order, with the records of each that belong to it.
+        """Return the shards behind this view, in order, each with its records that belong to the view.
 
-        Raises UsageError if it cannot be streamed: see `check_streamable`.
+        Raises UsageError if the view cannot be streamed: see `check_streamable`.
         """
         self.check_streamable()
         places, shards = self._places, self._shards
@@ -314,11 +315,11 @@ class Split(Sequence[Record]):
     _repr_html_ = split_html
 
     def __dir__(self) -> list[str]:
-        """The names that users need, for completion; names for pipelines exist, but are not listed."""
+        """List the names that users need, for completion; names for pipelines exist, but are not listed."""
         return [name for name in super().__dir__() if name not in _FOR_PIPELINES]
 
     def __repr__(self) -> str:
-        """One line, another for other records or another order of them: Grain knows a data source by it."""
+        """Describe the view in one line, unique to its records and their order: Grain identifies a source by it."""
         places, whole = self._places, self._shards.info.records
         view = "[selected]"
         if isinstance(places, range):

@@ -1,7 +1,7 @@
-"""Whether a dataset still is what its manifest says: every file, every byte, and with a check every record.
+"""Verification of a dataset against its manifest: every file, every byte, and optionally every record.
 
-A file whose size and CRC-32C are the manifest's is as it was written. Only where they differ are the records walked,
-to name the shard, the record and the offset of the damage.
+A file whose size and CRC-32C match the manifest is as it was written. Only if they differ are its records walked, to
+name the shard, the record and the offset of the damage.
 """
 
 import os

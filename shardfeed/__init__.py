@@ -1,10 +1,10 @@
-"""Turn images with labels, boxes, masks and texts into sharded datasets, and those into batches on GPUs.
+"""Convert images with labels, boxes, masks and texts into sharded datasets, and feed them to GPUs in batches.
 
     convert, open_source, from_dicts                        images to a dataset
-    LabelOptions, AnnotationOptions, ColumnOptions          how labels, annotations or columns are read
-    ImageOptions                                            how images are stored
-    append, merge, filter, split, relabel, remove, reshard    datasets to another dataset
-    export, verify                                          a dataset to other files; a check of every byte
+    LabelOptions, AnnotationOptions, ColumnOptions          options for reading labels, annotations, columns
+    ImageOptions                                            options for storing images
+    append, merge, filter, split, relabel, remove, reshard    a new dataset from existing ones
+    export, verify                                          a dataset to files of other tools; a check of every byte
     open, Dataset, Split                                    a dataset, its splits, their records
     train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
     torch_loader, torch_eval_loader, torch_predict_loader         batches for PyTorch
@@ -12,7 +12,8 @@
     data = shardfeed.open("flowers")
     batches = shardfeed.train_batches(data["train"], batch_size=32, image_size=224)
 
-All else is in `shardfeed.converters`, `shardfeed.readers`, `shardfeed.pipelines` and `shardfeed.pipelines.torch`.
+All other names are in `shardfeed.converters`, `shardfeed.readers`, `shardfeed.pipelines` and
+`shardfeed.pipelines.torch`.
 """
 
 import os.path as _path

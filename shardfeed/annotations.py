@@ -1,7 +1,7 @@
 """Objects and rasters in a record: their keys, the meaning of their values, and checks of a record's objects.
 
-The keys are those of TensorFlow's Object Detection API and Model Garden. All columns of the objects of a record have
-one value an object; key points have as many as there are names, object by object.
+The keys are those of TensorFlow's Object Detection API and Model Garden. Each column of objects has one value per
+object; a column of key points has one value per point name for each object, object by object.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,13 +2,13 @@ r"""A column: the value of one scalar feature in every record of a split, as a p
 
     index/train.image.height.npy          one array [records] in stored order: '<i4' for a label, '<i8' for another
                                           int64, '<f4' for a float32
-    index/train.image.filename.npy        bytes: two arrays, one behind the other. '<i8' [records]: where each value
+    index/train.image.filename.npy        bytes: two arrays, one after the other. '<i8' [records]: where each value
                                           ends, and '|u1': all values, joined
 
 Each array is NumPy format 1.0 in C order, with a header that is always 128 bytes long. `np.load(path, mmap_mode="r")`
-reads the numbers; of bytes, `np.load(file)` on an open file gives first the ends and then the values. We neither write
-nor read them with NumPy: what is written depends on the values alone, not on NumPy's release, and a header is compared
-with the only one that can be right, so that nothing is ever unpickled.
+reads the numbers; for bytes, `np.load(file)` on an open file returns first the ends and then the values. shardfeed
+neither writes nor reads them with NumPy: the bytes depend on the values alone, not on the NumPy release, and a header
+is compared with the only valid one, so that nothing is ever unpickled.
 
 Source: numpy/lib/format.py, "Format Version 1.0".
 """

@@ -4,8 +4,8 @@ A message is one line: `place: what is wrong (got, expected); what to do`. The b
 expect is a second base, so `except FileExistsError` works. Text from outside (file names, cells) goes
 through `escape`, so that a newline in a file name cannot forge a line of a log.
 
-A message speaks the language of where it is read. `argument("max_bad", 8)` reads `max_bad=8` in Python, and
-`--max-bad 8` where a command was typed. The place of a UsageError may be an argument's name, which reads likewise.
+A message names arguments as the caller wrote them: `argument("max_bad", 8)` reads `max_bad=8` in Python, and `--max-bad
+8` on the command line. The place of a UsageError may be an argument's name, which follows the same rule.
 """
 
 import os

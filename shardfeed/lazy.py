@@ -1,4 +1,4 @@
-"""Public names of a package, each imported from its module when it is first used."""
+"""Lazy imports of the public names of a package: each is imported from its module when first used."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module

@@ -1,8 +1,8 @@
 """manifest.json: the authority on a dataset. Written last; its presence means the dataset is complete.
 
-Readers open by it, never by glob. It is canonical JSON (the bytes are a function of the content) with a CRC-32C of
-itself, so that any changed byte is noticed, and it holds neither time nor absolute path: the same inputs give the
-same file.
+Readers find files through it, never by glob. It is canonical JSON (the bytes are a function of the content) with a
+CRC-32C of itself, so that any changed byte is detected. It holds neither times nor absolute paths: the same inputs give
+the same file.
 """
 
 import json

@@ -1,14 +1,14 @@
 """The names of a dataset's files, relative to its directory.
 
     train-00003-of-00008.tfrecord          a shard: the pattern that TensorFlow Datasets and the Model Garden glob for;
-                                           in another format as its programs want it: a tar, data/*.parquet,
+                                           other formats have their usual names: a tar, data/*.parquet,
                                            train/shard.00003.mds
     index/train-00003-of-00008.tfindex     its index
     index/train.image.class.label.npy      the values of one feature in the whole split
-    manifest.json, features.json ...       what is said of all
+    manifest.json, features.json ...       metadata of the whole dataset
 
-Indexes and columns lie in a directory of their own, so that `train*` matches shards and nothing else. In format 1 they
-lie beside the shards.
+Indexes and columns are in a directory of their own, so that `train*` matches shards and nothing else. In format 1 they
+are next to the shards.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Schema of a record: feature keys, their dtypes and shapes, the meaning of their values, and class names.
 
-Keys are TensorFlow's own (Model Garden, Object Detection API), so that every decoder that knows those reads ours.
+Keys are those of TensorFlow's Model Garden and Object Detection API, so that any decoder for them reads these records.
 """
 
 import math

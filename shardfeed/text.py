@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them."""
+"""Numbers and tables formatted for people."""
 
 import itertools
 import os

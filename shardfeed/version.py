@@ -1,3 +1,3 @@
-"""The release that this is."""
+"""The version of this release."""
 
 __version__ = "0.1.0"

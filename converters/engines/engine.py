@@ -35,19 +35,19 @@ class Engine(Protocol):
     warnings: list[str]
 
     def start(self, tasks: int) -> None:
-        """Start workers early, at most one for each task; `run` starts those that are missing."""
+        """Start workers early, at most one per task; `run` starts any that are missing."""
         ...
 
     def run(self, tasks: Iterator[ShardTask], poll: Callable[[], None] = ...) -> Iterator[Receipt]:
-        """The receipt of each task, in no particular order; then its shard is durable, and at its place."""
+        """Yield the receipt of each task, in no particular order, once its shard is durable and in its place."""
         ...
 
     def done(self) -> tuple[int, int]:
-        """Images read and their bytes so far, tries that were lost included."""
+        """Number of images read so far and their bytes, including lost attempts."""
         ...
 
     def stop(self) -> None:
-        """End everything at once."""
+        """Stop all work immediately."""
         ...
 
 

@@ -64,17 +64,17 @@ class Survey:
 
     @property
     def records(self) -> int:
-        """Records in all files."""
+        """Number of records in all files."""
         return sum(len(tally.sizes) for tallies in self.tallies.values() for tally in tallies)
 
     @property
     def size(self) -> int:
-        """Bytes of all shards."""
+        """Size of all shards in bytes."""
         return sum(data.size for of_split in self.data.values() for data in of_split)
 
     @property
     def fits_beside(self) -> bool:
-        """Whether the files have the contract's names already, so that no other directory is needed."""
+        """Whether the files already have the names that the format requires, so that no other directory is needed."""
         return all(split.under_our_names for split in self.splits)
 
 

@@ -141,19 +141,19 @@ class ImageOptions:
 
     @property
     def shape(self) -> tuple[int, int] | None:
-        """(height, width) of every record by `size`; None where images keep a size of their own."""
+        """(height, width) of every record, from `size`; None if images keep their own sizes."""
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     @property
     def restarts(self) -> bool:
-        """Whether records say where the pieces of their JPEGs begin."""
+        """Whether each record stores where the pieces of its JPEG begin."""
         sides = [side for side in (self.resize_shorter, *(self.shape or ())) if side is not None]
         large = max(sides) >= _LARGE if sides else self.quality is not None
         return self.encode == "keep" and (large if self.seekable is None else self.seekable)
 
     @property
     def background_rgb(self) -> Rgb:
-        """`background` as red, green, blue, each 0 to 255. Raises UsageError for what is no color."""
+        """`background` as red, green, blue, each 0 to 255. Raises UsageError if it is not a colour."""
         found: object = self.background
         if found == "white":  # nearly always: what knows the others takes a while to import
             return WHITE
@@ -172,7 +172,7 @@ class ImageOptions:
         return found  # type: ignore[return-value]  # as above
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; two options that could give other bytes differ in it."""
+        """A JSON value; it differs between any two options that could give different bytes."""
         return {
             "sha256": self.sha256,
             "check": self.check,

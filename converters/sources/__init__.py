@@ -1,1 +1,1 @@
-"""Where samples come from."""
+"""Sources of samples: readers of folders, files, annotations and other datasets."""

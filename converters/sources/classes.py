@@ -1,4 +1,4 @@
-"""Class names and the numbers of labels: which text, folder or integer becomes which 0-based label.
+"""Class names and label numbers: the mapping from text, folders or integers to 0-based labels.
 
 Names are sorted by their UTF-8 bytes unless a class list says otherwise. Integers that are exactly 0 to K-1 are kept
 as they are; other integers are refused, because renumbering them would shift labels silently.

@@ -1,9 +1,9 @@
-"""One guard for what comes from outside: limits on what a file may ask for, and one place for libraries' exceptions.
+"""Guard for untrusted input: limits on the resources that a file may demand, and handling of libraries' exceptions.
 
-Signs of life, too: listing and planning may take minutes, and `tell` whoever is `told_to`.
+Progress, too: listing and planning may take minutes; `tell` reports it to the callback set by `told_to`.
 
-A file may declare, nest, repeat or pack more than it holds. Every reader draws from the `Budget` of the source that is
-being opened, `budget()`, before it allocates or loops by what a file says:
+A file may declare, nest, repeat or compress more than it holds. Every reader draws from `budget()`, the `Budget` of the
+source that is being opened, before it allocates or loops by a number from a file:
 
     with guarded(path):                                        # once, around a reader
         budget().rows(count, os.path.getsize(path), path)      # in the reader, for each number that a file declares

@@ -1,6 +1,6 @@
-"""One look at a path, shared by all readers: what it is, the names in its folders, the first bytes of its files.
+"""One look at a path, shared by all readers: its type, the names in its folders, the first bytes of its files.
 
-And which files a path means that may be one file, a folder of them, or a pattern with braces; and their splits.
+Also the files at a path that may be one file, a folder of files, or a pattern with braces; and their splits.
 """
 
 import os
@@ -71,16 +71,16 @@ class Look:
 
     @cached_property
     def paths(self) -> Sequence[str]:
-        """The files that a pattern with braces means (`train-{000..012}.tar`); of any other path itself."""
+        """The files that match a pattern with braces (`train-{000..012}.tar`); for any other path, the path itself."""
         return named_files(self.path)
 
     @property
     def folder(self) -> str:
-        """The folder that the path is, or is in."""
+        """The path itself if it is a folder, otherwise the folder that contains it."""
         return self.path if self.is_folder else os.path.dirname(self.path) or "."
 
     def names(self, folder: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The folders and the files right in `folder`, some of each kind, sorted; nothing where it has none."""
+        """List the folders and the files directly in `folder`, some of each kind, sorted; empty if there are none."""
         if folder not in self._names:
             folders: list[str] = []
             files: list[str] = []
@@ -101,9 +101,9 @@ class Look:
         return self._names[folder]
 
     def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH, folder: str = "") -> Iterator[str]:
-        """Files in `folder` whose names end so (lower case), relative to the path, those nearest to `folder` first.
+        """Find files in `folder` by their suffixes (lower case), relative to the path, the nearest to `folder` first.
 
-        Of a file its own name; of a pattern its first file.
+        If the path is a file, its own name; if it is a pattern, the first file.
         """
         if not self.is_folder:
             names = [os.path.basename(path) for path in self.paths[:1] if os.path.isfile(path)]
@@ -119,16 +119,16 @@ class Look:
             level = deeper
 
     def first(self, suffixes: tuple[str, ...], depth: int = _DEPTH) -> str:
-        """The path of the first file whose name ends so; "" where there is none."""
+        """Return the path of the first file with one of the suffixes; "" if there is none."""
         found = next(self.files(suffixes, depth), "")
         return self.full(found) if found else ""
 
     def full(self, name: str) -> str:
-        """The path of a file that `files` gave."""
+        """Return the path of a file that `files` returned."""
         return os.path.join(self.path, name) if self.is_folder else self.paths[0]
 
     def head(self, path: str) -> bytes:
-        """The first bytes of a file, 65,536 at most; nothing where it cannot be read."""
+        """Return the first bytes of a file, at most 65,536; empty if it cannot be read."""
         if path not in self._heads:
             if len(self._heads) == _HEADS:
                 self._heads.clear()
@@ -141,11 +141,11 @@ class Look:
 
     @property
     def kind(self) -> str:
-        """Type of the file that the path is, or of the first that it means."""
+        """Type of the file at the path, or of the first file that a pattern matches."""
         return self.kind_of(self.paths[0])
 
     def kind_of(self, path: str) -> str:
-        """Type of a file by its first bytes: "tar", "parquet", "hdf5", "lmdb", "zip", "json", else "other"."""
+        """Return the type of a file by its content: "tar", "parquet", "hdf5", "lmdb", "zip", "json", else "other"."""
         head = self.head(path)
         if looks_like_header(head[:BLOCK]):
             return "tar"
@@ -156,10 +156,10 @@ class Look:
 
     @cached_property
     def suffixes(self) -> frozenset[str]:
-        """Ends of the names that `files` gives and of folders, in lower case.
+        """Ends of the names of files and folders, in lower case.
 
-        Of an image only the last word of its name and the extension, `_mask.png`; of others the name, of folders with
-        "/" at its end.
+        For an image, only the last word of its name and the extension, such as `_mask.png`; for other files, the name;
+        for a folder, the name with "/" at its end.
         """
         names = (
             os.path.basename(name).lower() for name in self.files(depth=_DEPTH + 1)
@@ -169,25 +169,25 @@ class Look:
 
     @cached_property
     def holds_images_alone(self) -> bool:
-        """Whether it is a folder of files that are called like images, and of no others."""
+        """Whether the path is a folder that contains only files with names of images."""
         files = (end for end in self.suffixes if not end.endswith("/"))
         return self.is_folder and all(names_image(os.fsencode("x" + end)) for end in files)
 
     @cached_property
     def image(self) -> str:
-        """The first image file in the folder or its folders, by its name; "" without, and for a file."""
+        """The first image file in the folder or its subfolders, recognised by its name; "" if there is none."""
         return next((name for name in self.files() if names_image(os.fsencode(name))), "") if self.is_folder else ""
 
     @cached_property
     def is_flat(self) -> bool:
-        """Whether there are files right in the folder, and no folder: only their names can carry labels."""
+        """Whether the folder contains files and no subfolders, so that only file names can carry labels."""
         folders, files = self.names()
         return bool(files) and not folders
 
     def list_files(self, root: str | None = None, *, chosen: bool = True) -> Listing:
-        """All files below `root`, by default the folder of the path: those that are wanted, or with `chosen` off all.
+        """List the files below `root` (default: the folder of the path) that the patterns select; all if not `chosen`.
 
-        Listed once, for recognising and for reading. Raises UsageError where there is none.
+        Each listing is made once, and used for recognising and for reading. Raises UsageError if there is no file.
         """
         place, choosing = self.folder if root is None else root, chosen and bool(self.include or self.exclude)
         if (place, choosing) not in self._listings:
@@ -199,9 +199,9 @@ class Look:
         return self._listings[place, choosing]
 
     def list_images(self, root: str | None = None, files: Listing | None = None) -> tuple[Listing, Listing]:
-        """All files below `root`, and the images among them that are wanted: here patterns are of images alone.
+        """List all files below `root`, and the images that the patterns select: here patterns apply to images alone.
 
-        `files`: where they were listed already. Raises UsageError where no file is there, or no image is wanted.
+        `files`: the listing, if it was made already. Raises UsageError if there is no file, or no image is selected.
         """
         files = self.list_files(root, chosen=False) if files is None else files
         choice = Choice.of(self.include, self.exclude)

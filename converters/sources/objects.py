@@ -1,7 +1,7 @@
-"""The objects of one image, as their source says it: in pixels or fractions of the image that was annotated; its mask.
+"""The objects of one image as given by its source, in pixels or fractions of the annotated image; and its mask.
 
-What becomes of them is decided where the image is read: only there its size is known, and whether its EXIF turns it.
-Each annotation that was read is then written, or listed with a code: `Account.check` raises where it is not so.
+They are clipped or left out when the image is read: only then its size is known, and whether its EXIF turns it. Each
+annotation that was read is then either written, or listed with a code; otherwise `Account.check` raises an error.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""From a path to the source that it means: one look, one list of readers, one check of the options."""
+"""Selection of the source for a path: one look, one list of readers, one check of the options."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""Options of sources: of labels, of annotations, of columns. Each is written down once, here, and checked once."""
+"""Options of sources, for labels, annotations and columns. Each is defined once, here, and checked once."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -139,7 +139,7 @@ class AnnotationOptions:
 
     @property
     def upright(self) -> bool | None:
-        """`boxes_on` as tables of objects take it."""
+        """The value of `boxes_on` as tables of objects expect it."""
         return None if self.boxes_on is None else self.boxes_on == "upright"
 
 

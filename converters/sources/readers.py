@@ -37,11 +37,11 @@ class ReaderModule(Protocol):
     """The functions that the module of a reader has; `options` is of the class that its `Reader` names."""
 
     def recognise(self, look: Look, options: Any) -> Evidence | None:
-        """Whether the path is meant, by its content, cheaply; None where it is not."""
+        """Return evidence from the content of the path that this reader fits, cheaply; None if it does not."""
         ...
 
     def read(self, look: Look, options: Any) -> Source:
-        """The source. Raises UsageError, LabelFileError, StorageError, MissingExtraError."""
+        """Return the source. Raises UsageError, LabelFileError, StorageError, MissingExtraError."""
         ...
 
 
@@ -121,9 +121,9 @@ class Reader:
     marks: Marks | None = None
 
     def recognise(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
-        """Whether the path is meant; `given`: options by name, all of which it takes.
+        """Return evidence that this reader fits the path, else None; `given`: options by name, all known to the reader.
 
-        That the path is damaged is what it lacks, where a library says so.
+        If a library reports that the path is damaged, the evidence says so as `missing`.
         """
         options = self.options(**given)
         try:
@@ -136,20 +136,20 @@ class Reader:
             return Evidence(self.name, "by its name or its first bytes", missing_of(error))
 
     def read(self, look: Look, given: Mapping[str, Any]) -> Source:
-        """The source; raises what its module does."""
+        """Return the source; raises the errors of its module's `read`."""
         options = self.options(**given)
         return self.load().read(look, options)
 
     def load(self) -> ReaderModule:
-        """The module."""
+        """Import the module, if needed, and return it."""
         if not isinstance(self.module, str):
             return self.module
         return cast("ReaderModule", import_module(f"{_HERE}.{self.module}"))
 
     def may_be(self, look: Look, given: Collection[str] = ()) -> bool:
-        """Whether names, and of a file its first bytes, tell that this reader might be meant.
+        """Whether this reader may fit, judged by names and, for a single file, by its first bytes.
 
-        `given`: names of options. Where `images` is among them, images lie elsewhere, and no name need tell anything.
+        `given`: names of options. If `images` is among them, images are in another folder, and names need not match.
         """
         if not look.is_folder:
             named = bool(self.suffixes) and look.paths[0].lower().endswith(self.suffixes)

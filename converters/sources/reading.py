@@ -1,4 +1,4 @@
-"""The bytes of a sample's image, wherever they are, and reading ahead where the disk is slow."""
+"""The bytes of a sample's image, wherever they are, and reading ahead from a slow disk."""
 
 import errno
 import os

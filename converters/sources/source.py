@@ -1,8 +1,8 @@
-"""Where samples come from: the one extension point of conversion.
+"""Sources of samples: the one extension point of conversion.
 
-A source has a `schema` and answers `len(source)` and `source[i]`, nothing else. Converting asks for each sample twice,
-once to plan (key, split, labels) and once to write, so `source[i]` must be cheap and say the same each time: give a
-`SourceFile` or a callable for the image, and its bytes are only fetched by the worker that writes them.
+A source has a `schema` and supports `len(source)` and `source[i]`, nothing else. A conversion requests each sample
+twice, once to plan (key, split, labels) and once to write, so `source[i]` must be cheap and return the same each time:
+give a `SourceFile` or a callable for the image, and its bytes are only read by the worker that writes them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -152,9 +152,6 @@ class Source(Protocol):
                 return Sample(f"{i}.png".encode(), Path(f"digits/{i}.png").read_bytes, {LABEL: i})
 
         convert(Digits(), "out")
-
-    Example:
-        pass
     """
 
     @property

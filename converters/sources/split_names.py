@@ -1,4 +1,4 @@
-"""The names people give to splits, and the one name each gets here; splits by the names of folders."""
+"""Common names of splits, and the one name that shardfeed uses for each; splits by the names of folders."""
 
 import os
 import re

@@ -19,14 +19,13 @@ OTHER_WORK = ("smaller windows", "re-encoded", "--resize-shorter", "--encode raw
 
 
 def figures(results: Path) -> dict[str, Any]:
-    """What a run measured with the photos of 500x375: date, commit, and each reader's text and rates."""
+    """Return the date and commit of a run, and each reader with its CPU time divided by the decoder's."""
     run = json.loads(results.read_text())
     rows = [
         {
             "name": name,
             "text": one["text"],
-            "images_per_s": round(one["summary"]["images_per_second"]),
-            "cpu_us": round(one["summary"]["cpu_us_per_image"]),
+            "cpu": round(one["summary"]["cpu_times_decoder"]["median"], 2),
         }
         for name, one in run["sets"][0]["contenders"].items()
         if "summary" in one
@@ -41,32 +40,33 @@ def draw(found: dict[str, Any], look: Look, out: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    decoder = next(row["images_per_s"] for row in found["rows"] if row["name"] == DECODER)
-    rows = sorted((row for row in found["rows"] if row["name"] != DECODER), key=lambda row: row["images_per_s"])
+    rows = sorted((row for row in found["rows"] if row["name"] != DECODER), key=lambda row: -row["cpu"])
     figure, axis = plt.subplots(figsize=(10, 0.3 + 0.27 * len(rows)), layout="constrained")
+    axis.set_facecolor(look.paper)
     for place, row in enumerate(rows):
         ours = row["name"].startswith("ours")
         other = any(mark in row["text"] for mark in OTHER_WORK)
         face = look.paper if other else look.blue if ours else look.soft
         edge = look.blue if ours else look.soft
-        axis.barh(place, row["images_per_s"], color=face, edgecolor=edge, height=0.62)
-        axis.text(row["images_per_s"] + 25, place, f"{row['images_per_s']:,}", va="center", color=look.ink, fontsize=9)
-    axis.axvline(decoder, color=look.soft, linewidth=1.2, linestyle=(0, (4, 3)))
-    axis.text(decoder + 25, 0, f"JPEG decoder alone: {decoder:,}", va="center", color=look.soft, fontsize=9)
+        axis.barh(place, row["cpu"], color=face, edgecolor=edge, height=0.62)
+        axis.text(row["cpu"] + 0.02, place, f"{row['cpu']:.2f}", va="center", color=look.ink, fontsize=9)
+    axis.axvline(1, color=look.soft, linewidth=1.2, linestyle=(0, (4, 3)))
+    axis.text(1.02, len(rows) - 1, "the JPEG decoder alone", va="center", color=look.soft, fontsize=9)
     axis.set_yticks(range(len(rows)), [row["text"].replace("`", "") for row in rows], color=look.ink, fontsize=9)
     for label, row in zip(axis.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if row["name"].startswith("ours") else "normal")
-    axis.set_xlim(0, 1.1 * max(row["images_per_s"] for row in rows))
+    axis.set_xlim(0, 1.1 * max(row["cpu"] for row in rows))
     axis.set_xticks([])
     axis.set_ylim(-0.6, len(rows) - 0.4)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     title = (
-        f"Images per second for training on 2 CPU cores: photos of 500x375, random crops of 224. {found['date']}, "
-        f"commit {found['commit']}\nFilled: crops of the original photos. Outlined: other work, such as smaller photos"
+        "CPU time per image for training, less is better: photos of 500x375, random crops of 224. "
+        f"{found['date']}, commit {found['commit']}\n"
+        "1.00 is the JPEG decoder alone. Outlined bars do other work, such as smaller photos or windows"
     )
     figure.suptitle(title, fontsize=9, color=look.soft, x=0.01, ha="left")
-    figure.savefig(out, dpi=120, facecolor=look.paper, metadata={"Software": None})
+    figure.savefig(out, dpi=100, facecolor=look.paper, metadata={"Software": None})
     plt.close(figure)
 
 

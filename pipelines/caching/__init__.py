@@ -1,1 +1,1 @@
-"""A split copied to a faster place, as it is or decoded."""
+"""Copies of a split on a faster disk or in memory, unchanged or decoded."""

@@ -1,12 +1,12 @@
-"""Reading a split from a copy on a faster disk or in memory, as it is or decoded to pixels: `cached(split, "/nvme/x")`.
+"""A copy of a split on a faster disk or in memory, unchanged or decoded to pixels: `cached(split, "/nvme/x")`.
 
-The samples, their order and their places stay what they are, so that orders and positions do not depend on a cache.
-A copy is made once, by whichever process comes first, and used by all later ones and later runs. Its directory is
-named after what it is a copy of, down to the checksums of the shards: one of other data is never taken for it.
+The samples, their order and their places stay the same, so that orders and positions do not depend on a cache. A copy
+is made once, by the first process, and used by all later processes and runs. The name of its directory identifies the
+data, down to the checksums of the shards: a copy of other data is never used by mistake.
 
     /nvme/x/flowers-train-decoded-1a2b3c4d/            a dataset directory, see pipelines/caching/copies.py
-            .flowers-train-decoded-1a2b3c4d.building/  while it is made; published by one rename
-            .flowers-train-decoded-1a2b3c4d.lock       who makes it (an flock: it ends with its owner)
+            .flowers-train-decoded-1a2b3c4d.building/  while it is being made; published by one rename
+            .flowers-train-decoded-1a2b3c4d.lock       lock of the process that makes it (an flock)
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Copies of a split's shards, as they are or with every record rewritten: the same samples in the same places.
+"""Copies of a split's shards, unchanged or with every record rewritten: the same samples in the same places.
 
-A copy is a dataset directory with one split of its own: shards and indexes named as in any other, and a manifest,
-written last. So opening it is as cheap, and checked as well, as opening any dataset, and `shardfeed verify` reads it.
+A copy is a dataset directory with one split of its own: shards and indexes with the usual names, and a manifest,
+written last. So opening it is as cheap and as well checked as opening any dataset, and `shardfeed verify` reads it.
 """
 
 import os

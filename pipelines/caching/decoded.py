@@ -1,6 +1,6 @@
 """Records whose images are pixels: `image/format` "raw", height * width * 3 bytes, uint8 RGB, row by row.
 
-Decoded by TensorFlow as pipelines/tensorflow/decode.py decodes them, so that a crop of the pixels is the crop that a
+TensorFlow decodes them as in pipelines/tensorflow/decode.py, so that a crop of the pixels equals the crop that a
 training step would have decoded.
 """
 

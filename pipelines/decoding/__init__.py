@@ -1,1 +1,1 @@
-"""Encoded images to pixels without a framework: in PyTorch's workers, and in threads that make TensorFlow's batches."""
+"""Decoding of images without a framework: in PyTorch's workers, and in threads that make TensorFlow's batches."""

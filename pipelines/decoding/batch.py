@@ -1,6 +1,7 @@
-"""Many images as one array, made by threads: decoded by `pixels`, resized by `resize` straight into their places.
+"""Many images as one array, made by threads: decoded by `pixels`, resized by `resize` directly into the array.
 
-Neither library holds the interpreter's lock while it works; the Python around them takes some 60 microseconds an image.
+Neither library holds the interpreter's lock while it works; the Python code around them takes some 60 microseconds per
+image.
 """
 
 import math

@@ -1,9 +1,9 @@
 """The window of an encoded image as pixels, by libraries that let other threads run.
 
-A JPEG is decoded by libjpeg-turbo (simplejpeg): of OpenCV, Pillow and it the fastest, and its accurate DCT gives
-Pillow's pixels bit for bit. It cannot cut a window. Of a seekable JPEG it gets the pieces that the window needs; of
-another the rows below the window are taken from the image's header, which saves a tenth. Where the target fits into the
-window 2, 4 or 8 times, the decoder scales by that.
+A JPEG is decoded by libjpeg-turbo (simplejpeg): it is faster than OpenCV and Pillow, and its accurate DCT gives
+Pillow's pixels bit for bit. It cannot decode only a window. From a seekable JPEG it gets just the pieces that the
+window needs; for any other JPEG, the height in the header is reduced so that rows below the window are not decoded,
+which saves a tenth. If the target fits into the window 2, 4 or 8 times, the decoder scales by that factor.
 """
 
 import io

@@ -1,7 +1,7 @@
-"""A window's pixels to the size of a sample, by OpenCV: bilinear, without antialiasing.
+"""Resizing of a window's pixels to the size of a sample, by OpenCV: bilinear, without antialiasing.
 
-In whole numbers: within a level of what floats give. OpenCV's bit-exact form is off by a level in 1 % of the values
-rather than 12 %, and takes two to three times as long. Other threads run meanwhile.
+It computes in integers: the result is within one level of the result in floats. OpenCV's bit-exact form is off by one
+level in 1 % of the values rather than 12 %, and takes two to three times as long. Other threads can run meanwhile.
 """
 
 from importlib import import_module

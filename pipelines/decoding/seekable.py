@@ -1,7 +1,8 @@
-"""A window of a seekable JPEG as a JPEG of its own: the pieces that it needs, and no other, under a header of its size.
+"""A window of a seekable JPEG as a JPEG of its own: only the pieces that it needs, under a header of its size.
 
-A decoder reads the image data before a window to find where the window begins. Here it is not there. The pixels are
-those of the whole image bit for bit, as it is the same data, and as the margin has what colours are smoothed with.
+A decoder normally reads the image data before a window to find where the window begins. Here that data is absent. The
+pixels are those of the whole image bit for bit, because the data is the same, and the margin includes the pixels that
+colours are smoothed with.
 """
 
 from typing import NamedTuple

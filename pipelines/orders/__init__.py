@@ -1,1 +1,1 @@
-"""Which sample comes when: arithmetic, without TensorFlow."""
+"""Orders of samples, computed by arithmetic, without TensorFlow."""

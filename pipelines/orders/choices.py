@@ -1,6 +1,6 @@
 """The user's choice of the order of samples: `order="global"`, or an object with its own options, `Global(...)`.
 
-`order_samples` makes an order of it, given the samples and the batch size, in which every step is known.
+From it, the samples and the batch size, `order_samples` makes an order in which every step is determined.
 """
 
 import math

@@ -1,12 +1,12 @@
-"""Which sample stands where: the order of a training run as arithmetic, without TensorFlow and without a table.
+"""The order of samples in a training run, computed by arithmetic, without TensorFlow and without a table.
 
 An order is a small frozen object, a function from (epoch, position) to a sample. Positions count the samples of an
-epoch from 0; step s of an epoch is positions `s * batch_size` to `(s + 1) * batch_size - 1`, of which each worker or
-replica takes an equal, consecutive share. So the whole state of a run's input is one integer, the number of steps done,
+epoch from 0; step s of an epoch is positions `s * batch_size` to `(s + 1) * batch_size - 1`, and each worker or replica
+takes an equal, consecutive share of them. So the whole state of a run's input is one integer, the number of steps done,
 and it means the same with another number of replicas.
 
-An order prints itself, goes to JSON and back, and carries the fingerprint of the samples it was made for. What it says
-is the same on every machine and in every release.
+An order has a readable repr, converts to JSON and back, and stores the fingerprint of the samples it was made for. It
+gives the same samples on every machine and in every release.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""Pseudorandom permutations of [0, n) without a table: any position alone, for n up to 2^40, by arithmetic.
+"""Pseudorandom permutations of [0, n) without a table: any position is computed by itself, for n up to 2^40.
 
 A generalised Feistel network: a number is written as (left, right) with left < a, right < b and a * b just above n;
 each round adds to one half, modulo its size, a keyed hash of the other, which can be undone and so is a permutation of
-[0, a * b). Results outside [0, n) are put through again until they fall inside ("cycle walking"), which is rare,
-because a * b - n < a. Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", section 5.
+[0, a * b). Results outside [0, n) are permuted again until they fall inside ("cycle walking"), which is rare, because a
+* b - n < a. Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", section 5.
 
 The numbers are part of what a resumed run relies on: they are the same on every machine and in every release, and a
 test holds golden values.

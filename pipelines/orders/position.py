@@ -1,6 +1,6 @@
-"""Where a training run's input is: one integer, and the order it counts in, as a line of JSON beside the model.
+"""Position of a training run in its input: a number of steps and their order, as a line of JSON saved with the model.
 
-The order goes with it so that a resumed run can be refused when its data is not the data the step was counted in:
+The order is saved with it so that a run with other data than the data in which the step was counted can be refused:
 another dataset, split, seed or global batch would silently repeat some samples and skip others.
 """
 
@@ -32,23 +32,23 @@ class Position:
 
     @property
     def epoch(self) -> int:
-        """Epochs finished."""
+        """Number of finished epochs."""
         return self.step // self.order.steps_per_epoch
 
     @property
     def step_in_epoch(self) -> int:
-        """Batches of the current epoch that have been used."""
+        """Number of batches of the current epoch already used."""
         return self.step % self.order.steps_per_epoch
 
     def to_json(self) -> str:
-        """One line, with a CRC-32C of itself; `from_json` is the inverse."""
+        """Return one line of JSON that includes its CRC-32C; `from_json` is the inverse."""
         content = {"format": _FORMAT, "step": self.step, "order": self.order.to_json()}
         checksum = crc32c(json.dumps(content, sort_keys=True).encode())
         return json.dumps({**content, "crc32c": f"{checksum:08x}"}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str | bytes, place: object = "position") -> "Position":
-        """The position that `to_json` wrote. Raises IntegrityError, naming `place`, on anything else."""
+        """Read a position that `to_json` wrote. Raises IntegrityError, naming `place`, for any other text."""
         try:
             value = json.loads(text)
             if type(value["format"]) is not int or value["format"] > _FORMAT:
@@ -65,12 +65,12 @@ class Position:
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, atomically and durably. Raises StorageError."""
+        """Write the position to a file, atomically and durably. Raises StorageError."""
         write_file(os.fspath(path), (self.to_json() + "\n").encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Position | None":
-        """The position in a file that `save` wrote; None when there is no such file. Raises IntegrityError."""
+        """Read a position from a file that `save` wrote; None if there is no such file. Raises IntegrityError."""
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -79,7 +79,7 @@ class Position:
         return cls.from_json(data, path)
 
     def check(self, order: Order, place: object = "position") -> None:
-        """Raise OrderMismatchError, which names the differences, unless the step was counted in `order`."""
+        """Check that the step was counted in `order`; else raise OrderMismatchError, which names the differences."""
         saved, wanted = self.order.to_json(), order.to_json()
         differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
         if not differing:

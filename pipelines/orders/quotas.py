@@ -1,4 +1,4 @@
-"""Shares in whole numbers, and the counting that dealing them out needs; without a table, whatever the numbers."""
+"""Shares in whole numbers, and the counting needed to distribute them; without a table, whatever the numbers."""
 
 import math
 from collections.abc import Sequence

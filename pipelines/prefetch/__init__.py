@@ -1,8 +1,8 @@
-"""Batches of any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
+"""Batches from any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
 
 prefetch_threads, prefetch_processes, prefetch_ray    start the producers
 Producer, Worker                                      a producer, and the worker that runs it
-Batches, Prefetcher, Statistics                       the iterator that they give, and its waits
+Batches, Prefetcher, Statistics                       the resulting iterators, and statistics of their waits
 """
 
 from typing import TYPE_CHECKING

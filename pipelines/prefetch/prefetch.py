@@ -1,17 +1,18 @@
-"""Batches of any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
+"""Batches from any Python producers, made ahead of their use: in threads, in processes, on a Ray cluster.
 
     with prefetch_processes([producer] * 4, buffer=2) as batches:
         for batch in batches: ...
 
-`producers`: what is run, one worker each; see `shardfeed.pipelines.prefetch.producers`. What all three share:
+`producers`: callables or iterables, each run by one worker; see `shardfeed.pipelines.prefetch.producers`. All three
+functions have these options and guarantees:
 
-- `buffer`: batches that are ready for each producer, at most.
-- `ordered`: one batch of each producer in turn, those that have ended left out: the same in each run. Else as they
-  come.
-- `seed`: of `Worker.seed`, which is another for each worker and each epoch.
-- Every batch is given exactly once. A producer's exception is raised where its batch would be, after those before it.
+- `buffer`: maximum number of ready batches per producer.
+- `ordered`: whether batches come from each producer in turn, except from those that have ended: the same in each run;
+  otherwise in the order in which they are ready.
+- `seed`: the base of `Worker.seed`, which differs for each worker and each epoch.
+- Every batch is returned exactly once. A producer's exception is raised where its batch would be, after those before it.
 
-Each returns a `Prefetcher`. Raises UsageError for arguments that cannot be meant.
+Each function returns a `Prefetcher`, and raises UsageError for invalid arguments.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Base of all prefetchers: the order of batches, one pass after another, errors, the end, statistics.
 
-They differ in where producers run: `Workers` is the whole extension point.
+Prefetchers differ in where producers run: `Workers` is the only extension point.
 """
 
 import threading
@@ -93,9 +93,9 @@ class Prefetcher:
         self._waits = Waits(len(self._producers), buffer)
 
     def __iter__(self) -> "Batches":
-        """Start the next epoch. One that has not ended is stopped, and its iterator raises UsageError.
+        """Start the next epoch. An epoch that has not ended is stopped, and its iterator raises UsageError.
 
-        Raises UsageError when closed, and for a producer that cannot begin again.
+        Raises UsageError if the prefetcher is closed, or if a producer cannot be run again.
         """
         if self._closed:
             raise UsageError("prefetch", "is closed", "iterate inside of `with`")
@@ -127,7 +127,7 @@ class Prefetcher:
         self.close()
 
     def close(self) -> None:
-        """End the workers. Batches that were taken stay valid; an iterator that was not at its end raises."""
+        """Stop the workers. Batches already taken stay valid; an unfinished iterator raises an error."""
         self._closed = True
         self._end_workers()
 
@@ -137,7 +137,7 @@ class Prefetcher:
         self._stop = self._workers = None
 
     def statistics(self) -> Statistics:
-        """Statistics of the current epoch, or of the last one."""
+        """Return statistics of the current epoch, or of the last one if none is running."""
         return self._waits.statistics()
 
 
@@ -194,7 +194,7 @@ class Batches(Iterator[Any]):
         raise StopIteration
 
     def close(self) -> None:
-        """Leave this epoch: its workers end."""
+        """End this epoch early and stop its workers."""
         self._stop()
 
     def _choose(self, ready: Sequence[int]) -> int | None:

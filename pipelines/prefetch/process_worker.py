@@ -1,4 +1,4 @@
-"""The worker's side of `process_workers`: it runs a producer, and its consumer may die at any moment."""
+"""The worker's side of `process_workers`: it runs a producer, and handles the death of its consumer at any moment."""
 
 import contextlib
 import os

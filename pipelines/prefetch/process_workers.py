@@ -1,7 +1,7 @@
-"""Producers in processes of this machine: for those that compute. Arrays come through `slots`, the rest by pickle.
+"""Producers in processes of this machine, for computation in Python. Arrays come through `slots`, the rest by pickle.
 
-The consumer has no thread of its own: it looks into the connections when it is asked for a batch. Each worker
-watches a pipe whose other end only the consumer has, and leaves when that is closed, also when the consumer was killed.
+The consumer has no thread of its own: it checks the connections when a batch is requested. Each worker watches a pipe
+whose other end only the consumer holds, and exits when that end is closed, also if the consumer was killed.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Producers of batches, the description of the worker that runs each, and the items that the worker sends.
 
-A producer is a callable that is given a `Worker` and returns an iterable of batches (a generator function with one
-argument is one), or an iterable itself, which needs no seed. A batch is any nesting of dicts, tuples and lists
-of NumPy arrays.
+A producer is a callable that takes a `Worker` and returns an iterable of batches (such as a generator function with one
+argument), or an iterable itself, if it needs no seed. A batch is any nesting of dicts, tuples and lists of NumPy
+arrays.
 """
 
 import copy

@@ -1,11 +1,11 @@
-"""Producers in actors of a Ray cluster: batches come through its object store, and lost actors are begun again.
+"""Producers in actors of a Ray cluster: batches come through its object store, and lost actors are restarted.
 
-An actor is asked for batch number k of an epoch, `buffer` of them ahead. One that is not at k, because it was just
-made, runs its producer from the beginning and leaves out what comes before. So the consumer alone knows which batches
-it got, and it does not matter what was lost: an actor, its node, or a batch that lay there.
+The consumer requests batch number k of an epoch from an actor, up to `buffer` batches ahead. An actor that is not at k,
+because it was just started, runs its producer from the beginning and drops the batches before k. So only the consumer
+tracks which batches it got, and it does not matter what was lost: an actor, its node, or a batch stored there.
 
-In the consumer's process a thread for each actor fetches what was made, so that asking Ray, a millisecond or two for
-each batch, is not waited for.
+In the consumer's process, one thread per actor fetches finished batches, so that the consumer does not wait for calls
+to Ray, which take a millisecond or two per batch.
 """
 
 import time

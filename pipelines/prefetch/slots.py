@@ -1,12 +1,12 @@
-"""Memory that a worker and its consumer share: arrays are copied into it once, and used where they lie.
+"""Memory shared by a worker and its consumer: arrays are copied into it once, and used in place.
 
-A slot holds the arrays of one batch. It is a file in memory without a name (memfd_create), handed over as a file
-descriptor through the connection: nothing stands in /dev/shm, its size does not matter, and the kernel frees a slot
-when the last process that maps it is gone, however it went. Slots are used again, because the first touch of new
-memory costs more than the copy: the kernel clears each page.
+A slot holds the arrays of one batch. It is a file in memory without a name (memfd_create), passed as a file descriptor
+through the connection: nothing appears in /dev/shm, the size of /dev/shm does not matter, and the kernel frees a slot
+when the last process that maps it has ended, however it ended. Slots are reused, because the first touch of new memory
+costs more than the copy: the kernel clears each page.
 
-The consumer's arrays keep their slot: it goes back when the last of them, and of all views of them, is collected. A
-consumer that keeps batches makes the worker take further slots; nothing is ever written over.
+The consumer's arrays keep their slot: it is returned when the last of them, and of all views of them, is
+garbage-collected. If a consumer keeps batches, the worker takes more slots; no batch in use is ever overwritten.
 """
 
 import errno

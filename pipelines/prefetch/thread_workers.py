@@ -1,4 +1,4 @@
-"""Producers in threads of this process: for those that wait, or that let go of the interpreter's lock."""
+"""Producers in threads of this process: for producers that wait, or that release the interpreter's lock."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How long a consumer waits for batches, how full the buffers are, and so who is the bottleneck."""
+"""Statistics of a consumer's waits for batches and of the buffers, which show the bottleneck."""
 
 import time
 from collections import deque
@@ -30,7 +30,7 @@ class Statistics:
 
     @property
     def bottleneck(self) -> str:
-        """ "producers" when the consumer waits for more than 2 % of its time, else "consumer" (as it should be)."""
+        """Either "producers", if the consumer waits more than 2 % of the time, or "consumer" (as it should be)."""
         return "producers" if self.waited > _SHARE else "consumer"
 
     def __str__(self) -> str:

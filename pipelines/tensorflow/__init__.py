@@ -1,1 +1,1 @@
-"""Records in, tf.data batches on devices out."""
+"""tf.data pipelines: from records to batches on devices."""

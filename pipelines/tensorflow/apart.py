@@ -1,7 +1,7 @@
 """Images made outside of the graph: whole batches, by Python's threads, for orders that are read through Python.
 
-It takes less than TensorFlow's operations: OpenCV resizes bytes, in half of the time of a cast, a resize and a
-rounding; and what was read is decoded where it lies. What a transform does beside the image stays in the graph.
+It takes less time than TensorFlow's operations: OpenCV resizes bytes in half of the time of a cast, a resize and a
+rounding, and records are decoded without a copy. The rest of a transform stays in the graph.
 """
 
 from collections.abc import Mapping

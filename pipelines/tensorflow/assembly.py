@@ -1,8 +1,8 @@
 """The pipeline itself, to be read from top to bottom: order, records, parse, transform, batch, prefetch.
 
-Images leave the host as uint8: casting and normalising belong to the device. Everything random is a function of
-(seed, epoch) for the order and (seed, epoch, sample) for the augmentation: the same order gives the same batches bit
-for bit, however many threads make them, from whichever step they are asked for.
+Images leave the host as uint8: casting and normalising belong to the device. Everything random is a function of (seed,
+epoch) for the order and (seed, epoch, sample) for the augmentation: the same order gives the same batches bit for bit,
+with any number of threads, and from any step.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,9 +1,9 @@
-"""Transforms: from one sample's features and its seed to an image of fixed size. Closures, passed as objects.
+"""Transforms: functions from one sample's features and its seed to an image of fixed size, passed as objects.
 
-Every transform is called as `transform(features, seed)`: `features` as they were parsed (`image/encoded` at least),
-`seed` int64 [2], a function of the run's seed, the epoch and the sample, so that the same sample in the same epoch is
-cut the same way wherever and whenever that happens. It returns uint8 [height, width, 3]. What else of the sample has
-a place in the image follows what its transform did with it: `see` tells.
+Every transform is called as `transform(features, seed)`: `features` are the parsed features (at least `image/encoded`),
+`seed` is int64 [2], a function of the run's seed, the epoch and the sample, so that the same sample in the same epoch
+is always cut the same way. It returns uint8 [height, width, 3]. Boxes, key points and rasters follow the view that the
+transform drew: see `see`.
 """
 
 import math

@@ -1,7 +1,7 @@
 """A Keras callback to resume a killed `fit`: model, optimizer and position in the batches, saved together.
 
-Keras's own weights file would not do: it leaves out the states of seed generators (Dropout, layers that augment), so
-that a resumed run would draw other masks than the uninterrupted one; and on a full disk HDF5 ends the process.
+Keras's own weights file is not enough: it leaves out the states of seed generators (Dropout, layers that augment), so
+that a resumed run would draw other masks than the uninterrupted one; and on a full disk HDF5 kills the process.
 """
 
 import math
@@ -70,12 +70,12 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def step(self) -> int:
-        """Steps done in the backup, from the first of epoch 0 on; without one, where the feed starts."""
+        """Number of steps done in the backup, counted from epoch 0; without a backup, the feed's first step."""
         return self._saved.position.step if self._saved else self._feed.start_step
 
     @property
     def batches(self) -> Distributed:
-        """The feed's batches from `step` on, for one `fit`."""
+        """The feed's batches from `step` onwards, for one call of `fit`."""
         self._given = self.step
         return self._feed.at(self.step).batches
 
@@ -119,7 +119,7 @@ class Backup(keras.callbacks.Callback):
         self._before(_EPOCH, self._every is None or self._done % self._every == 0)
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Save the finished steps; end a resumed epoch, which is shorter than `fit` knows, after its last step.
+        """Save finished steps; end a resumed epoch, which is shorter than `fit` expects, after its last step.
 
         Nothing here waits for a step's end, as `on_train_batch_end` would make Keras do.
         """
@@ -130,12 +130,12 @@ class Backup(keras.callbacks.Callback):
             self._trained.stop_training = _CUT
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Take the end of the epoch back, before it ends the training; a stop that another callback wants stays."""
+        """Undo the stop that ended a resumed epoch, so that training continues; a stop by another callback is kept."""
         if self._trained.stop_training is _CUT:
             self._trained.stop_training = False
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Save the end, also one that another callback wanted."""
+        """Save the final state, also if another callback stopped the training."""
         self._trained._initial_epoch = None
         if self._done != self.step and math.isfinite((logs or {}).get("loss", 0.0)):
             self._save(_END)

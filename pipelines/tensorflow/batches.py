@@ -1,4 +1,4 @@
-"""Batches of a split, as tf.data: the general form, and the one for training a classifier.
+"""Batches of a split, as tf.data: a general function, and one for training a classifier.
 
 The pipeline itself is `assembly.assemble_batches`; the orders are explained in `orders.choices`.
 """

@@ -1,10 +1,10 @@
-"""Encoded images to pixels: only the part that is needed, at the scale that is needed.
+"""Decoding of images in TensorFlow: only the required part, at the required scale.
 
-A JPEG is cropped while it is decoded. An image is made small in two steps: first by r = 1, 2, 4 or 8, the largest of
-which the target still fits into the window that is left, then by a resize for what remains, less than a factor of 2 for
-windows up to 16 times the target. By r a JPEG is scaled while it is decoded, which saves time; other images by means
-over about r x r pixels. Neither aliases. The resize is bilinear; with `antialias` it is the triangle filter as wide as
-the scale asks for, which costs more than the decoder, and r leaves it at least a factor of 2 to do.
+A JPEG is cropped while it is decoded. An image is scaled down in two steps: first by r = 1, 2, 4 or 8, the largest r
+for which the reduced window is still at least as large as the target, then by a resize with the remaining factor, less
+than 2 for windows up to 16 times the target. A JPEG is scaled by r while it is decoded, which saves time; other images
+by means over about r x r pixels. Neither aliases. The resize is bilinear; with `antialias` it is a triangle filter as
+wide as the scale requires, which costs more than the decoder, and r leaves it a factor of at least 2.
 
 The accurate DCT gives Pillow's pixels bit for bit, and is no slower than TensorFlow's default, which is up to 6 levels
 off.

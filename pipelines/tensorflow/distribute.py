@@ -1,4 +1,4 @@
-"""Batches for the replicas of a `tf.distribute` strategy, counted so that Keras has nothing to guess."""
+"""Batches for the replicas of a `tf.distribute` strategy, with known counts, so that Keras need not guess them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -49,19 +49,19 @@ class Feed:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Global batches per epoch."""
+        """Number of global batches per epoch."""
         return self.order.steps_per_epoch
 
     @cached_property
     def batches(self) -> Distributed:
-        """Without end: batch i of an iteration is that of step `start_step + i`, in parts for the replicas."""
+        """Endless batches: batch i of an iteration belongs to step `start_step + i`, with a part for each replica."""
         return self.build(self.start_step)
 
     def at(self, start: int | str | bytes) -> "Feed":
-        """The same batches from another step on: a number, or the result of `position`.
+        """Return the same batches from another step onwards: a number, or the result of `position`.
 
-        Raises OrderMismatchError for a position of a feed with other data, seed or global batch size, IntegrityError
-        for text that is none, UsageError for a number below 0.
+        Raises OrderMismatchError for a position from a feed with other data, seed or global batch size, IntegrityError
+        for text that is not a position, UsageError for a number below 0.
         """
         if isinstance(start, str | bytes):
             position = Position.from_json(start)
@@ -70,7 +70,7 @@ class Feed:
         return Feed(self.order, at_least("start", start, 0), self.build)
 
     def position(self, step: int) -> str:
-        """One line of JSON to keep with the model after `step` steps; `at` takes it back and checks the order."""
+        """Return one line of JSON to save with the model after `step` steps; `at` accepts it and checks the order."""
         return Position(at_least("step", step, 0), self.order).to_json()
 
 

@@ -1,6 +1,6 @@
-"""Transforms for detectors and for segmentation: objects and rasters of a sample, as its image's transform shows it.
+"""Transforms for detection and segmentation: objects and rasters of a sample, in the view that its image shows.
 
-They look at the schema first: `bind` says which features they need, and complains where the dataset has none.
+They look at the schema first: `bind` declares which features they need, and raises an error if the dataset lacks them.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """Files of a backup: the variables of a model, and a JSON file that says when they were saved.
 
-`step-00000120.npz` has the variables in the model's order; `backup.json` names it, and says how far training was, in
-which order. The variables are written first, under a name of their own, and the JSON is then replaced by one rename: a
-kill leaves the old pair or the new one.
+`step-00000120.npz` has the variables in the model's order; `backup.json` names that file, the step, and the order of
+the samples. The variables are written first, under a new name, and then the JSON is replaced by one rename: a kill
+leaves either the old pair or the new one.
 """
 
 import io

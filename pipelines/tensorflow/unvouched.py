@@ -1,8 +1,9 @@
 """Images that TensorFlow may not be able to decode: each is checked before it is decoded.
 
 TensorFlow's error for an image that it cannot decode names neither shard nor record, and nothing in a graph can catch
-it. So where the manifest does not vouch for every image of a split, Python looks at each one: what TensorFlow reads
-passes unchanged; what Pillow reads becomes a PNG; the rest is an error that names its record.
+it. So if the manifest does not say that every image of a split was decoded, Python checks each one: an image that
+TensorFlow can read passes unchanged; an image that only Pillow can read becomes a PNG; any other is an error that names
+its record.
 """
 
 import io

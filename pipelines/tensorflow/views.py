@@ -1,6 +1,7 @@
-"""Boxes, key points and rasters in the view that their image's transform drew, by TensorFlow's operations.
+"""Boxes, key points and rasters in the view drawn by their image's transform, in TensorFlow operations.
 
-The same arithmetic as `pipelines.geometry`, the reference, in the same order: the results are equal to the last bit.
+It is the same arithmetic as in `pipelines.geometry`, the reference, in the same order: results are equal to the last
+bit.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
-"""Batches for PyTorch, on one process and on many. Nothing here imports TensorFlow.
+"""Batches for PyTorch, in one process or in many. Nothing here imports TensorFlow.
 
     torch_loader, torch_eval_loader, torch_predict_loader       DataLoaders over a split
     random_resized_crop, resize_center_crop, letterbox          transforms of images
     detection, segmentation, Target                             transforms of boxes and masks
     multi_hot, draw_caption                                     transforms of labels and captions
-    decode_image, to_device                                     JPEG to a tensor; a batch to a device
+    decode_image, to_device                                     decode a JPEG to a tensor; copy a batch to a device
     Ranks, Workers, TorchLoader, SampleLoader, Collate          processes, workers, and types
 
-The loader's batch sampler is the project's order, its dataset reads a batch at once and decodes it in a worker, and its
+The loader's batch sampler is a shardfeed order, its dataset reads a batch at once and decodes it in a worker, and its
 state is one integer.
 """
 

@@ -1,4 +1,4 @@
-"""Samples to a batch: nested, of fixed shape or padded, in shared memory when a worker does it."""
+"""Collation of samples to a batch: nested, of fixed shape or padded, in shared memory if done by a worker."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

@@ -1,8 +1,8 @@
-"""Batches on a device before they are asked for: copied from pinned memory on a stream of their own, normalised there.
+"""Copies of batches to a device, ahead of their use: from pinned memory, on a separate stream, normalised there.
 
-On a GPU everything is queued, and nothing waits: the copy and the arithmetic of batch n + 1 run beside the step on
-batch n, on another stream. This needs no thread: while this process waits for the next batch of the loader, the
-device has the step to do that was queued before.
+On a GPU everything is queued, and nothing waits: the copy and the arithmetic of batch n + 1 run at the same time as the
+step on batch n, on another stream. This needs no thread: while this process waits for the next batch of the loader, the
+device runs the step that was queued before.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Transforms of others, from an image to an image: torchvision's and albumentations', as they are."""
+"""Image transforms from other libraries, torchvision and albumentations, used unchanged."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
-"""Encoded images to pixels and crops, with PyTorch: one image at a time, in a worker that has one thread.
+"""Decoding and cropping of images with PyTorch: one image at a time, in a worker with one thread.
 
-Called as `transform(record, seed)`, with a record as `split[i]` gives it and a `SampleSeed`. What comes back is a view
-[3, height, width] of pixels that lie as [height, width, 3], which `collate` makes a batch in the channels-last memory
-format of, without moving a channel.
+Transforms are called as `transform(record, seed)`, with a record as returned by `split[i]` and a `SampleSeed`. They
+return a view [3, height, width] of pixels stored as [height, width, 3]; `collate` makes a batch of them in the
+channels-last memory format, without moving a channel.
 
-`decoding.pixels` decodes the window, made smaller by 2, 4 or 8 where the target fits into it so many times. The rest is
-PyTorch's bilinear resize with antialiasing, as torchvision does it; without antialiasing it is `decoding.resize`, which
-gives TensorFlow's pixels.
+`decoding.pixels` decodes the window, scaled down by 2, 4 or 8 if the target fits into it that many times. PyTorch's
+bilinear resize with antialiasing, as in torchvision, does the rest; without antialiasing it is `decoding.resize`, which
+gives the same pixels as TensorFlow.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""Batches for PyTorch, on one process and on many: the same samples at the same step as for TensorFlow.
+"""Batches for PyTorch, in one process or in many: the same samples at the same step as for TensorFlow.
 
-`torch_loader` gives a DataLoader: its batch sampler is the project's order, its dataset reads a batch at once and
-decodes it in a worker, and its state is one integer. Nothing here imports TensorFlow.
+`torch_loader` gives a DataLoader: its batch sampler is a shardfeed order, its dataset reads a batch at once and decodes
+it in a worker, and its state is one integer. Nothing here imports TensorFlow.
 """
 
 from collections.abc import Callable

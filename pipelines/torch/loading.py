@@ -131,12 +131,12 @@ class TorchLoader(SampleLoader):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches per epoch; `len(loader)` is the same."""
+        """Number of batches per epoch; `len(loader)` is the same."""
         return self.order.steps_per_epoch
 
     @property
     def epoch(self) -> int:
-        """Epochs finished."""
+        """Number of finished epochs."""
         return self.step // self.order.steps_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -153,17 +153,17 @@ class TorchLoader(SampleLoader):
             yield batch
 
     def state_dict(self, step: int | None = None) -> dict[str, str]:
-        """State from which `load_state_dict` continues: the batches handed out, or `step`, and the order.
+        """Return the state for `load_state_dict`: the number of batches returned so far, or `step`, and the order.
 
-        The same on all ranks, and for any number of them.
+        The state is the same on all ranks, and for any number of ranks.
         """
         return {"position": Position(self.step if step is None else step, self.order).to_json()}
 
     def load_state_dict(self, state: dict[str, str]) -> None:
-        """Go on behind the batch after which `state` was taken: the next iteration has the rest of its epoch.
+        """Continue after the batch at which `state` was taken: the next iteration gives the rest of that epoch.
 
-        Raises OrderMismatchError for a state of another dataset, seed, batch size or order, IntegrityError for one that
-        is damaged.
+        Raises OrderMismatchError for a state of another dataset, seed, batch size or order, IntegrityError for a
+        damaged state.
         """
         position = Position.from_json(state["position"], "state_dict")
         position.check(self.order, "state_dict")

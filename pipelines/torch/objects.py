@@ -1,4 +1,4 @@
-"""Samples for detectors and segmentation nets: an image and its annotations, under one view that was drawn once.
+"""Samples for detection and segmentation networks: an image and its annotations, in one view that is drawn once.
 
 Boxes, masks, key points and rasters are computed by NumPy's `pipelines.geometry` itself, in the worker.
 """

@@ -1,4 +1,4 @@
-"""A map-style dataset of PyTorch over the samples of an order: one read for a batch, transformed in the worker."""
+"""A map-style PyTorch dataset over the samples of an order: one read per batch, transformed in the worker."""
 
 from abc import ABC, abstractmethod
 from collections import deque

@@ -1,4 +1,4 @@
-"""Randomness of other people's code: generators of the whole process, seeded for a moment."""
+"""Seeds for code of other libraries: the generators of the process are seeded for the duration of a call."""
 
 import random
 from collections.abc import Iterator

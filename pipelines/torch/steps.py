@@ -1,4 +1,4 @@
-"""The order as a batch sampler of PyTorch: which samples each step of the run has, from any step on, for any rank."""
+"""The order as a batch sampler of PyTorch: the samples of each step, from any step onwards, for any rank."""
 
 import itertools
 import os
@@ -47,7 +47,7 @@ class Ranks:
 
     @property
     def here(self) -> int:
-        """Ranks on this machine."""
+        """Number of ranks on this machine."""
         return self.local or min(self.ranks, max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 

@@ -18,7 +18,7 @@ class Target(dict[str, Any]):
     """
 
     def pin_memory(self) -> "Target":
-        """Pin the tensors, called by torch; its own pinning would turn torchvision's into plain ones."""
+        """Pin the tensors; torch calls this. Its own pinning would turn torchvision's tensors into plain ones."""
         return Target((key, pinned(value)) for key, value in self.items())
 
 

@@ -1,4 +1,4 @@
-"""How many worker processes, how many batches ahead, and whether shared memory has room for those batches."""
+"""Numbers of worker processes and of prefetched batches, and a check that shared memory has room for those batches."""
 
 import os
 from collections.abc import Callable

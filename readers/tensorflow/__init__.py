@@ -1,1 +1,1 @@
-"""Records as tf.data: in sequence, or by position."""
+"""tf.data datasets of records, read in sequence or by position."""

@@ -1,4 +1,4 @@
-"""tf.data of serialized records in an order made of numbers: read by position, a chunk at a time, several at once."""
+"""tf.data of serialized records in a computed order: read by position, in chunks, several at once."""
 
 import atexit
 import itertools

@@ -1,17 +1,17 @@
 """tf.data of a split's serialized records, each with its number: in stored order, or shuffled by a seed.
 
 The shuffled order is made of sequential reads: shards in random order, several of them interleaved, then a shuffle
-buffer. It is a permutation of the split and a function of the seed, the split's shards and the buffer's size alone:
-neither of how many shards are read at once, nor of the machine, nor of `tf.random.set_seed`.
+buffer. It is a permutation of the split, and depends only on the seed, the split's shards and the buffer's size:
+neither on how many shards are read at once, nor on the machine, nor on `tf.random.set_seed`.
 
-A large buffer takes a while to fill, and nothing leaves it before. So an epoch begins with the records of a few shards,
-an eighth of the buffer's worth, which go through a small buffer of their own while the large one fills in the
+A large buffer takes a while to fill, and returns nothing before. So an epoch begins with the records of a few shards,
+an eighth of the buffer's size, which go through a small buffer of their own while the large one fills in the
 background.
 
-Damage raises, unless a `Skip` is given: TensorFlow checks the CRC of every record, and a shard with another number of
-records than the manifest says (one cut between records looks like a shorter one) is an error here. TensorFlow's message
-does not name the shard; `shardfeed verify` does. A dataset that was swapped for another one is an error by the epoch's
-end.
+Damage raises an error, unless a `Skip` is given: TensorFlow checks the CRC of every record, and a shard whose number of
+records differs from the manifest (a shard truncated between records looks like a shorter one) is an error here.
+TensorFlow's message does not name the shard; `shardfeed verify` does. A dataset that was replaced by another one raises
+an error by the end of the epoch.
 """
 
 import os

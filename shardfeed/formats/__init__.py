@@ -1,1 +1,1 @@
-"""Shard formats: how samples lie in the files of one shard, written and read side by side."""
+"""Shard formats: the layout of samples in the files of one shard, with writer and reader in one place."""

@@ -6,11 +6,11 @@
     message BytesList { repeated bytes value = 1; }    FloatList, Int64List: repeated, packed, value = 1
 
 Source: tensorflow/core/example/{example,feature}.proto. Keys are written sorted, so the same features give the same
-bytes; that is what protobuf's deterministic serialisation writes as well. The reader takes any order, and lists
-packed or not, as a protobuf parser must.
+bytes; protobuf's deterministic serialisation writes them, too. The reader accepts any order, and lists packed or not,
+as a protobuf parser must.
 
-Why by hand: importing TensorFlow costs every worker 3 s and 400 MB, and a second `tensorflow.Example` in one
-process is refused as a duplicate symbol.
+Why not use the libraries: importing TensorFlow costs every worker 3 s and 400 MB, and a second `tensorflow.Example` in
+one process is refused as a duplicate symbol.
 """
 
 from array import array

@@ -1,8 +1,8 @@
-"""Protocols of a shard format: how records are written to a file, once, and read from it by row.
+"""Protocols of a shard format: records are written to a file once, and read from it by row.
 
-Plan, receipts, manifest and commit of a dataset are the same in each format, and so are the payloads of its records,
-serialized tf.train.Examples (see example.py). To add a format, write one class that implements these protocols, and run
-it through `shardfeed.testing.shard_format.ShardFormatContract`.
+The plan, receipts, manifest and commit of a dataset are the same in each format, and so are the payloads of its
+records: serialized tf.train.Examples (see example.py). To add a format, write one class that implements these
+protocols, and run it through `shardfeed.testing.shard_format.ShardFormatContract`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

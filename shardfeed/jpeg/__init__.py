@@ -1,1 +1,1 @@
-"""JPEG files as bytes: their markers, and the pieces that restart markers cut their image data into."""
+"""JPEG files as bytes: their markers, and the pieces of image data between restart markers."""

@@ -1,4 +1,4 @@
-"""The markers of a JPEG file (ITU-T T.81, annex B): the one walk over its header, and the one over its image data."""
+"""The markers of a JPEG file (ITU-T T.81, annex B): a walk over its header, and one over its image data."""
 
 import re
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """The pieces of a seekable JPEG: image data cut by restart markers, so that a window can be decoded without the rest.
 
-At a restart marker a decoder starts afresh: on a byte, with nothing remembered (ITU-T T.81, E.2.4). Where the interval
-divides the MCUs of a row, each row of MCUs has the same number of pieces. Those of a rectangle, one behind the other
-under a header of its size, are a JPEG of that rectangle. Lengths of the rows are kept beside the image, as the feature
-`image/restarts`: uint32, little-endian, one a row, in bytes, the marker behind the row included. Inside a row the
-markers are looked for.
+At a restart marker a decoder starts again: at a byte boundary, without any earlier state (ITU-T T.81, E.2.4). If the
+interval divides the MCUs of a row, each row of MCUs has the same number of pieces. The pieces of a rectangle, one after
+the other under a header of its size, are a JPEG of that rectangle. The lengths of the rows are stored with the image,
+as the feature `image/restarts`: uint32, little-endian, one per row, in bytes, including the marker after the row.
+Inside a row the markers are searched for.
 """
 
 from typing import NamedTuple

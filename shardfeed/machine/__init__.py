@@ -1,1 +1,1 @@
-"""Resources granted to this process, and their use: CPUs, memory, disk, processes, a Ray cluster."""
+"""Resources available to this process, and their use: CPUs, memory, disk, processes, a Ray cluster."""

@@ -1,7 +1,7 @@
-"""CPUs and memory granted to this process by its cgroups.
+"""CPUs and memory available to this process under its cgroups.
 
-Counting the host's cores in a container that was granted a tenth of them starts ten times too many workers; TensorFlow
-does so, and Python's `os.cpu_count` does. So the cgroup is read, version 2 and version 1.
+In a container with a tenth of the host's cores, counting all of them starts ten times too many workers, as TensorFlow
+and Python's `os.cpu_count` do. So the cgroup is read, version 2 and version 1.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Whether a directory has room for so many bytes: its file system, and, where that is in memory, the memory granted.
+"""Check that a directory has room: on its file system, and, if that is in memory, within the memory limit.
 
-A file system in memory says it has room for half of the machine's memory, also in a container that was granted a tenth
-of it: what is written there counts against that grant, and ends the container when it is used up.
+A file system in memory reports room for half of the machine's memory, even in a container with a limit of a tenth of
+it: files written there count against that limit, and the container is killed when it is reached.
 """
 
 import errno

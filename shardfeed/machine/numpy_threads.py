@@ -1,4 +1,4 @@
-"""NumPy without threads of its own, in processes of ours that import it and never multiply matrices."""
+"""NumPy without threads of its own, for shardfeed processes that import it and never multiply matrices."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""How worker processes are started: without the caller's script, undisturbed by Ctrl-C, not to outlive their parent."""
+"""Start of worker processes: without the caller's script, unaffected by Ctrl-C, ended with their parent."""
 
 import contextlib
 import ctypes

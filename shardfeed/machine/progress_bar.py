@@ -1,4 +1,4 @@
-"""Progress bars in notebooks, whose output is not a terminal: without help a long cell would show nothing."""
+"""Progress bars in notebooks: their output is not a terminal, so a long cell would otherwise show nothing."""
 
 import sys
 from collections.abc import Callable, Iterator

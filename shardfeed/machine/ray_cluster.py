@@ -1,4 +1,4 @@
-"""This process's connection to a Ray cluster: made without a wait of minutes, and watched."""
+"""This process's connection to a Ray cluster: established without a wait of minutes, and monitored."""
 
 import logging
 import os

@@ -1,1 +1,1 @@
-"""Where files are: this machine's disks."""
+"""Storage of files: local disks, object stores and web servers."""

@@ -1,4 +1,4 @@
-"""Where a path of the user's lies: on the local disk, or at an address (s3://bucket/name)."""
+"""Location of a path given by the user: on the local disk, or at an address (s3://bucket/name)."""
 
 import os
 import re

@@ -1,9 +1,9 @@
-"""Making a directory that is there whole or not at all: one writer at a time, a hidden sibling, one rename.
+"""Atomic creation of a directory: one writer at a time, a hidden sibling, one rename.
 
-    /data/.flowers.lock        who makes or changes /data/flowers (an flock: it ends with its owner)
-    /data/.flowers.building/   while it is made
+    /data/.flowers.lock        who makes or changes /data/flowers (an flock: released when its owner ends)
+    /data/.flowers.building/   the directory while it is being made
 
-Paths are absolute and have no slash at their end.
+Paths are absolute, without a trailing slash.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""CRC-32C, of all at once or piece by piece."""
+"""CRC-32C, computed at once or piece by piece."""
 
 import google_crc32c
 

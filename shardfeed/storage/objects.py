@@ -1,8 +1,8 @@
 """Object stores and web servers as storage: S3, Google Cloud Storage, Azure and HTTP, read by ranges with obstore.
 
 Each file is bound to the version that was read first: a later read of another version is an error, not other bytes.
-obstore's threads belong to one process. A child that is forked after their first use would wait for them for ever, so
-here it gets an error instead.
+obstore's threads belong to one process. A child forked after their first use would wait for them for ever, so it gets
+an error here instead.
 """
 
 import errno

@@ -1,8 +1,8 @@
 """Storage that a dataset is read from: directories that can be listed, and files whose ranges of bytes can be read;
 and the local disk as one.
 
-All reading of a dataset goes through these methods, so that another place than the local disk is another class with
-them: `objects.py` has buckets and web servers. Writing is local alone: see `local.py`.
+All reading of a dataset goes through these methods, so that another kind of storage is another class with them:
+`objects.py` has buckets and web servers. Only local disks are written to: see `local.py`.
 """
 
 import os

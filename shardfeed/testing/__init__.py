@@ -1,4 +1,4 @@
-"""Contracts of a source, a format and a storage, as tests for yours to inherit. Only this folder needs pytest."""
+"""Contract tests for a source, a format and a storage, for your own to inherit. Only this folder needs pytest."""
 
 import pytest
 

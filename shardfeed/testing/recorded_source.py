@@ -1,4 +1,4 @@
-"""The tests of what a source of records promises (`RecordedSource`), for yours to inherit.
+"""Contract tests for a source of records (`RecordedSource`), for your own class to inherit.
 
 from shardfeed.testing.recorded_source import RecordedSourceContract
 
@@ -34,11 +34,11 @@ class RecordedSourceContract:
 
     @pytest.fixture
     def build(self) -> Callable[[], Any]:
-        """A function that makes the source."""
+        """Return a function that creates the source; override this fixture."""
         raise NotImplementedError("override the fixture `build`: a function that makes the source")
 
     def test_is_a_source_of_records(self, build: Callable[[], Any]) -> None:
-        """It has all that a source has, and each sample a record."""
+        """Check that it implements `Source`, and that each sample has a record."""
         source = build()
         assert isinstance(source, Source)
         assert isinstance(source, RecordedSource)
@@ -46,14 +46,14 @@ class RecordedSourceContract:
         assert all(type(source[i]) is Sample and source[i].record is not None for i in range(len(source)))
 
     def test_ends_at_its_length(self, build: Callable[[], Any]) -> None:
-        """From there on it raises IndexError, so that a loop over it ends."""
+        """Check that an index beyond the length raises IndexError, so that a loop over the source ends."""
         source = build()
         for beyond in (-1, len(source), len(source) + 1, 2**40):
             with pytest.raises(IndexError):
                 source[beyond]
 
     def test_says_the_same_each_time(self, build: Callable[[], Any]) -> None:
-        """In any order, when it is made anew, and after it was sent to another process."""
+        """Check that samples are the same in any order, in a new source, and after pickling."""
         source = build()
         count = len(source)
         said = [_said(source[i]) for i in range(count)]
@@ -64,7 +64,7 @@ class RecordedSourceContract:
             assert _said(pickle.loads(pickle.dumps(source[i]))) == said[i]
 
     def test_keys_and_splits_are_sound(self, build: Callable[[], Any]) -> None:
-        """A key is bytes and names one sample; a split names files."""
+        """Check that each key is bytes and names one sample, and that the name of each split can name files."""
         source = build()
         keys = [source[i].key for i in range(len(source))]
         assert all(type(key) is bytes and key for key in keys)
@@ -73,7 +73,7 @@ class RecordedSourceContract:
             check_split_name(str(split))
 
     def test_records_are_as_the_schema_says(self, build: Callable[[], Any]) -> None:
-        """Each decodes, has the features and classes of the schema, and the label that its sample says."""
+        """Check that each record decodes, has the features and classes of the schema, and the label of its sample."""
         source = build()
         schema = source.schema
         for i in _some(source):
@@ -87,13 +87,13 @@ class RecordedSourceContract:
                 assert found[LABEL][1][0] == sample.features[LABEL]
 
     def test_a_digest_stands_for_one_record(self, build: Callable[[], Any]) -> None:
-        """No two records that differ share theirs."""
+        """Check that different records have different digests."""
         source = build()
         digests = [source[i].record.digest for i in range(len(source))]
         assert len(set(digests)) == len(digests)
 
     def test_can_be_planned(self, build: Callable[[], Any]) -> None:
-        """And the plan of the same source is the same."""
+        """Check that the source can be planned, and that the same source gives the same plan."""
         source = build()
         options = PlanOptions(made_with=source.made_with)
         plan = make_plan(source, options)

@@ -1,4 +1,4 @@
-"""The tests of what a shard format promises (`shardfeed.formats.format.ShardFormat`), for yours to inherit.
+"""Contract tests for a shard format (`shardfeed.formats.format.ShardFormat`), for your own class to inherit.
 
 from shardfeed.testing.shard_format import ShardFormatContract
 
@@ -76,7 +76,7 @@ class ShardFormatContract:
 
     @pytest.fixture
     def shard_format(self) -> ShardFormat:
-        """The format."""
+        """Return the format; override this fixture."""
         raise NotImplementedError("override the fixture `shard_format`: the format")
 
     def written(
@@ -90,17 +90,17 @@ class ShardFormatContract:
         return sink.info, shard_format.open(LOCAL, str(data), str(index)), index.read_bytes()
 
     def index_path(self, shard_format: ShardFormat, directory: Path) -> str:
-        """Where `written` puts the index."""
+        """Return the path of the index that `written` creates."""
         return str(directory / "index" / f"a{shard_format.index_suffix}")
 
     def test_names(self, shard_format: ShardFormat) -> None:
-        """A shard and its index have suffixes of their own, and the format has a name."""
+        """Check that a shard and its index have different suffixes, and that the format has a name."""
         assert shard_format.name.isidentifier()
         assert shard_format.data_suffix[:1] == shard_format.index_suffix[:1] == "."
         assert shard_format.data_suffix != shard_format.index_suffix
 
     def test_values_come_back(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Each by its row, any run of them, and those features alone that are asked for."""
+        """Check that records come back by row, in runs, and with only the requested features."""
         info, file, index = self.written(shard_format, tmp_path)
         view = shard_format.view(info, index, "index")
         assert len(view) == info.records == len(RECORDS)
@@ -113,7 +113,7 @@ class ShardFormatContract:
         assert view.read(file, 4, 0) == []
 
     def test_the_same_values_give_the_same_bytes(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Whatever the order of keys, and whether a record is given by its values or by its payload."""
+        """Check that the bytes do not depend on the order of keys, nor on whether values or payloads are written."""
         for place in ("a", "b", "c"):
             (tmp_path / place).mkdir()
         first, file, _ = self.written(shard_format, tmp_path / "a")
@@ -127,7 +127,7 @@ class ShardFormatContract:
         assert whole(file) == Path(paths[0]).read_bytes()
 
     def test_has_room_for_more(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Fewer records than there might have been are a shard, too."""
+        """Check that a shard may hold fewer records than it was opened for."""
         paths = str(tmp_path / f"a{shard_format.data_suffix}"), str(tmp_path / f"a{shard_format.index_suffix}")
         with shard_format.sink(*paths, SCHEMA, 10) as sink:
             sink.write(RECORDS[3])
@@ -135,7 +135,7 @@ class ShardFormatContract:
         assert view.read(shard_format.open(LOCAL, *paths), 0, 1) == [encode(FEATURES, RECORDS[3])]
 
     def test_says_what_was_written(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Sizes and checksums are those of the files, and a record's size is what the format says of its payload."""
+        """Check that sizes and checksums match the files, and that record sizes match the format's own figures."""
         info, file, index = self.written(shard_format, tmp_path)
         assert info.data == FileInfo.of(whole(file))
         assert info.index == FileInfo.of(index)
@@ -147,13 +147,13 @@ class ShardFormatContract:
         assert not shard_format.may_hold(ShardInfo(1 << 40, info.data, info.index))
 
     def test_an_empty_shard(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """It is a shard."""
+        """Check that a shard without records can be written and read."""
         info, file, index = self.written(shard_format, tmp_path, [])
         assert info.records == len(shard_format.view(info, index, "index")) == 0
         assert list(shard_format.walk(file, None, 0)) == []
 
     def test_an_error_leaves_no_file(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Neither under the names it was to have, nor under another."""
+        """Check that a failed write leaves no file, neither under the final names nor under others."""
         data, index = tmp_path / "a.data", tmp_path / "a.index"
         with pytest.raises(ZeroDivisionError), shard_format.sink(str(data), str(index), SCHEMA, 2) as sink:
             sink.write(RECORDS[1])
@@ -161,7 +161,7 @@ class ShardFormatContract:
         assert list(tmp_path.iterdir()) == []
 
     def test_goes_on_behind_a_checkpoint(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Whoever wrote it, and whatever came after it: the files are those of a sink that was not stopped."""
+        """Check that a sink can continue after a checkpoint, and gives the same files as one that was never stopped."""
         if not self.goes_on:
             with shard_format.sink(str(tmp_path / "a.data"), str(tmp_path / "a.index"), SCHEMA, 2) as sink:
                 sink.write(RECORDS[1])
@@ -191,7 +191,7 @@ class ShardFormatContract:
             assert (Path(paths[0]).read_bytes(), Path(paths[1]).read_bytes()) == (whole(file), index)
 
     def test_goes_on_behind_a_checkpoint_of_a_finished_shard(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """It was killed before anybody heard that it was finished."""
+        """Check that a finished shard can be continued from a checkpoint: a kill may come before it is reported."""
         if not self.goes_on:
             return
         paths = str(tmp_path / "a.data"), str(tmp_path / "a.index")
@@ -205,7 +205,7 @@ class ShardFormatContract:
         assert again.info.data == FileInfo.of(Path(paths[0]).read_bytes())
 
     def test_a_changed_beginning_is_not_gone_on_from(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """A flipped bit, a cut; and nothing at all."""
+        """Check that a sink does not continue after a flipped bit, in a truncated file, or in an empty one."""
         if not self.goes_on:
             return
         paths = str(tmp_path / "a.data"), str(tmp_path / "a.index")
@@ -225,7 +225,7 @@ class ShardFormatContract:
             shard_format.sink(*paths, SCHEMA, len(RECORDS), checkpoint)
 
     def test_every_changed_byte_is_noticed(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """By reading the records: those that are read are right. By a walk too, which says where."""
+        """Check that each changed byte is detected, by reading the records and by a walk, which says where it is."""
         records = RECORDS[:4]
         changes = 0
         info, file, index = self.written(shard_format, tmp_path, records)
@@ -246,7 +246,7 @@ class ShardFormatContract:
         assert changes >= sum(len(record[ENCODED]) for record in records) // step  # type: ignore[arg-type]  # bytes
 
     def test_a_cut_file_is_noticed(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """At whatever byte."""
+        """Check that a truncated file is detected, at any byte."""
         records = RECORDS[:4]
         info, file, index = self.written(shard_format, tmp_path, records)
         view = shard_format.view(info, index, "index")
@@ -259,7 +259,7 @@ class ShardFormatContract:
             assert _noticed(view, cut, payloads) or (not self.all_records and size), size
 
     def test_every_changed_index_is_refused(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """Each flipped bit, each cut, and the index of another shard."""
+        """Check that an index is refused after a flipped bit, if truncated, or if it belongs to another shard."""
         info, _, index = self.written(shard_format, tmp_path, RECORDS[:4])
         (tmp_path / "other").mkdir()
         *_, other = self.written(shard_format, tmp_path / "other", RECORDS[4:8])
@@ -272,7 +272,7 @@ class ShardFormatContract:
                 shard_format.view(info, changed, "the place")
 
     def test_a_walk_without_an_index(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """It finds what it can, in order."""
+        """Check that a walk without an index finds the records that it can, in order."""
         info, file, index = self.written(shard_format, tmp_path)
         if not self.walks_alone:
             assert not list(shard_format.walk(file, None, len(RECORDS)))
@@ -283,19 +283,19 @@ class ShardFormatContract:
         assert [record.record for record in walked] == list(range(len(RECORDS)))
 
     def test_an_error_names_the_place(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """File, record and offset."""
+        """Check that an error names the file, the record and the offset."""
         info, file, index = self.written(shard_format, tmp_path)
         place = shard_format.view(info, index, "index").place(file, 2)
         assert place.startswith(f"{file.path}, record 2, offset ")
 
     def test_pickles(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """A format travels to other processes."""
+        """Check that the format can be pickled: it is sent to other processes."""
         again = pickle.loads(pickle.dumps(shard_format))
         info, file, index = self.written(again, tmp_path)
         assert len(shard_format.view(info, index, "index").read(file, 0, 12)) == 12
 
     def test_threads_read_at_once(self, shard_format: ShardFormat, tmp_path: Path) -> None:
-        """One view and one file serve them all."""
+        """Check that many threads can read from one view and one file."""
         info, file, index = self.written(shard_format, tmp_path)
         view = shard_format.view(info, index, "index")
         payloads = view.read(file, 0, len(RECORDS))

@@ -1,4 +1,4 @@
-"""The tests of what a source promises (`shardfeed.converters.Source`), for yours to inherit.
+"""Contract tests for a source (`shardfeed.converters.Source`), for your own class to inherit.
 
 from shardfeed.testing.source import SourceContract
 
@@ -39,25 +39,25 @@ class SourceContract:
 
     @pytest.fixture
     def build(self) -> Callable[[], Source]:
-        """A function that makes the source."""
+        """Return a function that creates the source; override this fixture."""
         raise NotImplementedError("override the fixture `build`: a function that makes the source")
 
     def test_is_a_source(self, build: Callable[[], Source]) -> None:
-        """It has a schema, a length and items."""
+        """Check that the source has a schema, a length and items."""
         source = build()
         assert isinstance(source, Source), "a source has `schema`, `__len__` and `__getitem__`"
         assert len(source) >= 2, "give the contract a source of two samples or more"
         assert all(type(source[i]) is Sample for i in range(len(source)))
 
     def test_ends_at_its_length(self, build: Callable[[], Source]) -> None:
-        """From there on it raises IndexError, so that a loop over it ends."""
+        """Check that an index beyond the length raises IndexError, so that a loop over the source ends."""
         source = build()
         for beyond in (len(source), len(source) + 1, 2**40):
             with pytest.raises(IndexError):
                 source[beyond]
 
     def test_says_the_same_each_time(self, build: Callable[[], Source]) -> None:
-        """In any order, and when it is made anew: a conversion asks for each sample twice, a resume again."""
+        """Check that samples are the same in any order and in a new source: a conversion asks twice, a resume again."""
         source, again = build(), build()
         count = len(source)
         assert (len(again), again.schema) == (count, source.schema)
@@ -70,7 +70,7 @@ class SourceContract:
         assert _images(source) == _images(again) == _images(source)
 
     def test_pickles(self, build: Callable[[], Source]) -> None:
-        """It may be sent to another process, and so may each sample, with the function that reads its image."""
+        """Check that the source can be pickled, and each sample, with the function that reads its image."""
         source = build()
         again = pickle.loads(pickle.dumps(source))
         assert (len(again), again.schema, findings_of(again)) == (len(source), source.schema, findings_of(source))
@@ -80,7 +80,7 @@ class SourceContract:
             assert pickle.loads(pickle.dumps(source[i])).key == source[i].key
 
     def test_keys_are_unique_relative_names(self, build: Callable[[], Source]) -> None:
-        """A key is bytes, names one sample, and says nothing of the place where the source lies."""
+        """Check that each key is bytes, names one sample, and does not depend on the source's location."""
         source = build()
         keys = [source[i].key for i in range(len(source))]
         assert all(type(key) is bytes and key for key in keys)
@@ -90,7 +90,7 @@ class SourceContract:
             assert keys == sorted(keys)
 
     def test_samples_are_as_the_schema_says(self, build: Callable[[], Source]) -> None:
-        """Exactly its features but those of objects, each of its dtype and shape, and labels that have a class name."""
+        """Check that samples have exactly the schema's features (without those of objects), its dtypes and classes."""
         source = build()
         schema = source.schema
         own = own_features(schema)  # without those that a worker makes of objects and masks
@@ -113,13 +113,13 @@ class SourceContract:
                     assert len(set(items)) == len(items), f"{key}: a class twice"
 
     def test_splits_have_names(self, build: Callable[[], Source]) -> None:
-        """A split names files, or is None where the options of a conversion decide."""
+        """Check that the name of each split can name files, or is None if the options of the conversion decide."""
         source = build()
         for split in {source[i].split for i in range(len(source))} - {None}:
             check_split_name(str(split))
 
     def test_images_can_be_read(self, build: Callable[[], Source]) -> None:
-        """From whatever gives them; a file is the one that was listed."""
+        """Check that each image can be read, from a file, bytes or a callable; a file must be the one listed."""
         for data in _images(build()):
             assert type(data) is bytes
             assert data
@@ -137,7 +137,7 @@ class SourceContract:
         assert all(isinstance(note, str) and note.isprintable() for note in found.notes)
 
     def test_can_be_planned(self, build: Callable[[], Source]) -> None:
-        """And the plan of the same source is the same."""
+        """Check that the source can be planned, and that the same source gives the same plan."""
         plan = make_plan(build(), PlanOptions())
         assert sorted(int(i) for shard in plan.shards for i in shard.samples) == list(range(len(build())))
         assert make_plan(build(), PlanOptions()).identity() == plan.identity()

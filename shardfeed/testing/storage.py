@@ -1,4 +1,4 @@
-"""The tests of what a storage promises (`shardfeed.storage.storage.Storage`), for yours to inherit.
+"""Contract tests for a storage (`shardfeed.storage.storage.Storage`), for your own class to inherit.
 
 from shardfeed.testing.storage import StorageContract
 
@@ -34,11 +34,11 @@ class StorageContract:
 
     @pytest.fixture
     def stored(self) -> Stored:
-        """The storage, a directory, and a function that puts a file there."""
+        """Return the storage, a directory, and a function that puts a file there; override this fixture."""
         raise NotImplementedError("override the fixture `stored`: storage, directory, and a function that puts a file")
 
     def test_any_range(self, stored: Stored) -> None:
-        """Exactly the bytes asked for; fewer at the end, none behind it."""
+        """Check that a read returns exactly the requested bytes; fewer at the end of the file, none after it."""
         storage, directory, put = stored
         put("a", CONTENT)
         file = storage.open(f"{directory}/a")
@@ -48,14 +48,14 @@ class StorageContract:
         assert whole(file) == CONTENT
 
     def test_an_empty_file(self, stored: Stored) -> None:
-        """It is a file."""
+        """Check that an empty file can be opened and read."""
         storage, directory, put = stored
         put("a", b"")
         file = storage.open(f"{directory}/a")
         assert (file.size, file.read(0, 10), whole(file)) == (0, b"", b"")
 
     def test_lists_names_and_sizes(self, stored: Stored) -> None:
-        """Files have sizes; other entries have none, and only the directories asked for are listed."""
+        """Check that files are listed with sizes, other entries without, and only for the requested directories."""
         storage, directory, put = stored
         with suppress(FileNotFoundError):  # where a directory is what its files are called
             assert sizes_by_name(storage, directory) == {}
@@ -65,7 +65,7 @@ class StorageContract:
         assert sizes_by_name(storage, directory, ["index", "none", "a"]) == {"a": 1, "b.c": 2, "index/d": 3}
 
     def test_what_is_not_there(self, stored: Stored) -> None:
-        """It is a FileNotFoundError."""
+        """Check that a missing file or directory raises FileNotFoundError."""
         storage, directory, put = stored
         put("a", b"")
         with pytest.raises(FileNotFoundError):
@@ -74,7 +74,7 @@ class StorageContract:
             storage.entries(f"{directory}/none")
 
     def test_a_file_that_is_replaced(self, stored: Stored) -> None:
-        """The one that was opened stays what it was, or can no longer be read; the new one has another version."""
+        """Check that a replaced file keeps its content for open readers, or fails, and that its version changes."""
         storage, directory, put = stored
         put("a", CONTENT)
         before = storage.open(f"{directory}/a")
@@ -90,7 +90,7 @@ class StorageContract:
             assert known.read(5, 5) == CONTENT[5:10]
 
     def test_many_parts_at_once(self, stored: Stored) -> None:
-        """Each part's bytes, in the order of the parts; a file that is not there is named."""
+        """Check that parts are returned in order, and that the error for a missing file names it."""
         storage, directory, put = stored
         put("a", CONTENT)
         put("b", CONTENT[::-1])
@@ -104,14 +104,14 @@ class StorageContract:
             storage.read_many([Part(storage.open(f"{directory}/none", 5), 0, 5)])
 
     def test_pickles(self, stored: Stored) -> None:
-        """It travels to other processes with a split."""
+        """Check that the storage can be pickled: it is sent to other processes with a split."""
         storage, directory, put = stored
         put("a", CONTENT)
         again = pickle.loads(pickle.dumps(storage))
         assert whole(again.open(f"{directory}/a")) == CONTENT
 
     def test_threads_read_at_once(self, stored: Stored) -> None:
-        """One open file serves them all."""
+        """Check that many threads can read from one open file."""
         storage, directory, put = stored
         put("a", CONTENT)
         file = storage.open(f"{directory}/a")

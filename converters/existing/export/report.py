@@ -40,11 +40,11 @@ class Exported:
 
     @property
     def images(self) -> int:
-        """All of them."""
+        """Number of images in all splits."""
         return sum(self.splits.values())
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value of all of it."""
+        """A JSON value for scripts with all fields."""
         return {
             "out": self.out,
             "to": self.to,

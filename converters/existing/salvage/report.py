@@ -28,7 +28,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int | None:
-        """Number of records that the shard lost; None if nothing tells how many there were."""
+        """Number of records that the shard lost; None if the original number is unknown."""
         return None if self.expected is None else max(0, self.expected - self.recovered)
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Salvaged:
 
     @property
     def lost(self) -> int | None:
-        """Records that shards are short of, together; None if nothing tells how many there were."""
+        """Number of records missing from all shards together; None if the original number is unknown."""
         return _lost(self.expected, self.shards)
 
     def to_json(self) -> dict[str, Any]:

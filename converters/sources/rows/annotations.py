@@ -121,12 +121,12 @@ class Annotations:
         once: bool = False,
         awaited: int | None = None,
     ) -> int:
-        """The number of the image that a name means, for the calls below; a name that comes again is the same image.
+        """Return the number of the image with this name, for the calls below; the same name gives the same image.
 
-        `where`: the line, or the number of an entry, for the report. `folder`: that the name is relative to, in the
-        root, with "/" at its end. `split`, `number` (its own, for evaluation), `size` (width, height, as annotated):
-        where they are known. `once`: whether the format names each image once; raises LabelFileError for a second time.
-        `awaited`: the number that `await_image` gave for it.
+        `where`: the line or the number of the entry, for the report. `folder`: the folder below the root that the name
+        is relative to, with "/" at its end. `split`, `number` (the image's own, for evaluation), `size` (width, height,
+        as annotated): if known. `once`: whether the format names each image once; a second time raises LabelFileError.
+        `awaited`: the number that `await_image` returned for the image.
         """
         key = folder + name
         image = -1 if once else self._by_name.get(key, -1)
@@ -149,7 +149,7 @@ class Annotations:
         return image
 
     def file(self, index: int, **known: Any) -> int:
-        """The number of the image that is file `index` of `listing`; `known` as of `image`."""
+        """Return the number of the image in file `index` of `listing`; `known`: keywords as for `image`."""
         image = self._by_file.setdefault(index, len(self._files))
         if image == len(self._files):
             self._files.append(index)
@@ -158,7 +158,7 @@ class Annotations:
         return image
 
     def await_image(self, reason: str) -> int:
-        """Return a number for an image with annotations before its name. `reason`: if the name never comes."""
+        """Return a number for an image with annotations before its name. `reason`: reported if the name never comes."""
         self._files.append(Skipped(os.path.basename(os.fsencode(self.place)), AnnotationCode.ORPHAN.value, reason))
         self._where.append("")
         return len(self._files) - 1
@@ -194,9 +194,9 @@ class Annotations:
                 raise LabelFileError(f"{self.place}, {_at(where)}", problem, "correct one of the two")
 
     def object(self, image: int, number: int, box: Sequence[Any] | None, label: Any = None, **known: Any) -> None:
-        """One object of an image, as `ObjectGather.add` takes it, but of any value as its class.
+        """Add one object of an image, as `ObjectGather.add` does, except that its class may be any value.
 
-        One that breaks a rule is listed with its code.
+        An object that breaks a rule is listed with its code.
         """
         try:
             text = label if label is None or isinstance(label, str) else class_text(label)
@@ -205,9 +205,9 @@ class Annotations:
             self.leave_out(image, error.code, f"{self.objects.what} {number}: {error.reason}")
 
     def take_rest(self, what: str) -> None:
-        """Take the images that are there and not named, with nothing in them; list those that cannot be offered.
+        """Take the images that no annotation names, as images without objects; list the images that cannot be offered.
 
-        `what`: the note that counts them.
+        `what`: text of the note that counts these images.
         """
         if next(self._missing(), None) is not None:
             self.settle()  # names may be ids, which is to be known before others have their files
@@ -222,7 +222,7 @@ class Annotations:
         self.ledger.notes += rest.note
 
     def caption(self, image: int, text: Any, what: str = "caption") -> None:
-        """One caption of an image; one that is empty or no text is listed (E_LINE)."""
+        """Add a caption of an image; a caption that is empty or not text is listed (E_LINE)."""
         try:
             encoded = text.strip().encode()
         except (AttributeError, UnicodeEncodeError):
@@ -234,9 +234,10 @@ class Annotations:
         self._captioned.append(image)
 
     def label(self, image: int, *values: Any) -> None:
-        """The class of an image, a text or a number, or several; all are sets unless each image has exactly one.
+        """Set the class of an image, a text or a number, or several; all are sets unless each image has exactly one.
 
-        An image with a value that is no class, and one without where others have one, are rejected (E_NO_LABEL).
+        An image with a value that is not a class is rejected (E_NO_LABEL), and so is an image without a class if others
+        have one.
         """
         try:
             texts = [class_text(value) for value in values]
@@ -248,24 +249,24 @@ class Annotations:
             self._classes[image] = list(dict.fromkeys(texts))
 
     def leave_out(self, image: int | str, code: AnnotationCode, reason: str) -> None:
-        """List an annotation of an image, or of the file of that name; of images that are not wanted none."""
+        """List an annotation of an image, given by number or name, as left out; unselected images are not listed."""
         self._left.append((image, code, reason))
 
     def reject(self, image: int | str, code: RejectCode, reason: str) -> None:
-        """List an image, or one of that name, and do not take it."""
+        """List an image, given by number or name, as rejected, and do not take it."""
         if isinstance(image, int):
             self._rejected.add(image)
         key = self.key(image) if isinstance(image, int) else name_bytes(image)
         self.ledger.reject(key, code, reason)
 
     def note(self, sentence: str) -> None:
-        """Say something in the report."""
+        """Add a sentence to the report."""
         self.ledger.notes.append(sentence)
 
     # --- what is known of an image
 
     def key(self, image: int) -> bytes:
-        """The relative path of an image, or what it would be."""
+        """Return the relative path of an image, or the path that it would have."""
         file = self._files[image]
         return file.key if isinstance(file, Skipped) else self.listing.key(file)
 
@@ -274,11 +275,11 @@ class Annotations:
         return f"{_at(self._where[image])}: " if self._where[image] != "" else ""
 
     def is_there(self, image: int) -> bool:
-        """Whether the image is a file that is wanted."""
+        """Whether the image is an existing file, and was not rejected."""
         return isinstance(self._files[image], int) and image not in self._rejected
 
     def path(self, image: int) -> bytes | None:
-        """The path of the file that an image is; None where it is not there, or `settle` has yet to find it."""
+        """Return the path of the image file; None if it does not exist, or `settle` has yet to find it."""
         file = self._files[image]
         return self.listing.file(file).path if isinstance(file, int) else None
 
@@ -290,10 +291,10 @@ class Annotations:
     def source(
         self, *, described: str = "", rasters: Callable[[np.ndarray], Rasters] | Rasters | None = None
     ) -> ColumnarSource:
-        """The images that are there, sorted by path, with what was said of each.
+        """Create the source: the images that exist, sorted by path, each with its annotations.
 
-        `rasters`: the masks, or what makes them of the place of each image in the source, int64 [images], -1 without.
-        Raises LabelFileError where no image is there.
+        `rasters`: the masks, or a function that makes them from the place of each image in the source, int64 [images],
+        -1 for an image that is not in it. Raises LabelFileError if no image exists.
         """
         self.settle()
         if self._wants("classes"):
@@ -351,9 +352,9 @@ class Annotations:
         return isinstance(file, int) or file.code == AnnotationCode.ORPHAN or self.listing.choice.wants(file.key)
 
     def settle(self) -> None:
-        """All images are named: where no name is a file, take names for ids, without extension or folder.
+        """Match images after all are named: if no name is a file, treat names as ids, without extension or folder.
 
-        `source` calls it. Raises LabelFileError where an id may be two files, and where no image is there.
+        `source` calls it. Raises LabelFileError if an id matches two files, or if no image exists.
         """
         if any(isinstance(file, int) for file in self._files):
             return

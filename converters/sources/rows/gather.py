@@ -125,7 +125,7 @@ class Gather:
         return RowObjects("fractions" if self._fractions else "pixels", self._upright)
 
     def reject(self, file: int, record: int, code: RejectCode, reason: str, name: bytes = b"") -> None:
-        """List a row that cannot be taken, by its name where no other of those is called so."""
+        """List a row that cannot be taken, by its name unless another rejected row has the same name."""
         place = f"{self.files.names[file]}:{record}"
         if name and name not in self.ledger.rejected:
             self.ledger.reject(name, code, f"{escape(place)}: {reason}")
@@ -133,7 +133,7 @@ class Gather:
             self.ledger.reject(name_bytes(place), code, reason)
 
     def add(self, row: Row) -> bool:
-        """Whether the row is taken; else it is listed. Raises UsageError for a value that no row may have."""
+        """Take a row and return True, or list it as rejected and return False. Raises UsageError for a bad value."""
         self._seen += 1
         if self._named_by is not None and not row.name:
             row = row._replace(name=_name_in(row.values.get(self._named_by)))
@@ -244,7 +244,7 @@ class Gather:
         self.ledger.leave_out(key, AnnotationCode.LINE, reason)
 
     def set_size(self, width: Any, height: Any) -> None:
-        """Note the pixels of the image of the last row that was taken, as it was annotated."""
+        """Set the size in pixels of the image of the last row taken, as it was annotated."""
         self._of_objects.set_size(len(self) - 1, width, height)
 
     def _take_features(self, row: Row) -> None:
@@ -266,16 +266,16 @@ class Gather:
 
     @property
     def file_of(self) -> np.ndarray:
-        """int32 [n]: the number of the file of each sample."""
+        """The file number of each sample, int32 [n]."""
         return as_array(self._file_of)
 
     @property
     def record_of(self) -> np.ndarray:
-        """int32 [n]: the number of each sample in its file."""
+        """The number of each sample in its file, int32 [n]."""
         return as_array(self._record_of)
 
     def where(self, place: int) -> np.ndarray:
-        """int64 [n]: the numbers at that place of `Row.where`, of all samples."""
+        """Return the numbers at index `place` of `Row.where` for all samples, int64 [n]."""
         return as_array(self._where).reshape(len(self), -1)[:, place] if self._where else np.zeros(0, np.int64)
 
     def source(
@@ -287,10 +287,10 @@ class Gather:
         rasters: Callable[[str, Keys], tuple[Rasters, Sequence[str]]] | None = None,
         notes: Sequence[str] = (),
     ) -> ColumnarSource:
-        """All samples. `what`: one of the files, in words. `beside`: names of classes in files beside, by column.
+        """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
-        `rasters`: makes the masks, and notes on them, of the place and the keys. Raises UsageError where no row can be
-        taken, and where nothing tells what a class is.
+        `rasters`: a function that makes the masks, and notes on them, from the place and the keys. Raises UsageError if
+        no row can be taken, or if nothing names the classes.
         """
         if not len(self):
             raise self._nothing_taken(what)

@@ -70,7 +70,7 @@ class ColumnInfo:
 
     @property
     def said(self) -> str:
-        """The word, in lower case."""
+        """The column's word, in lower case."""
         return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
 
 

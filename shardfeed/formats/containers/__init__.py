@@ -1,5 +1,5 @@
-"""Formats of other ecosystems: a file that their own programs read, and beside it an index by which we do.
+"""Formats of other ecosystems: a file that their own programs read, and an index with which shardfeed reads it.
 
-A container holds each record's image as it is; the index says where, and has the rest of the record's payload. So
-reading is the same for all of them, needs none of their libraries, and checks a CRC for each record.
+A container holds each record's image unchanged; the index says where it is, and holds the rest of the record's payload.
+So reading is the same for all formats, needs none of their libraries, and checks a CRC for each record.
 """

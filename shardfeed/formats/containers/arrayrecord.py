@@ -1,11 +1,11 @@
 """A shard as ArrayRecord, which TensorFlow Datasets and Grain read by row: each record is a serialized Example.
 
-train-00000-of-00004.array_record is made by the library of that name, with `group_size:1,uncompressed`: its default
-would compress, which makes no image smaller, and groups of records would be read to get one.
+train-00000-of-00004.array_record is made by the library of that name, with `group_size:1,uncompressed`: the default
+compresses, which does not make images smaller, and has to read a group of records to get one.
 
-It is a Riegeli file: blocks of 64 KiB, each with a header of 24 bytes, and through all that lies between those headers
-run chunks, each with a header of 40 bytes. A chunk holds one record here, which is the end of it. Other chunks follow
-the last record; they say where all are.
+It is a Riegeli file: blocks of 64 KiB, each with a header of 24 bytes; chunks, each with a header of 40 bytes, run
+through the space between those headers. Here a chunk ends with the one record that it holds. Other chunks follow the
+last record; they say where all records are.
 
 Sources: google/array_record, cpp/array_record_writer.h; google/riegeli, doc/riegeli_records_file_format.md.
 """

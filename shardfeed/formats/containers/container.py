@@ -1,4 +1,4 @@
-"""Common part of this folder's formats: everything but the file itself, which each writes through a `Container`."""
+"""Common part of this folder's formats: everything except the file itself, which each writes through a `Container`."""
 
 import base64
 import os

@@ -1,7 +1,7 @@
-"""The index of a shard in a container: for each record, what stands before and behind its image in its payload.
+"""The index of a shard in a container: for each record, the bytes before and after the image in its payload.
 
-    before 0, behind 0, before 1, behind 1 ...    pieces of payloads; the image lies between them, in the shard's file
-    a line for each record, 28 bytes              where its image is, and the CRC-32C of the whole payload
+    before 0, after 0, before 1, after 1 ...      pieces of payloads; the image between them is in the shard's file
+    a line per record, 28 bytes                   where its image is, and the CRC-32C of the whole payload
     24 bytes                                      the number of records, the CRC-32C of the lines, and "SHARDIDX"
 
 All numbers are little-endian. The pieces begin at byte 0 and follow each other without gaps.

@@ -2,15 +2,15 @@
 
 train/shard.00000.mds:
     uint32 n                    samples
-    uint32 offsets[n + 1]       of each sample in the file, and of the end
-    JSON                        the columns; blanks behind it where there was room for more samples
-    n times                     a uint32 for the size of each column of no fixed size, then the columns' bytes
+    uint32 offsets[n + 1]       offset of each sample in the file, and of the end
+    JSON                        the columns, padded with blanks if there was room for more samples
+    n times                     a uint32 with the size of each column of varying size, then the columns' bytes
 
 train/index.json                the same columns, and each shard's name, size and number of samples
 
-Columns are sorted by name. The image is `bytes`, which is what was stored: the encodings `jpeg` and `png` would give a
-picture, and their writer encodes anew what is none of theirs. Lists of numbers are `ndarray`, masks `list[png]`; other
-lists of bytes, for which there is nothing but pickles, are `json`, as in a WebDataset.
+Columns are sorted by name. The image is `bytes`, exactly as stored: the encodings `jpeg` and `png` would return a
+decoded picture, and the MDS writer encodes other formats again. Lists of numbers are `ndarray`, masks `list[png]`;
+other lists of bytes, for which MDS has only pickles, are `json`, as in a WebDataset.
 
 Source: mosaicml/streaming, streaming/base/format/mds/{writer,reader,encodings}.py. All numbers are little-endian.
 """

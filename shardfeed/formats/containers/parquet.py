@@ -1,18 +1,19 @@
-"""A shard as Parquet with what Hugging Face's `datasets` wants to know: `load_dataset("parquet", data_dir=DIR)`.
+"""A shard as Parquet with the metadata that Hugging Face's `datasets` needs: `load_dataset("parquet", data_dir=DIR)`.
 
-data/train-00000-of-00004.parquet: a row a record, and a column a feature under its key, but for two that others know by
-a shorter name: `image` (image/encoded) and `label` (image/class/label).
+data/train-00000-of-00004.parquet: one row per record, and one column per feature under its key, except for two that
+other programs know by a shorter name: `image` (image/encoded) and `label` (image/class/label).
 
-    image                         struct<bytes: binary, path: string>: an `Image`; a `Value` where pixels are stored raw
+    image                         struct<bytes: binary, path: string>: an `Image`; a `Value` if pixels are stored raw
     rasters, masks of objects     likewise, the masks a list of them
     label, others with classes    int64, the names of the classes in the schema's metadata: a `ClassLabel`
-    text, other bytes, numbers    string, binary, int64, float32; lists of them, of a fixed length where all have it
+    text, other bytes, numbers    string, binary, int64, float32; lists of them, of a fixed length if all have the same
 
-Boxes are lists of fractions, one column a side, as in every other format of ours.
+Boxes are lists of fractions, one column per side, as in every other shardfeed format.
 
-A row group is about 32 MiB of records: large enough for a disk, and small enough to be read for one row. Nothing is
-compressed and no dictionary is made: images gain nothing, all else is small, and a reader finds the bytes of an image
-in the file as they are, which is how we read them, too. A page has a checksum, and the page index says where each is.
+A row group is about 32 MiB of records: large enough for a disk, and small enough to be read for one row. There is no
+compression and no dictionary: images would not get smaller, all other values are small, and the bytes of an image are
+in the file unchanged, which is how shardfeed reads them, too. Each page has a checksum, and the page index says where
+each page is.
 
 Source: huggingface/datasets, src/datasets/features/image.py and io/parquet.py; apache/parquet-format.
 """

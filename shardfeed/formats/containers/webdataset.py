@@ -1,16 +1,16 @@
-"""A shard as WebDataset: a tar, in which files of one stem are one sample.
+"""A shard as WebDataset: a tar in which the files with the same stem form one sample.
 
 data/train-00000-of-00004.tar:
-    train-00000-000000.jpg      the image, as it is
-    train-00000-000000.cls      where a record has one label: its number
-    train-00000-000000.seg.png  where there is one: the class of each pixel
-    train-00000-000000.json     all other features by their keys; bytes that are no text as {"base64": ...}
+    train-00000-000000.jpg      the image, unchanged
+    train-00000-000000.cls      the number of its label, if a record has one label
+    train-00000-000000.seg.png  the class of each pixel, if there is such a mask
+    train-00000-000000.json     all other features by their keys; bytes that are not text as {"base64": ...}
 
-A sample is called by its split, shard and number, and not by its file: a WebDataset key ends at the first dot, and
-several programs want it short and ASCII. The file's name is in the JSON, under image/filename. The image's suffix
-is that of its format: where a dataset has JPEGs and PNGs, `datasets`, which wants the same columns in each sample,
-refuses it; webdataset and timm take either. Masks of objects are base64 in the JSON: each object's a file of its own
-would be other columns from sample to sample.
+The key of a sample is its split, shard and number, not its file name: a WebDataset key ends at the first dot, and
+several programs need it short and ASCII. The file name is in the JSON, under image/filename. The suffix of the image
+depends on its format: if a dataset has both JPEGs and PNGs, `datasets`, which needs the same columns in each sample,
+refuses it; webdataset and timm accept both. Masks of objects are base64 in the JSON: with one file per object the
+columns would differ from sample to sample.
 
 Sources: webdataset/webdataset, src/webdataset/{tariterators,writer}.py; huggingface/datasets, webdataset.py; for the
 files beside the shards, timm's reader_wds.py and webdataset's old wids.

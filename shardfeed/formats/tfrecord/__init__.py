@@ -1,1 +1,1 @@
-"""TFRecord: framed records of tf.train.Example, with an index of where each starts."""
+"""TFRecord: framed records of tf.train.Example, with an index of their offsets."""

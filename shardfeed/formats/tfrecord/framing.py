@@ -1,4 +1,4 @@
-"""TFRecord framing, and the index of a shard: how one payload stands in a file, and where each record starts.
+"""TFRecord framing, and the index of a shard: the frame around each payload, and the offset of each record.
 
     uint64 LE  length of data
     uint32 LE  masked CRC-32C of the 8 length bytes
@@ -8,8 +8,9 @@
 Source: TensorFlow, tensorflow/core/lib/io/record_writer.h. The mask keeps a CRC stored inside data that is itself
 checksummed from cancelling out (tensorflow/core/lib/hash/crc32c.h).
 
-The index is text, one line a record: `<offset> <size>`, both in bytes from the shard's start, size with the 16 bytes of
-framing. It is the format of NVIDIA DALI's `tfrecord2idx` and of the `tfrecord` package, so both read our shards by it.
+The index is text, one line per record: `<offset> <size>` in bytes, with the offset from the shard's start, and the 16
+bytes of framing included in the size. It is the format of NVIDIA DALI's `tfrecord2idx` and of the `tfrecord` package,
+so both can use it to read shards of shardfeed.
 """
 
 import struct

@@ -1,8 +1,8 @@
-"""Walking the records of a shard file, whole or damaged, in bounded memory.
+"""A walk over the records of a shard file, intact or damaged, in bounded memory.
 
-A record says where the next one starts, so a damaged length hides all that follow it. What follows is found again by
-the header itself: 12 bytes whose last four are the CRC-32C of the first eight, a length that fits, and behind it a
-payload whose CRC is right. By chance that happens once in 2^64 offsets.
+A record says where the next record starts, so a damaged length hides all records after it. They are found again by
+their headers: 12 bytes whose last four are the CRC-32C of the first eight, a length that fits, and then a payload with
+a valid CRC. By chance that happens once in 2^64 offsets.
 """
 
 import os

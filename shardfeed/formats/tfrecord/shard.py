@@ -1,7 +1,7 @@
-"""A shard as TFRecord, written and read: framed records of tf.train.Example in one file, where each starts in another.
+"""A shard as TFRecord, written and read: framed records of tf.train.Example in one file, their index in another.
 
 train-00000-of-00004.tfrecord     records, each in its frame (see framing.py), whose payload is an Example
-train-00000-of-00004.tfindex      a line for each record (see index.py)
+train-00000-of-00004.tfindex      one line per record (see framing.py)
 """
 
 import os
