@@ -10,7 +10,7 @@ functions have these options and guarantees:
 - `ordered`: whether batches come from each producer in turn, except from those that have ended: the same in each run;
   otherwise in the order in which they are ready.
 - `seed`: the base of `Worker.seed`, which differs for each worker and each epoch.
-- Every batch is returned exactly once. A producer's exception is raised where its batch would be, after those before it.
+- Every batch is returned exactly once. A producer's exception is raised in place of its batch, after those before it.
 
 Each function returns a `Prefetcher`, and raises UsageError for invalid arguments.
 """
