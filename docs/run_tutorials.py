@@ -5,6 +5,7 @@ Without `--out` they are written back, and so are the pictures that other pages 
 
 import argparse
 import base64
+import io
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from PIL import Image
 
 HERE = Path(__file__).parent
 TUTORIALS = HERE / "tutorials"
@@ -35,6 +37,21 @@ def execute(path: Path) -> nbformat.NotebookNode:
     return nbformat.reads(text, as_version=4)
 
 
+def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
+    """Store PNGs of outputs with 64 colours and JPEGs with quality 60: the repository holds them."""
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
+            picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))
+            lighter = io.BytesIO()
+            if kind == "image/png":
+                picture.convert("RGBA").quantize(64, method=Image.Quantize.FASTOCTREE).save(
+                    lighter, "PNG", optimize=True
+                )
+            else:
+                picture.save(lighter, "JPEG", quality=60, optimize=True)
+            output.data[kind] = base64.b64encode(lighter.getvalue()).decode()
+
+
 def write_pictures(notebook: nbformat.NotebookNode) -> None:
     """Write each output of a cell whose metadata name a file in docs/pictures."""
     for cell in notebook.cells:
@@ -54,6 +71,7 @@ def main() -> int:
     os.environ.update({"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
     for name in args.name:
         notebook = execute(TUTORIALS / f"{name}.ipynb")
+        make_pictures_lighter(notebook)
         nbformat.write(notebook, args.out / f"{name}.ipynb")
         if args.out == TUTORIALS:
             write_pictures(notebook)

@@ -5,11 +5,13 @@ benchmarks/results/reading.json` takes them from a run of benchmarks/reading.py 
 """
 
 import argparse
+import io
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from style import LOOKS, Look
 
 HERE = Path(__file__).parent
@@ -66,8 +68,10 @@ def draw(found: dict[str, Any], look: Look, out: Path) -> None:
         "1.00 is the JPEG decoder alone. Outlined bars do other work, such as smaller photos or windows"
     )
     figure.suptitle(title, fontsize=9, color=look.soft, x=0.01, ha="left")
-    figure.savefig(out, dpi=100, facecolor=look.paper, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=100, facecolor=look.paper)
     plt.close(figure)
+    Image.open(drawn).convert("RGB").quantize(24).save(out, optimize=True)
 
 
 def main() -> int:
