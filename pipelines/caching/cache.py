@@ -6,7 +6,7 @@ data, down to the checksums of the shards: a copy of other data is never used by
 
     /nvme/x/flowers-train-decoded-1a2b3c4d/            a dataset directory, see pipelines/caching/copies.py
             .flowers-train-decoded-1a2b3c4d.building/  while it is being made; published by one rename
-            .flowers-train-decoded-1a2b3c4d.lock       lock of the process that makes it (an flock)
+            .flowers-train-decoded-1a2b3c4d.lock       who makes it (an flock: released when its owner ends)
 """
 
 import hashlib

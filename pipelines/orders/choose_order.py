@@ -1,4 +1,4 @@
-"""From the user's choice to an order: `order_samples` looks at the samples and describes the order completely."""
+"""Creation of an order from the user's choice: `order_samples` reads the samples and defines the order fully."""
 
 from collections.abc import Mapping, Sequence
 

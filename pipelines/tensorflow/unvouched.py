@@ -1,9 +1,9 @@
 """Images that TensorFlow may not be able to decode: each is checked before it is decoded.
 
 TensorFlow's error for an image that it cannot decode names neither shard nor record, and nothing in a graph can catch
-it. So if the manifest does not say that every image of a split was decoded, Python checks each one: an image that
-TensorFlow can read passes unchanged; an image that only Pillow can read becomes a PNG; any other is an error that names
-its record.
+it. So if the manifest lists no formats for a split, or one that TensorFlow cannot decode, Python checks each image: an
+image that TensorFlow can read passes unchanged; an image that only Pillow can read becomes a PNG; any other is an error
+that names its record.
 """
 
 import io

@@ -125,7 +125,7 @@ class SourceContract:
             assert data
 
     def test_what_is_left_out_is_named(self, build: Callable[[], Source]) -> None:
-        """Once, sorted, with a code that is known and a reason on one line, and is no sample."""
+        """Check that rejected inputs are listed once, sorted, with a known code and a reason, and not offered."""
         source = build()
         found = findings_of(source)
         keys = [skipped.key for skipped in found.rejected]
