@@ -37,8 +37,8 @@ from shardfeed.version import __version__
 def adopt(found: Survey, out: str | os.PathLike[str] | None = None) -> Manifest:
     """Make a dataset of the surveyed files: in their own folder, or in the new directory `out`, with links to them.
 
-    In their own folder, its other files become part of the dataset unchanged. Raises UsageError if the files do not
-    have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.
+    Without `out`, the other files in the folder become part of the dataset unchanged. Raises UsageError if the files do
+    not have shardfeed's names and `out` is not given, OutputExistsError, StorageError, BusyError.
 
     Example:
         adopt(survey("records", label_key="image/class/label"), "adopted")

@@ -102,13 +102,14 @@ def survey(
         class_names: names of the label's classes, or of the objects' classes if images have none: a list from label 0,
             or a mapping by number. Default: the names in the folder's `KEY.labels.txt` (TFDS), `labels.txt` or
             `label_map.pbtxt`, else the texts stored with the labels, else the numbers.
-        partial: accept a split with missing shards, as the names of the others show.
+        partial: accept a split even if the names of its shards show that others are missing.
         progress: called with bytes read.
 
     Raises:
         UsageError: the files cannot become a dataset, because of their names or contents: compressed, empty, no
             Examples.
-        IntegrityError: a record is damaged, or features of one name have different dtypes; names shard and record.
+        IntegrityError: a record is damaged, or features with one name have different dtypes; the message
+            names shard and record.
         StorageError: a file cannot be read.
 
     Example:

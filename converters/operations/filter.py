@@ -45,7 +45,7 @@ def filter(
     Raises:
         UsageError: a condition that cannot be parsed, names that the dataset does not have, or no record left; and as
             in `reshard`.
-        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:
         filter("flowers", "roses", where="class in (rose, tulip) and height >= 24")

@@ -20,7 +20,8 @@ class MakingOptions(TypedDict, total=False):
         max_bad: damaged records that may be left out, a count or text like "0.5%"; with more, nothing is committed.
             Default: none.
         to: the format of the shards, as in `convert`; default: the format of the (first) dataset.
-        shards: number of shards of each split, or text like "64MB", as of `convert`; default as a conversion makes.
+        shards: number of shards of each split, or text like "64MB", as in `convert`; default: as many as in a
+            conversion.
         workers: processes that do the work, as in `convert`.
         replace: swap `out` for the new dataset when it exists.
         restart: remove what an earlier, stopped run left, and start from the beginning.

@@ -37,8 +37,8 @@ def remove(
         **making: how it is written: see `MakingOptions`.
 
     Raises:
-        UsageError: a key is unknown, or no record would be left; and as of `reshard`.
-        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        UsageError: a key is unknown, or no record would be left; and as in `reshard`.
+        TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:
         report = remove("flowers", "without", ["rose/0001.jpg"])

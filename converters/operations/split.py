@@ -41,7 +41,7 @@ def split(
 
     Raises:
         SplitError: there is no split `of`.
-        UsageError, TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as of `reshard`.
+        UsageError, TooManyRejectedError, IntegrityError, StorageError, WorkerLostError, BusyError: as in `reshard`.
 
     Example:
         split("flowers", "halves", {"train": 0.5, "validation": 0.5}, seed=7)

@@ -77,7 +77,7 @@ class MaskTable:
 
 
 class AnnotationCode(StrEnum):
-    """Why an annotation is not written. A code never changes its meaning; new ones may be added.
+    """The reason why an annotation is not written. A code never changes its meaning; new ones may be added.
 
     Example:
         unnamed = [left for left in report.account.left_out if left.code == AnnotationCode.CATEGORY]

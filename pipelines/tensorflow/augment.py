@@ -94,7 +94,7 @@ def random_resized_crop(
             aspect ratio in that range.
         flip: mirror left and right, half of the time.
         antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
-            than decoding; without it, shrinking aliases by less than a factor of 2.
+            than decoding; without it, the last shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, and for a range that is empty or out of bounds.
@@ -171,7 +171,7 @@ def resize_center_crop(size: Size, *, crop_fraction: float = 0.875, antialias: b
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
         antialias: shrink with the triangle filter of Pillow's and torchvision's bilinear, exactly, which costs more
-            than decoding; without it, shrinking aliases by less than a factor of 2.
+            than decoding; without it, the last shrinking, by less than a factor of 2, may alias.
 
     Raises:
         UsageError: for a size that is not positive, and for a fraction that is not within 0..1.

@@ -36,9 +36,9 @@ class Backup(keras.callbacks.Callback):
     `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one at the end
     of each epoch. There is always one more at the end of `fit`, unless its loss is not finite.
 
-    Saved are the model's variables, those of its optimizer, the states of its seed generators, and the position. That
-    makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations are
-    deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different number of
+    A backup holds the model's variables, those of its optimizer, the states of its seed generators, and the position.
+    That makes a resumed run end with the weights of the uninterrupted one, bit for bit where the device's operations
+    are deterministic (`tf.config.experimental.enable_op_determinism`). The resumed run may have a different number of
     replicas.
 
     Not saved: metrics, so in the resumed epoch they cover only its remaining steps, in the history too; and the state
@@ -46,10 +46,10 @@ class Backup(keras.callbacks.Callback):
     is saved and restored at this callback's position in the list: put it last, so that the last backup includes weights
     that another callback sets at the end of `fit`.
 
-    The model must be built before `fit`, and have the layers and the optimizer of the run before. With
+    The model must be built before `fit`, and have the layers and the optimizer of the previous run. With
     `steps_per_execution`, the steps of an epoch and `every` must be multiples of it.
 
-    Raises OrderMismatchError when the backup was counted in another order: other data, seed or batch size;
+    Raises OrderMismatchError when the backup is from a run with another order: other data, seed or batch size;
     IntegrityError for a damaged one; UsageError, when `fit` starts, for a `fit` that cannot be resumed exactly;
     StorageError when a backup cannot be written: the previous one stays intact.
     """

@@ -66,7 +66,7 @@ def train_batches(
         batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed,
             int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None: nothing is
             done.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Each is
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
             replaced by another sample of the same step, or with "stream" by a neighbour in its shard. None: the first
             damaged record raises.
         workers: number of samples decoded, and of shards or batches read, in parallel, 1 or more. None: the number of
@@ -126,7 +126,7 @@ def make_batches(
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         transform: from a sample's features and its seed to tensors of one shape for all samples, or of varying shape
-            with `pad`. Features: a dict by key of scalars, and of 1-D tensors [n] for ragged ones; `image/format` is a
+            with `pad`. Features: a dict from key to scalar, or to 1-D tensor [n] if ragged; `image/format` is a
             constant where all images have the same. Seed: int64 [2], the sample's own in this epoch, for
             `tf.random.stateless_*`. It is traced once, as a function for `Dataset.map`.
         batch_size: samples of a batch.
@@ -144,7 +144,7 @@ def make_batches(
         batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed,
             int64 [2], for `tf.random.stateless_*`, depends on the batch's first sample and the epoch. None: nothing is
             done.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. Each is
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each is
             replaced by another sample of the same step, or with "stream" by a neighbour in its shard; with
             `drop_remainder=False` it is not replaced, and the cardinality is unknown. None: the first damaged record
             raises.

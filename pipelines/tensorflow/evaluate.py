@@ -54,7 +54,7 @@ def eval_batches(
         replicas: `strategy.num_replicas_in_sync`, for a model made under a strategy. `evaluate` and `fit` then divide
             each batch among the replicas, and the last two batches may have other sizes (`last_batches`) so that no
             replica gets an empty one.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
             cardinality is then unknown. None: the first damaged record raises.
         workers: number of samples decoded, and of batches read, in parallel, 1 or more. None: the number of available
             CPUs. There are never more Python decoding threads than available CPUs.
@@ -97,7 +97,7 @@ def predict_batches(
         key: key of a feature with one value per record, or of the kind "tags", to return instead of the file name.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model made
             under a strategy: its rows are in the order of `split.column("image/filename")`.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many; the
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many; the
             cardinality is then unknown. None: the first damaged record raises.
         workers: as in `eval_batches`.
 
@@ -253,13 +253,13 @@ def distribute_eval(
         split: of `shardfeed.open(...)`, or a part of one.
         batch_size: of all replicas together, a multiple of their number.
         image_size: of the crops, in pixels: one side, or (height, width).
-        transform: instead of `image_size`: from a sample's features (a dict by key of scalars, and 1-D tensors for
-            ragged ones) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
+        transform: instead of `image_size`: from a sample's features (a dict from key to scalar, or to 1-D tensor
+            for a ragged feature) and its seed, int64 [2], to tensors of one shape, or of varying shape with `pad`.
         label: with `image_size`: key of a feature with one number per record, or of the kind "tags", which becomes
             multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them.
         pad: a number with which components of varying shape are padded at the end to the longest of the replica's
             batch; strings are padded with "". None: shapes do not vary.
-        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when they are too many. None: the
+        damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
             first damaged record raises.
         workers: number of samples transformed, and of batches read, in parallel, 1 or more. None: the number of
             available CPUs. There are never more Python decoding threads than available CPUs.

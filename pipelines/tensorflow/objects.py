@@ -96,7 +96,8 @@ def detection(
         keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
             that are missing or outside of the window. Mirroring swaps left and right key points, as the dataset
             defines.
-        area: adds "area", float32 [m], -1 for none: of the object's region, in pixels squared of the output of `image`.
+        area: adds "area", float32 [m]: the area of the object's region in the output of `image`, in pixels squared;
+            -1 in rows without an object.
             If the window cuts an object, its area shrinks in proportion to its box, which is an estimate. In a dataset
             without areas it is the area of the box.
         image_id: adds "image_id", int64: the number in `image/source_id`, as COCO's evaluation needs it.

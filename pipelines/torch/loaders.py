@@ -57,9 +57,10 @@ def torch_loader(
     from a crop with options, or from a transform of torchvision or albumentations. With `transform`, its outputs. b is
     `batch_size / ranks`.
 
-    With the same `seed`, order and global batch size, on any number of ranks, iteration i has the same samples and crop
-    windows (each resized as its crop says) as iteration i of TensorFlow's `train_batches` with that order, and as an
-    endless one from step i * steps_per_epoch on. For saving and resuming, see `TorchLoader`.
+    With the same `seed`, order and global batch size, iteration i has the same samples and crop windows on any number
+    of ranks. They are also those of iteration i of TensorFlow's `train_batches` with that order, and of an endless
+    iteration from step i * steps_per_epoch on. Each window is resized as its crop says. For saving and resuming, see
+    `TorchLoader`.
 
     Args:
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.

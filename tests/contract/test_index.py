@@ -63,7 +63,7 @@ def test_every_flipped_bit_of_an_index_is_found() -> None:
     ],
 )
 def test_other_text_is_refused(data: bytes, said: str) -> None:
-    with pytest.raises(IntegrityError, match=f"the file: .*{said}.*--rebuild"):
+    with pytest.raises(IntegrityError, match=f"the file: .*{said}.*shardfeed rebuild"):
         Index.parse(data, "the file")
 
 

@@ -85,7 +85,7 @@ class LabelFile(ListedSource):
         root: the folder that its paths are relative to.
         include: one or more patterns of the files to take, relative to `root`. Rows of excluded files are counted.
         exclude: one or more patterns of the files to leave out.
-        follow_links: also take files that links lead to outside of the folder.
+        follow_links: also take files outside of the folder that links lead to.
         options: the options of `LabelOptions` for label files, from `format` to `missing`, `class_names` and
             `unlabelled`. `label_columns=[]` means `unlabelled`; texts and numbers are still allowed.
 

@@ -49,7 +49,7 @@ class Annotations:
 
     Args:
         place: the file or folder of the annotations, for errors.
-        look: at the path; files below `options.images`, else below its folder, are the images.
+        look: a `Look` at the path. The images are the files below `options.images`, else below the path's folder.
         options: options given by the user.
         root: the folder of the images, if the layout defines it; `options.images` takes precedence.
         what: the word for an object in the report, before its number.

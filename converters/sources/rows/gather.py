@@ -68,7 +68,7 @@ class Gather:
     Args:
         files: the files that the rows come from, in order.
         roles: the role of each column.
-        options: of the user.
+        options: options given by the user.
         prefixes: for each file, the prefix of the names of unnamed rows; default: the file's name without its
             extension, and "/".
         digits: number of digits after the prefix.
@@ -289,8 +289,8 @@ class Gather:
     ) -> ColumnarSource:
         """Create the source. `what`: a word for one of its files. `beside`: class names from separate files, by column.
 
-        `rasters`: a function that makes the masks, and notes on them, from the place and the keys. Raises UsageError if
-        no row can be taken, or if nothing names the classes.
+        `rasters`: a function that takes the place of the files and the keys, and returns the masks and notes on them.
+        Raises UsageError if no row can be taken, or if nothing names the classes.
         """
         if not len(self):
             raise self._nothing_taken(what)
