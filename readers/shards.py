@@ -177,9 +177,7 @@ class Shards:
             if isinstance(error, FileNotFoundError):
                 raise IntegrityError(str(error.filename), "missing: the manifest has this file", _RESTORE) from None
             raise
-        if not self._checked.issuperset(
-            shards
-        ):  # after their first reads: from now on they are the files that they are
+        if not self._checked.issuperset(shards):  # after their first reads, which fixed the versions
             self.check_current(shards[0])
             self._checked.update(shards)
         for (shard, row, count, _), of_run in zip(runs, parts, strict=True):

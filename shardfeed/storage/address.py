@@ -4,7 +4,6 @@ import os
 import re
 
 from shardfeed.errors import UsageError
-from shardfeed.storage.objects import ObjectStorage
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
@@ -29,5 +28,7 @@ def located(path: str | os.PathLike[str], storage: Storage = LOCAL) -> tuple[Sto
         return storage, text
     if not _ADDRESS.match(text):
         return storage, os.path.abspath(text)
+    from shardfeed.storage.objects import ObjectStorage  # not above: a local dataset needs no threads for requests
+
     scheme, _, rest = text.partition("://")
     return ObjectStorage(f"{scheme}://{rest.partition('/')[0]}"), text.rstrip("/")

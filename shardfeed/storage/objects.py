@@ -26,11 +26,11 @@ _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 _AT_ONCE = 32  # requests under way in one process: more gained nothing at 30 ms a request
 _PIECE_BYTES = 8 << 20  # of one request; larger reads are several
 _REQUEST_SECONDS = 30  # for one of at most _PIECE_BYTES: 280 kB/s is the least speed
-_DEADLINE_SECONDS = 120  # for one piece, with all its retries
+_DEADLINE_SECONDS = 120  # after which nothing is asked again
 _TRIES = 3  # of what obstore, which retries by itself, has given up: an answer that was cut, late or another
 _RETRY = {
     "max_retries": 6,
-    "retry_timeout": timedelta(seconds=_DEADLINE_SECONDS),
+    "retry_timeout": timedelta(seconds=_DEADLINE_SECONDS / _TRIES),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 _FORKED = (

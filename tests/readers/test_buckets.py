@@ -124,11 +124,13 @@ def test_tensorflow_has_the_same_batches(address: str, flowers: Dataset, order: 
     options: dict[str, Any] = {"batch_size": 8, "image_size": 32, "seed": 5}
     expected = Blocks(block_bytes=8 << 20) if order is None else order
     local = shardfeed.train_batches(flowers["train"], **options, order=expected, start_step=2).take(4)
-    for (images, labels), (found, numbers) in zip(
-        local, shardfeed.train_batches(there["train"], **options, order=order, start_step=2), strict=False
-    ):
+    remote = shardfeed.train_batches(there["train"], **options, order=order, start_step=2).take(4)
+    compared = 0
+    for (images, labels), (found, numbers) in zip(local, remote, strict=True):
         assert np.array_equal(images, found)
         assert np.array_equal(labels, numbers)
+        compared += 1
+    assert compared == 4
 
 
 TORCH = """
@@ -291,3 +293,13 @@ def test_commands_take_addresses(address: str, flowers: Dataset, tmp_path: Path)
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "sheet.png").stat().st_size > 1000
+    for arguments in (["bench"], ["export", str(tmp_path / "out"), "--to", "folder"]):
+        command = [sys.executable, "-m", "shardfeed.tools.cli", arguments[0], address, *arguments[1:]]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, "is an address" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_local_dataset_needs_no_client(flowers: Dataset) -> None:
+    code = "import sys, shardfeed; shardfeed.open(sys.argv[1]); print('shardfeed.storage.objects' in sys.modules)"
+    command = [sys.executable, "-c", code, flowers.directory]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"

@@ -15,6 +15,7 @@ from tqdm import tqdm
 import shardfeed
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, check_extra, escape
 from shardfeed.machine.budget import cpu_budget
+from shardfeed.storage.address import check_local
 from shardfeed.text import in_usual_order, shell_quoted
 from shardfeed.tools.bench.report import head_text, report_text
 from shardfeed.tools.next_steps import training_lines
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     _check(args)
     check_extra("tensorflow", "shardfeed bench")
+    check_local(args.dataset)
     data = shardfeed.open(args.dataset)
     name = args.split or (in_usual_order(data) or ["train"])[0]
     split = data[name]
